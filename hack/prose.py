@@ -8,7 +8,8 @@ Rules:
 - It does not claim who calls its function or makes its object: tests and imports say that, and stay true.
 - The party is named: no text of a docstring says "whoever".
 - A class name has one definition in all packages.
-- In the packages of `CLEAN` no identifier is one of `RETIRED`, and no line says that something "is no" other thing.
+- In the folders of `CLEAN` no identifier is one of `RETIRED`, and no line says that something "is no" other thing.
+- The name of a test is a sentence about something that can be searched: it does not begin with a pronoun.
 - An entry of the changelog is one line of at most 25 words.
 """
 
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from sourcefiles import report, source_files
 
-FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
+FOLDERS = ("crds", "operator", "gateway", "hack", "tests")
 PACKAGES = ("crds", "operator", "gateway")
 """Folders of `FOLDERS` whose classes need names of their own: those that ship."""
 CLEAN = (
@@ -46,6 +47,7 @@ CLEAN = (
     "gateway/fairlead_tools",
     "gateway/fairlead_web",
     "hack",
+    "tests",
 )
 """Folders that have no identifier in `RETIRED`, and get none; the others come here as they are cleaned."""
 RETIRED = frozenset(
@@ -82,6 +84,14 @@ CLAIMS = re.compile(r"\b(?:used|called) by\b|(?:^|(?<=[.;] ))(?:made|told|asked)
 WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
 NEGATION = re.compile(r"(?<!there )\b(?:is|are) no (?!longer\b|more\b|less\b|bigger\b)|\banew\b", re.IGNORECASE)
 """Negations and adverbs that have to be read twice: "it is no URL", "it is made anew"."""
+VAGUE_TEST = re.compile(
+    r"test_(?:everything|it|neither|nobody|none|nothing|one|somebody|something|that|there|these|this|those|"
+    r"what|whatever|who|whoever|whose)_|test_\w*(?<!_there)_(?:is|are)_no_(?!longer_|more_)|"
+    r"test_\w*(?:_anew|whoever)(?:_|\b)"
+)
+"""Names of tests that begin with a pronoun, or read as such negations do."""
+OWN_WORDS = ("hack/prose.py", "hack/test_prose.py")
+"""Files that have the words of these rules as such."""
 
 
 def main() -> int:
@@ -96,6 +106,7 @@ def read_tree(root: Path) -> Iterator[str]:
         yield from prose(*file)
         if file.name.startswith(tuple(f"{package}/" for package in CLEAN)):
             yield from retired(file.name, file.tree)
+            yield from vague_tests(file.name, file.tree)
             yield from negations(file.name, file.text)
         if file.name.partition("/")[0] in PACKAGES:
             for node in _blocks(file.tree):
@@ -111,10 +122,21 @@ def retired(name: str, tree: ast.Module) -> Iterator[str]:
             yield f'{name}:{line}: "{identifier}" is a retired name; say what it holds, or what the function does'
 
 
+def vague_tests(name: str, tree: ast.Module) -> Iterator[str]:
+    """Findings in the names of the tests of one file."""
+    functions = [block for block in _blocks(tree) if isinstance(block, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for function in sorted(functions, key=lambda function: function.lineno):
+        if VAGUE_TEST.match(function.name):
+            yield (
+                f"{name}:{function.lineno}: {function.name}; begin with what can be searched: a class, a verb, a "
+                "method of MCP, a term of the field"
+            )
+
+
 def negations(name: str, text: str) -> Iterator[str]:
     """Findings in the lines of one file, comments and messages included."""
     for line, words in enumerate(text.splitlines(), 1):
-        if not name.endswith("hack/prose.py") and (negation := NEGATION.search(words)):
+        if not name.endswith(OWN_WORDS) and (negation := NEGATION.search(words)):
             yield f'{name}:{line}: "{negation[0].strip()}"; write "is not a …", "again", or what it is instead'
 
 
@@ -152,7 +174,7 @@ def prose(name: str, text: str, tree: ast.Module) -> Iterator[str]:
             )
     if WHOEVER.search(text):
         for line, words in enumerate(text.splitlines(), 1):
-            if WHOEVER.search(words) and not name.endswith("hack/prose.py"):
+            if WHOEVER.search(words) and not name.endswith(OWN_WORDS):
                 yield (
                     f'{name}:{line}: "whoever"; name the party: the caller, the client, the principal, the agent, '
                     "the user, the process"

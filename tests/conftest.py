@@ -49,7 +49,7 @@ def _choose_examples() -> None:
     hypothesis.settings.register_profile(
         "fairlead",
         max_examples=examples(),
-        deadline=None,  # a busy machine is no fault of an example
+        deadline=None,  # a busy machine is not the fault of an example
         derandomize=ci and NIGHTLY not in os.environ,
         database=None if ci else hypothesis.settings.get_profile("default").database,
         print_blob=ci,
@@ -65,7 +65,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What collecting makes stays until the end: no garbage is looked for in it, neither meanwhile nor by each test."""
+    """Objects made by collecting stay until the end: no garbage is looked for in them by any test."""
     gc.disable()
     try:
         return (yield)

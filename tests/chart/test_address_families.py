@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helmworld import Helm, Refused, environment, of_kind, one
+from helmworld import Helm, Refused, environment, of_kind, rendered_object
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -17,9 +17,9 @@ def test_pods_learn_their_addresses_and_listen_on_those(helm: Helm, component: s
 
 
 def test_an_address_of_the_values_goes_before_those_of_the_pod(helm: Helm) -> None:
-    found = helm.template("--set", "gateway.settings.host=::", "--set", "operator.settings.metricsHost=0.0.0.0")
-    assert environment(found, "gateway")["FAIRLEAD_HOST"] == "::"
-    assert environment(found, "operator")["FAIRLEAD_METRICS_HOST"] == "0.0.0.0"
+    manifests = helm.template("--set", "gateway.settings.host=::", "--set", "operator.settings.metricsHost=0.0.0.0")
+    assert environment(manifests, "gateway")["FAIRLEAD_HOST"] == "::"
+    assert environment(manifests, "operator")["FAIRLEAD_METRICS_HOST"] == "0.0.0.0"
 
 
 def test_services_that_list_pods_have_one_address_for_each(helm: Helm) -> None:
@@ -31,10 +31,10 @@ def test_services_that_list_pods_have_one_address_for_each(helm: Helm) -> None:
 
 
 def test_the_service_of_clients_has_the_families_of_the_values(helm: Helm) -> None:
-    usual = one(helm.template(), "Service", "fairlead-gateway")["spec"]
+    usual = rendered_object(helm.template(), "Service", "fairlead-gateway")["spec"]
     assert not {"ipFamilyPolicy", "ipFamilies"} & set(usual), "what the cluster does by itself"
     words = ("gateway.service.ipFamilyPolicy=PreferDualStack", "gateway.service.ipFamilies={IPv6,IPv4}")
-    both = one(helm.template("--set", words[0], "--set", words[1]), "Service", "fairlead-gateway")["spec"]
+    both = rendered_object(helm.template("--set", words[0], "--set", words[1]), "Service", "fairlead-gateway")["spec"]
     assert (both["ipFamilyPolicy"], both["ipFamilies"]) == ("PreferDualStack", ["IPv6", "IPv4"])
 
 

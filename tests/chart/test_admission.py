@@ -29,14 +29,14 @@ def mcp_server(name: str, unrestricted: Any = None, **spec: Any) -> str:
 
 
 def admitted(plane: ControlPlane, text: str, namespace: str = "team") -> str:
-    """What the API server says of a try that changes nothing; empty where the server was admitted."""
+    """Answer of the API server to a try that changes nothing; empty where the server was admitted."""
     path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/mcpservers?dryRun=All"
     status, answer = plane.request("POST", path, json.loads(text))
     return "" if status == 201 else str(answer["message"])
 
 
 def answers(plane: ControlPlane) -> tuple[str, str]:
-    """What each of both policies, of templates and of approvals, says now of what it is for."""
+    """Answers of both policies, of templates and of approvals, to objects of their kind."""
     template = pod(hostPID=True)
     approval = {"hash": "sha256:1", "by": "somebody-else"}
     return admitted(plane, mcp_server("x", template)), admitted(plane, mcp_server("x", approval=approval))
@@ -61,7 +61,9 @@ def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
     until("both out of force", lambda: answers(knowing) == ("", ""), seconds=30)
 
 
-def test_it_refuses_any_unrestricted_template_with_the_words_of_the_operator(guarded: ControlPlane) -> None:
+def test_the_admission_policy_refuses_unrestricted_templates_in_the_words_of_the_operator(
+    guarded: ControlPlane,
+) -> None:
     for template in (pod(hostPID=True), pod(nodeSelector={"disk": "ssd"}), {}):
         assert NOT_ALLOWED in admitted(guarded, mcp_server("demo", template))
     for allowed in ALLOWED.values():
@@ -85,8 +87,8 @@ def test_a_server_from_before_may_change_but_for_its_template(knowing: ControlPl
 def test_an_approval_bears_the_name_of_who_gives_it_or_none(guarded: ControlPlane) -> None:
     user = guarded.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}").stdout
     for by, refused in (({"by": user}, False), ({}, False), ({"by": "somebody-else"}, True)):
-        said = admitted(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
-        assert (f"spec.approval.by must be who makes the request, {user}" in said) is refused, said
+        answer = admitted(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
+        assert (f"spec.approval.by must be who makes the request, {user}" in answer) is refused, answer
 
 
 TRIES = 100
@@ -215,7 +217,7 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_approva
         (("--set", "watchNamespace=team"), []),
     ],
 )
-def test_there_is_none_where_it_is_not_wanted_or_stands_in_no_namespace(
+def test_the_admission_policy_is_left_out_where_values_or_a_missing_namespace_say_so(
     helm: Helm, words: tuple[str, ...], left: list[str]
 ) -> None:
     made = helm.template(*words)

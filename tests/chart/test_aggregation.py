@@ -20,8 +20,8 @@ def test_editors_of_a_namespace_declare_servers_there_and_no_more(private_plane:
 
     def may(user: str, verb: str, resource: str, where: str = namespace) -> bool:
         kind, _, subresource = resource.partition("/")
-        asked = ("auth", "can-i", verb, f"{kind}.fairlead.dev", f"--subresource={subresource}", "-n", where)
-        return plane.kubectl(*asked, f"--as={user}", check=False).stdout.strip() == "yes"
+        words = ("auth", "can-i", verb, f"{kind}.fairlead.dev", f"--subresource={subresource}", "-n", where)
+        return plane.kubectl(*words, f"--as={user}", check=False).stdout.strip() == "yes"
 
     until("aggregated", lambda: may("edit", "create", "mcpservers") and may("admin", "create", "toolpolicies"))
     assert may("view", "list", "mcpservers")

@@ -88,14 +88,14 @@ def places(bad: BadSettingValue) -> list[str]:
 
 
 def nested(given: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for path, value in given:
         *folders, last = path.split(".")
-        inner = found
+        inner = values
         for folder in folders:
             inner = inner.setdefault(folder, {})
         inner[last] = value
-    return found
+    return values
 
 
 def refusal(helm: Helm, folder: Path, values: dict[str, Any]) -> str:
@@ -107,14 +107,14 @@ def refusal(helm: Helm, folder: Path, values: dict[str, Any]) -> str:
 
 
 def test_every_setting_of_the_chart_is_refused_with_a_value_that_it_does_not_take(helm: Helm, tmp_path: Path) -> None:
-    given = {place: bad.value for bad in BAD_VALUES for place in places(bad)}
+    given = {path: bad.value for bad in BAD_VALUES for path in places(bad)}
     assert len(given) > 80
     assert {"gateway.settings.callTimeout", "servers.deniedNetworks", "redis.url", "operator.settings.workers"} <= (
         given.keys()
     )
-    said = refusal(helm, tmp_path, nested(list(given.items())))
-    taken = [path for path in given if f"at '/{path.replace('.', '/')}" not in said]
-    assert not taken, said
+    message = refusal(helm, tmp_path, nested(list(given.items())))
+    taken = [path for path in given if f"at '/{path.replace('.', '/')}" not in message]
+    assert not taken, message
 
 
 @pytest.mark.parametrize(("path", "value"), OTHERS, ids=[f"{path}={value}" for path, value in OTHERS])

@@ -120,7 +120,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         ),
     ],
 )
-def test_what_contradicts_itself_is_refused(helm: Helm, values: list[str], sentence: str) -> None:
+def test_contradicting_values_are_refused(helm: Helm, values: list[str], sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         helm.template(*(word for value in values for word in ("--set", value)))
 

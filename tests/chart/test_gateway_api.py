@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import PlaneFactory
-from helmworld import NAMESPACE, Helm, Object, Refused, manifests, of_kind, one
+from helmworld import NAMESPACE, Helm, Object, Refused, manifests, of_kind, rendered_object
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -21,7 +21,7 @@ AUTHORITY = ("--set", "gateway.httpRoute.backendTLS.caConfigMap=authority")
 
 
 def policy(made: list[Object]) -> Object:
-    return one(made, "BackendTLSPolicy", "fairlead-gateway")
+    return rendered_object(made, "BackendTLSPolicy", "fairlead-gateway")
 
 
 @pytest.mark.parametrize("definitions", DEFINITIONS, ids=lambda path: path.stem)
@@ -46,7 +46,7 @@ def test_a_gateway_api_takes_the_route_without_a_timeout_and_the_policy(
 def test_the_policy_has_the_gateway_verify_the_certificate_of_the_pods(helm: Helm) -> None:
     made = helm.template(*ROUTE, *TLS, *KNOWN)
     (target,) = policy(made)["spec"]["targetRefs"]
-    service = one(made, "Service", target["name"])
+    service = rendered_object(made, "Service", target["name"])
     assert target["sectionName"] in {port["name"] for port in service["spec"]["ports"]}
     assert policy(made)["spec"]["validation"] == {
         "hostname": "fairlead.example.com",

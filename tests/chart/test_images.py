@@ -176,8 +176,8 @@ pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 MEGABYTE = 1_000_000
 BUILD_TOOLS = {
-    f"{place}/{name}"
-    for place in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
+    f"{directory}/{name}"
+    for directory in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
     for name in ("gcc", "cc", "g++", "make", "ld", "git", "uv", "cargo", "hatchling")
 }
 IMPORT_ALL = """
@@ -252,20 +252,20 @@ def root(image: Image) -> Path:
         return image.unpack()
 
 
-def test_it_is_small_and_stands_on_nothing(image: Image) -> None:
+def test_the_image_is_small_and_has_a_single_layer(image: Image) -> None:
     (layer,) = image.layers
     assert 40 < layer.compressed / MEGABYTE < 62
     assert layer.size / MEGABYTE < 220
 
 
-def test_it_says_what_it_is_and_runs_as_nobody(image: Image) -> None:
+def test_the_image_has_labels_and_runs_as_an_unprivileged_user(image: Image) -> None:
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     assert image.config["Labels"]["org.opencontainers.image.version"] == version
     assert image.config["User"] == "65532:65532"
     assert image.config["Entrypoint"] == ["fairlead"]
 
 
-def test_nothing_is_in_it_that_only_a_build_needs(image: Image) -> None:
+def test_the_image_holds_no_build_tools(image: Image) -> None:
     names = set().union(*(layer.names() for layer in image.layers))
     assert names.isdisjoint(BUILD_TOOLS)
     assert not any(name.startswith(("src/", "root/.cache/")) for name in names)
@@ -278,7 +278,7 @@ def test_no_shell_is_in_it(image: Image) -> None:
     assert {Path(name).name for name in programs} <= {"", "python3", "python3.13", "python"}
 
 
-def test_that_of_stdio_servers_is_a_busybox_without_a_library(listener: Image) -> None:
+def test_the_image_of_stdio_servers_is_a_static_busybox(listener: Image) -> None:
     root = listener.unpack()
     assert [path for path in root.rglob("*") if path.is_file()] == [root / "bin" / "busybox"]
     assert is_static(root / "bin" / "busybox")

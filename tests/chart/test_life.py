@@ -17,7 +17,7 @@ import pytest
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, decode
 from fairlead_api.documents.rules import Rules
-from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
+from helmworld import CHART, NAMESPACE, Helm, Refused, get, rendered_object
 from operatorworld import World, running
 from toolservers import sdk_server
 from waiting import until
@@ -45,9 +45,9 @@ def helm(plane: ControlPlane, tmp_path: Path) -> Helm:
 
 
 def left_in(plane: ControlPlane, namespace: str) -> list[str]:
-    """What stands in a namespace, but for what the cluster itself puts into every one."""
-    found = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
-    return sorted(set(found) - {"ConfigMap kube-root-ca.crt"})
+    """Objects of a namespace, but for those that the cluster itself puts into every one."""
+    left = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
+    return sorted(set(left) - {"ConfigMap kube-root-ca.crt"})
 
 
 def mcp_server(name: str, **spec: object) -> str:
@@ -104,7 +104,7 @@ def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, 
     for _ in range(2):
         helm.upgrade("--set", "gateway.replicas=3", "--set", "gateway.settings.callTimeout=90")
         assert plane.kubectl("get", *secret).stdout == before
-    gateway = one(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-gateway")
+    gateway = rendered_object(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-gateway")
     assert gateway["spec"]["replicas"] == 3
     (container,) = gateway["spec"]["template"]["spec"]["containers"]
     assert {"name": "FAIRLEAD_CALL_TIMEOUT", "value": "90"} in container["env"]
@@ -165,7 +165,9 @@ def account(plane: ControlPlane, folder: Path) -> dict[str, Any]:
     return {"kubeconfig": str(plane.kubeconfig_for(user, groups)), "owner_token": str(token)}
 
 
-async def test_what_the_operator_wrote_goes_with_the_release(plane: ControlPlane, helm: Helm, tmp_path: Path) -> None:
+async def test_objects_that_the_operator_wrote_go_with_the_release(
+    plane: ControlPlane, helm: Helm, tmp_path: Path
+) -> None:
     helm.install()
     plane.await_definitions()
     world = World(plane, plane.create_namespace("tools"), NAMESPACE)
@@ -185,7 +187,7 @@ async def test_what_the_operator_wrote_goes_with_the_release(plane: ControlPlane
     assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
 
 
-async def test_kept_to_one_namespace_it_needs_no_right_in_another(
+async def test_an_operator_of_one_namespace_needs_no_right_in_another(
     plane: ControlPlane, helm: Helm, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     team = plane.create_namespace("team")

@@ -35,7 +35,7 @@ def test_the_page_of_versions_names_the_releases_that_are_tested() -> None:
     assert f"the newest that is tested is {releases['NEWEST']}." in page
 
 
-def test_it_claims_no_place_on_the_net() -> None:
+def test_chart_yaml_claims_no_url() -> None:
     """Add them with the first release; the linter only recommends an icon."""
     assert "://" not in (CHART / "Chart.yaml").read_text()
 

@@ -11,7 +11,7 @@ import pytest
 from fairlead_app.configuration import load_models
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
-from helmworld import CHART, Helm, Object, Refused, environment, one
+from helmworld import CHART, Helm, Object, Refused, environment, rendered_object
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -29,14 +29,14 @@ KINDS = [
 
 
 def test_providers_arrive_at_the_gateway_as_it_reads_them_with_keys_from_secrets(helm: Helm, tmp_path: Path) -> None:
-    found = helm.template("--values", LARGE, *KINDS)
+    manifests = helm.template("--values", LARGE, *KINDS)
     file = tmp_path / "routes.yaml"
-    file.write_text(one(found, "ConfigMap", "tools-gateway")["data"]["routes.yaml"])
+    file.write_text(rendered_object(manifests, "ConfigMap", "tools-gateway")["data"]["routes.yaml"])
     read = load_models(file)
-    assert environment(found, "gateway", "tools")["FAIRLEAD_ROUTES"] == "/etc/fairlead/routes.yaml"
+    assert environment(manifests, "gateway", "tools")["FAIRLEAD_ROUTES"] == "/etc/fairlead/routes.yaml"
     assert [target.provider for target in read.providers.targets("fairlead/default")[1]] == ["openai", "anthropic"]
     files = {name: provider.key_file for name, provider in read.providers.by_name.items()}
-    pod = one(found, "Deployment", "tools-gateway")["spec"]["template"]["spec"]
+    pod = rendered_object(manifests, "Deployment", "tools-gateway")["spec"]["template"]["spec"]
     (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "provider-keys"]
     (volume,) = [each for each in pod["volumes"] if each["name"] == "provider-keys"]
     mounted = {
@@ -55,8 +55,8 @@ def test_providers_arrive_at_the_gateway_as_it_reads_them_with_keys_from_secrets
 def test_a_change_of_providers_rolls_no_pod(helm: Helm) -> None:
     def pod(port: int) -> Object:
         words = ("--set", f"gateway.routes.providers.vllm.baseUrl=http://vllm:{port}/v1")
-        found = helm.template(*words)
-        return dict(one(found, "Deployment", "fairlead-gateway")["spec"]["template"])
+        manifests = helm.template(*words)
+        return dict(rendered_object(manifests, "Deployment", "fairlead-gateway")["spec"]["template"])
 
     assert pod(1) == pod(2)
 
@@ -65,8 +65,8 @@ def test_the_schema_knows_every_member_of_a_provider(helm: Helm) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     gateway = schema["properties"]["gateway"]["properties"]["routes"]["properties"]
     each = gateway["providers"]["additionalProperties"]
-    known = set(each["else"]["properties"])
+    members = set(each["else"]["properties"])
     assert set(each["then"]["properties"]) == {field.encode_name for field in msgspec.structs.fields(CascadedProvider)}
-    assert known == {field.encode_name for field in msgspec.structs.fields(Provider)} | {"keySecret"}
+    assert members == {field.encode_name for field in msgspec.structs.fields(Provider)} | {"keySecret"}
     with pytest.raises(Refused, match="keySecrets"):
         helm.template("--set", "gateway.routes.providers.x.baseUrl=http://x,gateway.routes.providers.x.keySecrets=y")

@@ -17,7 +17,7 @@ KINDS = [
     for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule")
     for word in ("--api-versions", f"monitoring.coreos.com/v1/{kind}")
 ]
-"""Of the Prometheus operator, which a page may ask for."""
+"""Kinds of the Prometheus operator, which a page may ask for."""
 SHOWN = [example for page in sorted(WRITTEN) for example in values(page)]
 
 

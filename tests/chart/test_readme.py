@@ -1,4 +1,4 @@
-"""What the chart's page tells people to do: its helm commands in their order, and its values for production."""
+"""Commands and values of the chart's page: its helm commands in their order, and its values for production."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import REPOSITORY, ControlPlane, PlaneFactory
-from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
+from helmworld import CHART, NAMESPACE, Helm, Refused, get, rendered_object
 from page_reader import blocks
 from waiting import until
 
@@ -49,7 +49,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     with pytest.raises(Refused, match=r'conflict with \\?"kubectl-set'):
         helm(*production_upgrade)
     helm(*forced_upgrade)
-    operator = one(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-operator")
+    operator = rendered_object(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-operator")
     assert operator["spec"]["template"]["spec"]["containers"][0]["image"] != "x/y:2"
     helm(*uninstall)
     until("no Deployment", lambda: get(plane, "deployments", "-n", NAMESPACE) == [], seconds=30)

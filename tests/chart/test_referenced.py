@@ -13,11 +13,11 @@ from helmworld import (
 pytestmark = pytest.mark.timeout(120)
 
 
-def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm) -> None:
-    found = helm.template("--set", "secret.existingSecret=mine")
-    assert "FAIRLEAD_INSTALLATION_SECRET" not in environment(found, "operator")
+def test_an_existing_secret_takes_the_place_of_that_of_the_operator(helm: Helm) -> None:
+    manifests = helm.template("--set", "secret.existingSecret=mine")
+    assert "FAIRLEAD_INSTALLATION_SECRET" not in environment(manifests, "operator")
     for component in ("operator", "gateway"):
-        assert environment(found, component)["FAIRLEAD_PULL_TOKEN"] == {
+        assert environment(manifests, component)["FAIRLEAD_PULL_TOKEN"] == {
             "secretKeyRef": {"name": "mine", "key": "pullToken"}
         }
 
@@ -26,9 +26,9 @@ def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm
 def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -> None:
     url = f"gateway.settings.{part}Url=http://vllm.models:8000/v1"
     name = f"FAIRLEAD_{part.upper()}"
-    found = environment(helm.template("--set", f"{part}.existingSecret=vllm,{url}"), "gateway")
-    assert found[f"{name}_KEY"] == {"secretKeyRef": {"name": "vllm", "key": "key"}}
-    assert found[f"{name}_URL"] == "http://vllm.models:8000/v1"
+    variables = environment(helm.template("--set", f"{part}.existingSecret=vllm,{url}"), "gateway")
+    assert variables[f"{name}_KEY"] == {"secretKeyRef": {"name": "vllm", "key": "key"}}
+    assert variables[f"{name}_URL"] == "http://vllm.models:8000/v1"
     assert f"{name}_KEY" not in environment(helm.template("--set", url), "gateway")
 
 
@@ -40,20 +40,20 @@ def test_the_console_is_a_client_of_an_issuer_with_a_secret_from_its_secret(helm
         "gateway.settings.consoleScopes": "{groups,profile}",
     }
     words = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-    found = environment(helm.template(*words, "--set", "console.existingSecret=sso"), "gateway")
+    variables = environment(helm.template(*words, "--set", "console.existingSecret=sso"), "gateway")
     secret = {"secretKeyRef": {"name": "sso", "key": "clientSecret"}}
-    assert found["FAIRLEAD_CONSOLE_CLIENT_SECRET"] == secret
-    assert found["FAIRLEAD_CONSOLE_CLIENT_ID"] == "fairlead-console"
-    assert found["FAIRLEAD_CONSOLE_SCOPES"] == "groups,profile"
+    assert variables["FAIRLEAD_CONSOLE_CLIENT_SECRET"] == secret
+    assert variables["FAIRLEAD_CONSOLE_CLIENT_ID"] == "fairlead-console"
+    assert variables["FAIRLEAD_CONSOLE_SCOPES"] == "groups,profile"
     assert "FAIRLEAD_CONSOLE_CLIENT_SECRET" not in environment(helm.template(*words), "gateway")
 
 
 def test_a_collector_gets_the_signals_that_are_named(helm: Helm) -> None:
     endpoint = "otel.endpoint=http://collector:4317,otel.protocol=grpc"
-    found = environment(
+    variables = environment(
         helm.template("--set", f"{endpoint},otel.signals={{traces,logs}},otel.headersSecret=c"), "gateway"
     )
-    assert {name: value for name, value in found.items() if name.startswith("OTEL_")} == {
+    assert {name: value for name, value in variables.items() if name.startswith("OTEL_")} == {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
         "OTEL_EXPORTER_OTLP_HEADERS": {"secretKeyRef": {"name": "c", "key": "headers"}},
@@ -65,13 +65,13 @@ def test_a_collector_gets_the_signals_that_are_named(helm: Helm) -> None:
 
 
 def test_pods_of_stdio_servers_take_busybox_from_an_image_of_its_own(helm: Helm) -> None:
-    found = helm.template("--set", "image.tag=1.2.3,servers.listenerImage.tag=4.5.6")
-    image = container(found, "operator")["image"]
-    assert image == container(found, "gateway")["image"] == "localhost/fairlead:1.2.3"
-    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == "localhost/fairlead-listener:4.5.6"
+    manifests = helm.template("--set", "image.tag=1.2.3,servers.listenerImage.tag=4.5.6")
+    image = container(manifests, "operator")["image"]
+    assert image == container(manifests, "gateway")["image"] == "localhost/fairlead:1.2.3"
+    assert environment(manifests, "operator")["FAIRLEAD_LISTENER_IMAGE"] == "localhost/fairlead-listener:4.5.6"
 
 
 def test_the_image_with_an_encoder_is_a_tag_of_its_own(helm: Helm) -> None:
-    found = helm.template("--set", "image.tag=1.2.3,image.variant=search")
-    assert container(found, "gateway")["image"] == "localhost/fairlead:1.2.3-search"
-    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"].endswith("/fairlead-listener:0.1.0")
+    manifests = helm.template("--set", "image.tag=1.2.3,image.variant=search")
+    assert container(manifests, "gateway")["image"] == "localhost/fairlead:1.2.3-search"
+    assert environment(manifests, "operator")["FAIRLEAD_LISTENER_IMAGE"].endswith("/fairlead-listener:0.1.0")

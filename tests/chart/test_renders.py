@@ -1,4 +1,4 @@
-"""What the chart renders, over several files of values, before the tools and an API server that judge it."""
+"""Manifests of the chart over several files of values, before the tools and an API server that judge them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from helmworld import (
     manifests,
     objects,
     of_kind,
-    one,
     program,
+    rendered_object,
 )
 from renderedsettings import read_settings
 
@@ -48,7 +48,7 @@ each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 
 @functools.cache
 def rendered(values: Path) -> list[Object]:
-    """Once for all tests: nobody changes what it gives."""
+    """Manifests by file of values, rendered for all tests: nobody changes them."""
     with TemporaryDirectory() as home:
         return Helm(Path(home)).template("--values", values, *API_VERSIONS)
 
@@ -82,8 +82,8 @@ def test_an_api_server_would_take_every_object(knowing: ControlPlane, values: Pa
 
 @each_file
 def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: ControlPlane, values: Path) -> None:
-    found = rendered(values)
-    pods = [d["spec"]["template"] for d in of_kind(found, "Deployment")] + of_kind(found, "Pod")
+    manifests = rendered(values)
+    pods = [d["spec"]["template"] for d in of_kind(manifests, "Deployment")] + of_kind(manifests, "Pod")
     assert len(pods) == 3
     for number, pod in enumerate(pods):
         metadata = {"name": f"pod-{number}", "namespace": NAMESPACE, "labels": pod["metadata"]["labels"]}
@@ -93,15 +93,15 @@ def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: Control
 
 
 @each_file
-def test_both_programs_understand_every_variable_that_they_are_given(values: Path) -> None:
+def test_operator_and_gateway_understand_every_variable_of_the_chart(values: Path) -> None:
     read_settings(rendered(values))
 
 
 def test_settings_arrive_as_they_were_meant() -> None:
-    found = rendered(Path(__file__).parent / "values" / "large.yaml")
+    manifests = rendered(Path(__file__).parent / "values" / "large.yaml")
     ours = {
         component: {
-            name: value for name, value in environment(found, component, "tools").items() if isinstance(value, str)
+            name: value for name, value in environment(manifests, component, "tools").items() if isinstance(value, str)
         }
         for component in ("operator", "gateway")
     }
@@ -129,36 +129,36 @@ def default_tier(objects: list[Object]) -> str:
 
 
 def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
-    found = rendered(Path(__file__).parent / "values" / "large.yaml")
+    manifests = rendered(Path(__file__).parent / "values" / "large.yaml")
     file = tmp_path / "tiers.yaml"
-    file.write_text(one(found, "ConfigMap", "tools-operator")["data"]["tiers.yaml"])
+    file.write_text(rendered_object(manifests, "ConfigMap", "tools-operator")["data"]["tiers.yaml"])
     assert [(tier.metadata.name, tier.spec.default) for tier in tiers_in(str(file))] == [
         ("voice", True),
         ("chat", False),
     ]
-    assert environment(found, "operator", "tools")["FAIRLEAD_TIERS"] == "/etc/fairlead/tiers.yaml"
+    assert environment(manifests, "operator", "tools")["FAIRLEAD_TIERS"] == "/etc/fairlead/tiers.yaml"
 
 
-def test_whoever_vouches_for_clients_arrives_at_the_gateway_as_it_reads_it(tmp_path: Path) -> None:
-    found = rendered(Path(__file__).parent / "values" / "closed.yaml")
+def test_identity_values_arrive_at_the_gateway_as_it_reads_them(tmp_path: Path) -> None:
+    manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
     file = tmp_path / "identity.yaml"
-    file.write_text(one(found, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
+    file.write_text(rendered_object(manifests, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
     vouchers = load_vouchers(file)
     assert [issuer.groups_claim for issuer in vouchers.issuers] == ["realm_access.roles"]
     assert vouchers.service_accounts is not None
     assert (vouchers.scopes, vouchers.service_accounts.audiences) == (("mcp:tools",), ("fairlead",))
-    variables = environment(found, "gateway")
+    variables = environment(manifests, "gateway")
     assert variables["FAIRLEAD_API_KEY_SECRETS"] == "fairlead-api-keys,partners"
-    rules = one(found, "Role", "fairlead-gateway")["rules"]
+    rules = rendered_object(manifests, "Role", "fairlead-gateway")["rules"]
     watched = {name for rule in rules if "watch" in rule["verbs"] for name in rule.get("resourceNames", ())}
     assert watched == {"fairlead-api-keys", "partners"}
-    reviews = one(found, "ClusterRole", f"fairlead-{NAMESPACE}-gateway")
+    reviews = rendered_object(manifests, "ClusterRole", f"fairlead-{NAMESPACE}-gateway")
     assert grants(reviews) == {("authentication.k8s.io", "tokenreviews", "create")}
 
 
 def test_operator_and_gateway_agree_on_where_servers_may_be() -> None:
-    found = rendered(Path(__file__).parent / "values" / "closed.yaml")
-    operator, gateway = (environment(found, component) for component in ("operator", "gateway"))
+    manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    operator, gateway = (environment(manifests, component) for component in ("operator", "gateway"))
     for name, value in {
         "ALLOWED_URLS": "*.tools.svc,192.168.0.0/16",
         "DENIED_NETWORKS": "10.0.0.0/8",
@@ -187,14 +187,14 @@ def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> N
 
 @pytest.mark.parametrize("component", ["operator", "gateway"])
 def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: str) -> None:
-    found = rendered(Path(__file__).parent / "values" / "closed.yaml")
-    spec = one(found, "NetworkPolicy", f"fairlead-{component}")["spec"]
+    manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    spec = rendered_object(manifests, "NetworkPolicy", f"fairlead-{component}")["spec"]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     _, api, within, redis = spec["egress"]
     assert api["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
     assert redis["ports"] == [{"port": 6379}]
     own, servers = within["to"]
-    for each in of_kind(found, "Deployment"):
+    for each in of_kind(manifests, "Deployment"):
         labels = each["spec"]["template"]["metadata"]["labels"]
         assert own["podSelector"]["matchLabels"].items() <= labels.items()
     server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": {"name": "i"}}})
@@ -204,48 +204,48 @@ def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: s
 
 
 def test_with_one_namespace_the_ways_out_lead_to_its_servers_alone(helm: Helm) -> None:
-    found = helm.template("--set", "watchNamespace=team,networkPolicy.egress.enabled=true")
-    policy = one(found, "NetworkPolicy", "fairlead-gateway")["spec"]
+    manifests = helm.template("--set", "watchNamespace=team,networkPolicy.egress.enabled=true")
+    policy = rendered_object(manifests, "NetworkPolicy", "fairlead-gateway")["spec"]
     (servers,) = [peer["namespaceSelector"] for peer in policy["egress"][2]["to"] if "namespaceSelector" in peer]
     assert servers == {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
 
 
 @each_file
-def test_what_selects_pods_selects_those_of_the_chart_whatever_is_set(values: Path) -> None:
-    found = rendered(values)
-    pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind(found, "Deployment")]
-    selectors = [d["spec"]["selector"]["matchLabels"] for d in of_kind(found, "Deployment")]
+def test_selectors_select_the_pods_of_the_chart_for_any_values(values: Path) -> None:
+    manifests = rendered(values)
+    pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind(manifests, "Deployment")]
+    selectors = [d["spec"]["selector"]["matchLabels"] for d in of_kind(manifests, "Deployment")]
     assert {tuple(sorted(selector)) for selector in selectors} == {
         ("app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name")
     }
-    selectors += [item["spec"]["selector"] for item in of_kind(found, "Service")]
-    selectors += [item["spec"]["selector"]["matchLabels"] for item in of_kind(found, "PodDisruptionBudget")]
-    selectors += [item["spec"]["podSelector"]["matchLabels"] for item in of_kind(found, "NetworkPolicy")]
-    selectors += [item["spec"]["selector"]["matchLabels"] for item in of_kind(found, "PodMonitor")]
+    selectors += [item["spec"]["selector"] for item in of_kind(manifests, "Service")]
+    selectors += [item["spec"]["selector"]["matchLabels"] for item in of_kind(manifests, "PodDisruptionBudget")]
+    selectors += [item["spec"]["podSelector"]["matchLabels"] for item in of_kind(manifests, "NetworkPolicy")]
+    selectors += [item["spec"]["selector"]["matchLabels"] for item in of_kind(manifests, "PodMonitor")]
     for selector in selectors:
         assert len([labels for labels in pods if selector.items() <= labels.items()]) == 1, selector
 
 
 def test_definitions_are_kept_left_out_or_removed_as_told(helm: Helm) -> None:
     policy = "helm.sh/resource-policy"
-    (kept, removed, none) = (
+    (retained, removed, none) = (
         of_kind(helm.template(*words), "CustomResourceDefinition")
         for words in ((), ("--set", "crds.keep=false"), ("--set", "crds.install=false"))
     )
-    assert len(kept) == 3
-    assert {crd["metadata"]["annotations"][policy] for crd in kept} == {"keep"}
+    assert len(retained) == 3
+    assert {crd["metadata"]["annotations"][policy] for crd in retained} == {"keep"}
     assert all("annotations" not in crd["metadata"] for crd in removed)
     assert none == []
-    for crd in kept:
+    for crd in retained:
         (own,) = objects((REPOSITORY / "crds" / f"fairlead.dev_{crd['spec']['names']['plural']}.yaml").read_text())
         assert crd["spec"] == own["spec"]
 
 
 def test_alerts_and_dashboards_are_those_of_the_files() -> None:
-    found = rendered(Path(__file__).parent / "values" / "exposed.yaml")
-    (rule,) = of_kind(found, "PrometheusRule")
+    manifests = rendered(Path(__file__).parent / "values" / "exposed.yaml")
+    (rule,) = of_kind(manifests, "PrometheusRule")
     assert rule["spec"] == yaml.safe_load((CHART / "alerts" / "fairlead.yaml").read_text())
-    dashboards = one(found, "ConfigMap", "fairlead-dashboards")
+    dashboards = rendered_object(manifests, "ConfigMap", "fairlead-dashboards")
     assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
     files = {path.name: path.read_text().rstrip("\n") for path in (CHART / "dashboards").glob("*.json")}
     assert {name: text.rstrip("\n") for name, text in dashboards["data"].items()} == files
@@ -253,13 +253,13 @@ def test_alerts_and_dashboards_are_those_of_the_files() -> None:
 
 
 def test_the_chart_renders_the_same_twice_and_leaves_the_secret_to_the_operator(helm: Helm) -> None:
-    found = helm.template()
-    assert helm.template() == found
-    assert of_kind(found, "Secret") == []
-    assert environment(found, "operator")["FAIRLEAD_INSTALLATION_SECRET"] == "fairlead"
+    manifests = helm.template()
+    assert helm.template() == manifests
+    assert of_kind(manifests, "Secret") == []
+    assert environment(manifests, "operator")["FAIRLEAD_INSTALLATION_SECRET"] == "fairlead"
     keys = {"FAIRLEAD_PULL_TOKEN": "pullToken", "FAIRLEAD_SESSION_KEY": "sessionKey"}
     for variable, key in keys.items():
-        assert environment(found, "gateway")[variable] == {"secretKeyRef": {"name": "fairlead", "key": key}}
+        assert environment(manifests, "gateway")[variable] == {"secretKeyRef": {"name": "fairlead", "key": key}}
         assert key in KEYS
 
 
@@ -268,14 +268,14 @@ RESENDS = [{"name": "timeout", "value": "1"}, {"name": "attempts", "value": "3"}
 
 def test_a_question_to_a_name_server_that_is_lost_is_sent_again_before_a_connection_is_given_up() -> None:
     for component in ("operator", "gateway"):
-        pod = one(rendered(DEFAULT), "Deployment", f"fairlead-{component}")["spec"]["template"]["spec"]
+        pod = rendered_object(rendered(DEFAULT), "Deployment", f"fairlead-{component}")["spec"]["template"]["spec"]
         assert pod["dnsConfig"] == {"options": RESENDS}
 
 
 def test_pods_are_as_the_values_of_their_component_say() -> None:
-    found = rendered(Path(__file__).parent / "values" / "large.yaml")
+    manifests = rendered(Path(__file__).parent / "values" / "large.yaml")
     for component, policy in (("operator", "None"), ("gateway", None)):
-        pod = one(found, "Deployment", f"tools-{component}")["spec"]["template"]["spec"]
+        pod = rendered_object(manifests, "Deployment", f"tools-{component}")["spec"]["template"]["spec"]
         assert [each["name"] for each in pod["initContainers"] + pod["containers"]] == ["wait", component, "proxy"]
         assert (pod["runtimeClassName"], pod.get("dnsPolicy")) == ("gvisor", policy)
         assert pod["hostAliases"][0]["ip"] == "10.0.0.9"
@@ -284,21 +284,21 @@ def test_pods_are_as_the_values_of_their_component_say() -> None:
         assert resolver["options"] == ([{"name": "ndots", "value": "1"}] if component == "gateway" else RESENDS)
         (spread,) = pod["topologySpreadConstraints"]
         assert spread["whenUnsatisfiable"] == "DoNotSchedule"
-    assert {budget["metadata"]["name"] for budget in of_kind(found, "PodDisruptionBudget")} == {
+    assert {budget["metadata"]["name"] for budget in of_kind(manifests, "PodDisruptionBudget")} == {
         "tools-operator",
         "tools-gateway",
     }
-    notes = {item["metadata"]["name"]: item["data"] for item in of_kind(found, "ConfigMap")}
+    notes = {item["metadata"]["name"]: item["data"] for item in of_kind(manifests, "ConfigMap")}
     assert (notes["fairlead-beside"], notes["tools-text"]) == ({"note": "mapping"}, {"note": "text"})
 
 
 def test_without_values_the_operator_is_spread_and_one_pod_has_no_budget(helm: Helm) -> None:
-    found = helm.template()
-    pod = one(found, "Deployment", "fairlead-operator")["spec"]["template"]["spec"]
+    manifests = helm.template()
+    pod = rendered_object(manifests, "Deployment", "fairlead-operator")["spec"]["template"]["spec"]
     selected = {item["topologyKey"]: item["labelSelector"]["matchLabels"] for item in pod["topologySpreadConstraints"]}
     assert set(selected) == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
     assert {labels["app.kubernetes.io/component"] for labels in selected.values()} == {"operator"}
-    assert [budget["metadata"]["name"] for budget in of_kind(found, "PodDisruptionBudget")] == ["fairlead-gateway"]
+    assert [budget["metadata"]["name"] for budget in of_kind(manifests, "PodDisruptionBudget")] == ["fairlead-gateway"]
 
 
 @pytest.mark.parametrize(
@@ -313,18 +313,18 @@ def test_without_values_the_operator_is_spread_and_one_pod_has_no_budget(helm: H
 def test_where_the_cluster_assigns_user_ids_no_pod_asks_for_one(
     helm: Helm, words: tuple[str, ...], assigned: bool
 ) -> None:
-    found = helm.template(*words)
-    pods = [d["spec"]["template"]["spec"] for d in of_kind(found, "Deployment")]
-    pods += [item["spec"] for item in of_kind(found, "Pod")]
-    variables = {k: v for k, v in environment(found, "operator").items() if isinstance(v, str)}
+    manifests = helm.template(*words)
+    pods = [d["spec"]["template"]["spec"] for d in of_kind(manifests, "Deployment")]
+    pods += [item["spec"] for item in of_kind(manifests, "Pod")]
+    variables = {k: v for k, v in environment(manifests, "operator").items() if isinstance(v, str)}
     server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": {"name": "i"}}})
     operator = OperatorSettings.from_env(variables)
     context = operator.pods.manifest_context(operator.release.release_namespace)
     pods.append(deployment(server, context)["spec"]["template"]["spec"])
     assert len(pods) == 4
     for pod in pods:
-        asked = {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
-        assert asked == (set() if assigned else {"runAsUser", "runAsGroup", "fsGroup"})
+        ids = {"runAsUser", "runAsGroup", "fsGroup"} & pod["securityContext"].keys()
+        assert ids == (set() if assigned else {"runAsUser", "runAsGroup", "fsGroup"})
         assert pod["securityContext"]["runAsNonRoot"] is True
 
 
@@ -333,18 +333,22 @@ def test_names_are_derived_from_the_release_those_of_credentials_too(helm: Helm)
         "tools" in item["metadata"]["name"]
         for item in of_kind(helm.template("--set", "nameOverride=tools"), "Deployment")
     )
-    found = objects(helm("template", "acme", CHART, "--namespace", NAMESPACE))
-    name = environment(found, "operator", "acme-fairlead")["FAIRLEAD_CREDENTIALS_NAME"]
-    (named,) = [rule for rule in one(found, "Role", "acme-fairlead-gateway")["rules"] if rule["verbs"] == ["get"]]
+    manifests = objects(helm("template", "acme", CHART, "--namespace", NAMESPACE))
+    name = environment(manifests, "operator", "acme-fairlead")["FAIRLEAD_CREDENTIALS_NAME"]
+    (named,) = [
+        rule
+        for rule in rendered_object(manifests, "Role", "acme-fairlead-gateway")["rules"]
+        if rule["verbs"] == ["get"]
+    ]
     assert tuple(named["resourceNames"]) == store_names(name) == store_names("acme-fairlead-credentials")
-    pod = one(found, "Deployment", "acme-fairlead-gateway")["spec"]["template"]["spec"]
+    pod = rendered_object(manifests, "Deployment", "acme-fairlead-gateway")["spec"]["template"]["spec"]
     (mounted,) = [volume["projected"]["sources"] for volume in pod["volumes"] if volume["name"] == "credentials"]
     assert tuple(source["secret"]["name"] for source in mounted) == store_names(name)
 
 
 def test_a_long_name_leaves_room_for_every_suffix(helm: Helm) -> None:
-    found = objects(helm("template", "a" * 53, CHART, "--namespace", NAMESPACE))
-    names = [item["metadata"]["name"] for item in found if item["kind"] == "Service"]
+    manifests = objects(helm("template", "a" * 53, CHART, "--namespace", NAMESPACE))
+    names = [item["metadata"]["name"] for item in manifests if item["kind"] == "Service"]
     assert len(names) == len(set(names)) == 3
     assert max(map(len, names)) <= 63
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from controlplane import REPOSITORY
-from helmworld import NAMESPACE, Helm, grants, objects, of_kind, one
+from helmworld import NAMESPACE, Helm, grants, objects, of_kind, rendered_object
 
 
 def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
     manifest = objects((REPOSITORY / "operator" / "rbac.yaml").read_text())
-    found = helm.template()
+    manifests = helm.template()
     for role in [item for item in manifest if item["kind"] in ("Role", "ClusterRole")]:
         name = role["metadata"]["name"]
         mine = name if role["kind"] == "Role" else f"fairlead-{NAMESPACE}-{name.removeprefix('fairlead-')}"
         if role["metadata"].get("namespace") == "default":
             mine = f"fairlead-{name}"
-            assert one(found, "RoleBinding", mine)["metadata"]["namespace"] == "default"
-        assert one(found, role["kind"], mine)["rules"] == role["rules"]
+            assert rendered_object(manifests, "RoleBinding", mine)["metadata"]["namespace"] == "default"
+        assert rendered_object(manifests, role["kind"], mine)["rules"] == role["rules"]
     plain = helm.template("--set", "rbac.aggregate=false")
     assert len(of_kind(plain, "Role") + of_kind(plain, "ClusterRole")) == 6
 
@@ -23,18 +23,20 @@ def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
 def test_logs_of_pods_are_read_only_where_a_value_grants_it(helm: Helm) -> None:
     for values, role in (((), f"fairlead-{NAMESPACE}-operator"), (("--set", "watchNamespace=team"), None)):
         for granted in (False, True):
-            found = helm.template(*values, "--set", f"rbac.podLogs={str(granted).lower()}")
+            manifests = helm.template(*values, "--set", f"rbac.podLogs={str(granted).lower()}")
             kind = "ClusterRole" if role else "Role"
-            rights = grants(one(found, kind, role or f"fairlead-{NAMESPACE}-servers"))
+            rights = grants(rendered_object(manifests, kind, role or f"fairlead-{NAMESPACE}-servers"))
             assert (("", "pods/log", "get") in rights) is granted
-            assert ("FAIRLEAD_POD_LOGS" in str(one(found, "Deployment", "fairlead-operator"))) is granted
+            assert (
+                "FAIRLEAD_POD_LOGS" in str(rendered_object(manifests, "Deployment", "fairlead-operator"))
+            ) is granted
 
 
-def test_everything_that_the_chart_grants_is_found_by_its_labels(helm: Helm) -> None:
+def test_roles_and_bindings_of_the_chart_carry_its_labels(helm: Helm) -> None:
     """The page's command for what a failed revision has left."""
-    found = helm.template("--set", "rbac.secretNamespaces={tools}")
+    manifests = helm.template("--set", "rbac.secretNamespaces={tools}")
     for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"):
-        for item in of_kind(found, kind):
+        for item in of_kind(manifests, kind):
             labels = item["metadata"]["labels"]
             assert (labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"]) == ("fairlead", "fairlead")
 
@@ -44,10 +46,10 @@ def test_the_leases_that_releases_share_are_granted_by_their_names_alone(helm: H
 
     def leases(*values: str) -> set[tuple[str, str, str]]:
         """Namespace, name and verb of what is granted outside of the release's own namespace."""
-        found = helm.template(*values)
+        manifests = helm.template(*values)
         return {
             (role["metadata"].get("namespace", ""), name, verb)
-            for role in of_kind(found, "Role") + of_kind(found, "ClusterRole")
+            for role in of_kind(manifests, "Role") + of_kind(manifests, "ClusterRole")
             for rule in role["rules"]
             for name in rule.get("resourceNames", [""])
             for verb in rule["verbs"]
@@ -67,28 +69,28 @@ def test_the_leases_that_releases_share_are_granted_by_their_names_alone(helm: H
         for item in of_kind(helm.template(), "RoleBinding")
         if item["subjects"][0]["name"] == "system:serviceaccounts"
     ]
-    role = one(helm.template(), "Role", readers["roleRef"]["name"])
+    role = rendered_object(helm.template(), "Role", readers["roleRef"]["name"])
     assert grants(role) == {("coordination.k8s.io", "leases", "get")}
     assert role["rules"][0]["resourceNames"] == ["fairlead-all-namespaces"]
 
 
 def test_with_one_namespace_nothing_is_granted_of_the_whole_cluster(helm: Helm) -> None:
-    found = helm.template("--set", "watchNamespace=team")
-    assert of_kind(found, "ClusterRole") == of_kind(found, "ClusterRoleBinding") == []
+    manifests = helm.template("--set", "watchNamespace=team")
+    assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
 
 
 def test_with_one_namespace_rights_on_tiers_can_be_granted_beside_it(helm: Helm) -> None:
     whole = [item for item in of_kind(helm.template(), "ClusterRole") if "-operator" in item["metadata"]["name"]]
-    found = helm.template("--set", "watchNamespace=team,rbac.latencyTiers=true")
-    (left,) = of_kind(found, "ClusterRole")
+    manifests = helm.template("--set", "watchNamespace=team,rbac.latencyTiers=true")
+    (left,) = of_kind(manifests, "ClusterRole")
     assert {resource for rule in left["rules"] for resource in rule["resources"]} == {
         "latencytiers",
         "latencytiers/status",
     }
-    (moved,) = [role for role in of_kind(found, "Role") if role["metadata"]["namespace"] == "team"]
+    (moved,) = [role for role in of_kind(manifests, "Role") if role["metadata"]["namespace"] == "team"]
     lease = {("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "list", "update")}
     assert (grants(moved) | grants(left)) - lease == (grants(whole[0]) | grants(whole[1])) - lease
-    (binding,) = [item for item in of_kind(found, "RoleBinding") if item["metadata"]["namespace"] == "team"]
+    (binding,) = [item for item in of_kind(manifests, "RoleBinding") if item["metadata"]["namespace"] == "team"]
     assert binding["subjects"][0] == {"kind": "ServiceAccount", "name": "fairlead-operator", "namespace": NAMESPACE}
 
 
@@ -96,10 +98,10 @@ def test_the_probe_of_the_network_has_the_rights_of_its_manifest_and_only_where_
     manifest = objects((REPOSITORY / "operator" / "network-probe.yaml").read_text())
     name = "fairlead-operator-network-probe"
     assert not [item for item in helm.template() if item["metadata"]["name"] == name]
-    found = helm.template("--set", "networkPolicy.probe.enabled=true,imagePullSecrets[0].name=pull")
-    assert one(found, "Role", name)["rules"] == one(manifest, "Role", name)["rules"]
-    assert one(found, "RoleBinding", name)["subjects"][0]["name"] == "fairlead-operator"
-    (operator,) = [item for item in of_kind(found, "Deployment") if item["metadata"]["name"] == "fairlead-operator"]
+    manifests = helm.template("--set", "networkPolicy.probe.enabled=true,imagePullSecrets[0].name=pull")
+    assert rendered_object(manifests, "Role", name)["rules"] == rendered_object(manifest, "Role", name)["rules"]
+    assert rendered_object(manifests, "RoleBinding", name)["subjects"][0]["name"] == "fairlead-operator"
+    (operator,) = [item for item in of_kind(manifests, "Deployment") if item["metadata"]["name"] == "fairlead-operator"]
     env = {each["name"]: each.get("value") for each in operator["spec"]["template"]["spec"]["containers"][0]["env"]}
     assert env["FAIRLEAD_NETWORK_POLICY_PROBE"] == "Daily"
     assert env["FAIRLEAD_IMAGE_PULL_SECRETS"] == "pull"

@@ -12,7 +12,7 @@ from controlplane import ControlPlane, PlaneFactory
 from fairlead_kube.client import Kube
 from fairlead_operator.kube.preflight import CannotStart, check_cluster
 from fairlead_operator.settings import Settings
-from helmworld import NAMESPACE, Helm, Refused, environment, grants, of_kind, one
+from helmworld import NAMESPACE, Helm, Refused, environment, grants, of_kind, rendered_object
 from operatorworld import World, configuration_of, running
 from toolservers import sdk_server
 
@@ -50,8 +50,8 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
         assert world.request("POST", world.path("secrets"), SECRET)[0] == 201
     account = operator_account(plane)
     for namespace, allowed in (("tools", "yes"), ("elsewhere", "no")):
-        asked = ("auth", "can-i", "list", "secrets", "-n", namespace, "--kubeconfig", account["kubeconfig"])
-        assert plane.kubectl(*asked, check=False).stdout.strip() == allowed
+        words = ("auth", "can-i", "list", "secrets", "-n", namespace, "--kubeconfig", account["kubeconfig"])
+        assert plane.kubectl(*words, check=False).stdout.strip() == allowed
     async with aclosing(Kube.connect(await configuration_of(plane, account["kubeconfig"]))) as kube:
         await check_cluster(kube, NAMESPACE, secret_namespaces=("tools",))
         with pytest.raises(CannotStart, match="may not list secrets"):
@@ -68,14 +68,14 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
 
 def test_the_value_moves_the_right_from_the_whole_cluster_to_roles_and_reaches_the_operator(helm: Helm) -> None:
     name = f"fairlead-{NAMESPACE}-operator"
-    assert grants(one(helm.template(), "ClusterRole", name)) >= READ
-    found = helm.template("--set", "rbac.secretNamespaces={a,b,a}")
-    assert all("secrets" not in {resource for _, resource, _ in grants(r)} for r in of_kind(found, "ClusterRole"))
-    assert grants(one(helm.template("--set", "rbac.secretNamespaces=null"), "ClusterRole", name)) >= READ
-    roles = [r for r in of_kind(found, "Role") if r["metadata"]["name"] == f"{name}-secrets"]
+    assert grants(rendered_object(helm.template(), "ClusterRole", name)) >= READ
+    manifests = helm.template("--set", "rbac.secretNamespaces={a,b,a}")
+    assert all("secrets" not in {resource for _, resource, _ in grants(r)} for r in of_kind(manifests, "ClusterRole"))
+    assert grants(rendered_object(helm.template("--set", "rbac.secretNamespaces=null"), "ClusterRole", name)) >= READ
+    roles = [r for r in of_kind(manifests, "Role") if r["metadata"]["name"] == f"{name}-secrets"]
     assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
     assert all(grants(role) == READ for role in roles)
-    variables = {k: v for k, v in environment(found, "operator").items() if isinstance(v, str)}
+    variables = {k: v for k, v in environment(manifests, "operator").items() if isinstance(v, str)}
     assert Settings.from_env(variables).release.secret_namespaces == ("a", "b", "a")
     with pytest.raises(Refused, match=r"rbac\.secretNamespaces does nothing with watchNamespace"):
         helm.template("--set", "rbac.secretNamespaces={a},watchNamespace=a")

@@ -71,9 +71,9 @@ async def test_the_page_changes_over_from_one_release_to_another_and_back(
         settings = of_chart(plane, helm, GREEN, GREEN)
         waiting = await second.enter_async_context(running(green, **settings))
         await green.until("it waits", lambda: waiting.followed.waiting)
-        said = re.search(r"`(the operator fairlead-operator in.*?)\(replica …\) (leads.*?)`", PAGE, re.DOTALL)
-        assert said is not None
-        for words in said.groups():
+        message = re.search(r"`(the operator fairlead-operator in.*?)\(replica …\) (leads.*?)`", PAGE, re.DOTALL)
+        assert message is not None
+        for words in message.groups():
             assert " ".join(words.split()) in waiting.followed.explanation
         assert waiting.controller is None
         assert leader.controller is not None

@@ -29,14 +29,16 @@ def skipping() -> Iterator[None]:
 def test_every_check_that_the_server_passes_alone_passes_through_the_gateway(tmp_path: Path) -> None:
     with skipping():
         compared = conformance.compare(tmp_path)
-    assert all(one.bare.passed > (40 if "tasks" in one.revision else 80) for one in compared)
+    assert all(comparison.bare.passed > (40 if "tasks" in comparison.revision else 80) for comparison in compared)
     assert conformance.judge(compared, conformance.baseline()) == []
 
 
 @pytest.mark.network
 @pytest.mark.timeout(300)
 @pytest.mark.diagonal(1)  # a scenario takes two processes of Node, one of them with a gateway
-@pytest.mark.parametrize(("subject", "revision", "name"), [(one.subject, one.revision, one.name) for one in SCENARIOS])
+@pytest.mark.parametrize(
+    ("subject", "revision", "name"), [(scenario.subject, scenario.revision, scenario.name) for scenario in SCENARIOS]
+)
 def test_our_clients_pass_what_the_suite_asks_of_clients(
     tmp_path: Path, subject: str, revision: str, name: str
 ) -> None:

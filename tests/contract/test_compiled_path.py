@@ -1,4 +1,4 @@
-"""What the modules that the image has compiled may not do, and that nobody else has to compile them."""
+"""Restrictions of the modules that the image has compiled, and that nobody else has to compile them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_compiled_module_makes_no_class_by_msgspec_nor_one_that_is_held_weakly
 
 
 @pytest.mark.parametrize("package", ["calls", "endpoint", "policy", "upstream"])
-def test_nobody_copies_what_is_compiled(package: str) -> None:
+def test_compiled_packages_do_not_import_copy(package: str) -> None:
     """`copy` finds none of the attributes of a compiled object, and says nothing."""
     for file in (ROOT / "gateway" / "fairlead_gateway" / package).glob("*.py"):
         assert "import copy\n" not in file.read_text(), file
@@ -50,9 +50,9 @@ def test_the_image_has_the_path_compiled() -> None:
     assert "!hack/compilation.py" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
-def test_what_runs_says_whether_it_is_compiled() -> None:
+def test_the_version_says_whether_the_modules_are_compiled() -> None:
     program = "from fairlead_tools.version import COMPILED; print(COMPILED)"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     from fairlead_mcp.http import heads
 
-    assert said.stdout.strip() == str(not heads.__file__.endswith(".py"))
+    assert completed.stdout.strip() == str(not heads.__file__.endswith(".py"))

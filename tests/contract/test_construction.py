@@ -39,7 +39,7 @@ def targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 def set_from_outside(function: Function) -> Iterator[str]:
     """Attributes that a function sets on what is neither `self` nor made by a call in the function itself."""
-    assigned = [found for node in ast.walk(function) for found in targets(node)]
+    assigned = [target for node in ast.walk(function) for target in targets(node)]
     made = {ast.unparse(target) for target, value in assigned if isinstance(value, ast.Call)}
     for target, _ in assigned:
         if isinstance(target, ast.Attribute) and ast.unparse(target.value) not in {"self", "cls", *made}:
@@ -50,15 +50,17 @@ def violations(source: str, *, composition: bool) -> list[str]:
     """All that a module sets from outside in constructors, or anywhere in it, and hooks that wait to be set."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
     constructors = [function for function in functions if function.name == "__init__"]
-    found = [text for function in (functions if composition else constructors) for text in set_from_outside(function)]
+    problems = [
+        text for function in (functions if composition else constructors) for text in set_from_outside(function)
+    ]
     for constructor in constructors:
-        for target, value in (found for node in ast.walk(constructor) for found in targets(node)):
+        for target, value in (pair for node in ast.walk(constructor) for pair in targets(node)):
             if isinstance(target, ast.Attribute) and isinstance(value, ast.Lambda):
-                found.append(f"line {target.lineno}: {ast.unparse(target)} is a hook to be replaced")
-    return found
+                problems.append(f"line {target.lineno}: {ast.unparse(target)} is a hook to be replaced")
+    return problems
 
 
-def test_nothing_is_set_on_an_object_after_it_was_made() -> None:
+def test_attributes_are_not_set_on_an_object_after_it_was_made() -> None:
     for file in FILES:
         composition = "fairlead_app" in file.parts
         assert violations(file.read_text(encoding="utf-8"), composition=composition) == [], file
@@ -75,10 +77,10 @@ def test_nothing_is_set_on_an_object_after_it_was_made() -> None:
         "self.ended = lambda session: None",
     ],
 )
-def test_what_is_set_from_outside_is_found(body: str) -> None:
+def test_attributes_set_from_outside_are_found(body: str) -> None:
     assert violations(f"class A:\n    def __init__(self, front, plane): {body}", composition=False)
 
 
-def test_what_a_function_has_made_itself_may_be_finished_there() -> None:
+def test_objects_that_a_function_made_may_be_finished_there() -> None:
     source = "def f():\n    app = Starlette()\n    app.state = 1\nclass A:\n    def __init__(self): self.x = X()\n"
     assert violations(source, composition=True) == []

@@ -29,7 +29,7 @@ def test_no_crd_is_left_over_from_a_kind_that_is_gone() -> None:
     assert {path.name for path in CRDS.glob("*.yaml")} == set(crd.crd_files())
 
 
-def test_there_is_one_bad_object_for_each_rule() -> None:
+def test_each_rule_has_one_bad_object() -> None:
     rules = sorted(rule for kind, schema in schemas() for rule in rules_of(schema, kind))
 
     assert sorted((load_yaml(path.read_text())["kind"], BadObject.from_file(path).message) for path in BAD) == rules
@@ -57,23 +57,23 @@ def test_a_sample_reads_without_a_problem(path: Path) -> None:
     assert len(loaded.resources) == 1
 
 
-def members(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
+def members(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
     for name, member in schema.get("properties", {}).items():
         if is_moved(member):
             continue
-        yield f"{place}.{name}"
-        yield from members(member, f"{place}.{name}")
-        yield from members(member.get("items", {}), f"{place}.{name}")
+        yield f"{path}.{name}"
+        yield from members(member, f"{path}.{name}")
+        yield from members(member.get("items", {}), f"{path}.{name}")
 
 
-def given(value: Any, place: str = "") -> Iterator[str]:
+def given(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, dict):
         for name, member in value.items():
-            yield f"{place}.{name}"
-            yield from given(member, f"{place}.{name}")
+            yield f"{path}.{name}"
+            yield from given(member, f"{path}.{name}")
     elif isinstance(value, list):
         for item in value:
-            yield from given(item, place)
+            yield from given(item, path)
 
 
 @pytest.mark.parametrize("kind", ["McpServer", "LatencyTier", "ToolPolicy"])
@@ -99,24 +99,24 @@ def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
         if manifest["kind"] == kind:
             shown |= set(given({"spec": manifest["spec"]}))
 
-    missing = {place for place in members({"properties": {"spec": schema["properties"]["spec"]}}) if place not in shown}
+    missing = {path for path in members({"properties": {"spec": schema["properties"]["spec"]}}) if path not in shown}
 
-    assert {place for place in missing if not any(place.startswith(out) for out in left_out)} == set()
+    assert {path for path in missing if not any(path.startswith(out) for out in left_out)} == set()
 
 
 def test_figures_are_whole_numbers_and_each_list_says_how_it_is_merged() -> None:
     """Kubernetes' API conventions: no floats in a spec; a list is atomic, a set, or a map by a key."""
 
-    def odd(schema: Mapping[str, Any], place: str) -> Iterator[str]:
+    def odd(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         if is_moved(schema):
             return
         if schema.get("type") == "number" or (schema.get("type") == "array" and LIST_TYPE not in schema):
-            yield place
+            yield path
         for name, member in schema.get("properties", {}).items():
-            yield from odd(member, f"{place}.{name}")
-        yield from odd(schema["items"], f"{place}[]") if "items" in schema else ()
+            yield from odd(member, f"{path}.{name}")
+        yield from odd(schema["items"], f"{path}[]") if "items" in schema else ()
 
-    assert [place for kind, schema in schemas() for place in odd(schema, kind)] == []
+    assert [path for kind, schema in schemas() for path in odd(schema, kind)] == []
 
 
 @pytest.mark.parametrize("path", sorted(CRDS.glob("*.yaml")), ids=lambda path: path.stem)
@@ -127,12 +127,12 @@ def test_a_generated_file_has_no_anchors(path: Path) -> None:
 
 
 def test_every_field_has_a_description() -> None:
-    def undescribed(schema: Mapping[str, Any], place: str) -> Iterator[str]:
+    def undescribed(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         for name, member in schema.get("properties", {}).items():
             if "description" not in member:
-                yield f"{place}.{name}"
-            yield from undescribed(member, f"{place}.{name}")
-            yield from undescribed(member.get("items", {}), f"{place}.{name}")
+                yield f"{path}.{name}"
+            yield from undescribed(member, f"{path}.{name}")
+            yield from undescribed(member.get("items", {}), f"{path}.{name}")
 
     for kind, schema in schemas():
         parts = {name: schema["properties"][name] for name in ("spec", "status")}
@@ -142,20 +142,20 @@ def test_every_field_has_a_description() -> None:
 def test_every_text_and_list_of_a_spec_is_bounded() -> None:
     """The API server weighs rules by these bounds."""
 
-    def unbounded(schema: Mapping[str, Any], place: str) -> Iterator[str]:
+    def unbounded(schema: Mapping[str, Any], path: str) -> Iterator[str]:
         if schema.get("type") == "string" and not ({"maxLength", "enum", "format"} & schema.keys()):
-            yield place
+            yield path
         if schema.get("type") == "array" and "maxItems" not in schema:
-            yield place
+            yield path
         for name, member in schema.get("properties", {}).items():
-            yield from unbounded(member, f"{place}.{name}")
-        yield from unbounded(schema["items"], f"{place}[]") if "items" in schema else ()
+            yield from unbounded(member, f"{path}.{name}")
+        yield from unbounded(schema["items"], f"{path}[]") if "items" in schema else ()
 
     for kind, schema in schemas():
         assert list(unbounded(schema["properties"]["spec"], kind)) == []
 
 
-def test_what_kubectl_get_prints_can_be_read_back() -> None:
+def test_output_of_kubectl_get_can_be_read_back() -> None:
     """Server-set metadata and status are passed over."""
     text = """\
 apiVersion: fairlead.dev/v1alpha1

@@ -19,41 +19,41 @@ _ROW = re.compile(r"^\| `(?P<field>[^`]+)` \| (?P<tests>.+) \|$")
 _TEST = re.compile(r"`([^`:]+)::([^`]+)`")
 
 
-def leaves(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
+def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Fields that hold no other declared ones; `[]` stands for the items of a list."""
     if schema.get("type") == "array":
-        yield from leaves(schema["items"], f"{place}[]")
-    elif place == "podTemplate":  # fields of a pod, laid over it as a whole
-        yield place
+        yield from leaves(schema["items"], f"{path}[]")
+    elif path == "podTemplate":  # fields of a pod, laid over it as a whole
+        yield path
     elif members := schema.get("properties"):
         for name, member in members.items():
             if not is_moved(member):
-                yield from leaves(member, f"{place}.{name}" if place else name)
+                yield from leaves(member, f"{path}.{name}" if path else name)
     else:
-        yield place
+        yield path
 
 
 def fields() -> dict[str, list[str]]:
     """By kind, those of the generated CRDs."""
-    found = {}
+    by_kind = {}
     for manifest in crd.crd_manifests():
         schema = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        found[manifest["spec"]["names"]["kind"]] = list(leaves(schema["properties"]["spec"]))
-    return found
+        by_kind[manifest["spec"]["names"]["kind"]] = list(leaves(schema["properties"]["spec"]))
+    return by_kind
 
 
 def rows() -> dict[str, dict[str, list[tuple[str, str]]]]:
     """By kind and field: path and name of each test."""
-    found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    by_kind: dict[str, dict[str, list[tuple[str, str]]]] = {}
     kind = ""
     for line in PAGE.read_text().splitlines():
         if line.startswith("## "):
             kind = line.removeprefix("## ")
-            found[kind] = {}
+            by_kind[kind] = {}
         elif row := _ROW.match(line):
-            assert row["field"] not in found[kind], f"{kind}: {row['field']} twice"
-            found[kind][row["field"]] = _TEST.findall(row["tests"])
-    return found
+            assert row["field"] not in by_kind[kind], f"{kind}: {row['field']} twice"
+            by_kind[kind][row["field"]] = _TEST.findall(row["tests"])
+    return by_kind
 
 
 def functions(path: str) -> set[str]:
@@ -63,8 +63,8 @@ def functions(path: str) -> set[str]:
 
 
 def test_every_field_has_a_row_and_every_row_a_field() -> None:
-    assert {kind: sorted(found) for kind, found in rows().items()} == {
-        kind: sorted(found) for kind, found in fields().items()
+    assert {kind: sorted(listed) for kind, listed in rows().items()} == {
+        kind: sorted(listed) for kind, listed in fields().items()
     }
 
 

@@ -71,8 +71,8 @@ def paths(schema: Mapping[str, Any], above: FieldPath = (), *, moved: bool = Fal
 
 def fields(*, moved: bool = False) -> set[FieldPath]:
     """Every path of every kind, and every end of one: `latency.max` stands for `spec.tools[].latency.max`."""
-    versions = [version for one in crd.crd_manifests() for version in one["spec"]["versions"]]
-    whole = {path for one in versions for path in paths(one["schema"]["openAPIV3Schema"], moved=moved)}
+    versions = [version for manifest in crd.crd_manifests() for version in manifest["spec"]["versions"]]
+    whole = {path for version in versions for path in paths(version["schema"]["openAPIV3Schema"], moved=moved)}
     return {path[start:] for path in whole for start in range(len(path))}
 
 
@@ -85,7 +85,7 @@ def values(of: Any, above: FieldPath = ()) -> Iterator[FieldPath]:
 
 
 def named(page: Path) -> Iterator[FieldPath]:
-    """What a page names like a field: by dots, or by a capital within."""
+    """Words of a page that look like a field: with dots, or with a capital within."""
     for span in _SPAN.findall(_FENCED.sub("", page.read_text())):
         match = _FIELD.fullmatch(span)
         if match and re.search(r"[.A-Z]", match[1]) and not match[1].endswith(FILES):

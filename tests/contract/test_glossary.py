@@ -21,7 +21,7 @@ CLASSES = Counter(re.findall(r"^class (\w+)", CODE, re.MULTILINE))
 NAMES = sorted({name for sentence in ENTRIES.values() for name in re.findall(r"`([^`]+)`", sentence)})
 
 
-def test_it_has_forty_terms_at_most_each_with_one_sentence() -> None:
+def test_the_glossary_has_forty_terms_at_most_each_with_one_sentence() -> None:
     assert sum(line.startswith("- ") for line in LINES) == len(ENTRIES) <= 40
     prose = {term: re.sub(r" \(\[.*?\]\(.*?\)\)", "", sentence) for term, sentence in ENTRIES.items()}
     assert [term for term, sentence in prose.items() if ". " in sentence] == []

@@ -41,7 +41,7 @@ def server(verdicts: Verdicts | None, generation: int = 1) -> dict[str, Any]:
 def policy(**beside: ConditionVerdict) -> dict[str, Any]:
     """A ToolPolicy, or a LatencyTier, that is in force."""
     given = {ConditionType.ACCEPTED: GOOD, **{ConditionType(kind): verdict for kind, verdict in beside.items()}}
-    shown = [one.to_wire() for one in conditions(given, [], 1, NOW)]
+    shown = [condition.to_wire() for condition in conditions(given, [], 1, NOW)]
     return {
         "metadata": {"name": "p", "generation": 1},
         "status": {"observedGeneration": 1, "conditions": shown},
@@ -56,12 +56,12 @@ def kstatus(resource: dict[str, Any]) -> str:
         return "Terminating"
     if status.get("observedGeneration", metadata["generation"]) != metadata["generation"]:
         return "InProgress"
-    found = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
-    if found.get("Reconciling") == "True":
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
+    if conditions.get("Reconciling") == "True":
         return "InProgress"
-    if found.get("Stalled") == "True":
+    if conditions.get("Stalled") == "True":
         return "Failed"
-    return "Current" if found.get("Ready", "True") == "True" else "InProgress"
+    return "Current" if conditions.get("Ready", "True") == "True" else "InProgress"
 
 
 WELL = Verdicts(GOOD, GOOD, GOOD, ANSWERED)
@@ -72,7 +72,7 @@ STORIES: dict[str, tuple[dict[str, Any], str, str]] = {
         "Current",
         "Healthy",
     ),
-    "serves with a floor that is no tier": (
+    "serves with a floor that is not a tier": (
         server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, partially_invalid=NO_TIER)),
         "Current",
         "Healthy",

@@ -21,11 +21,11 @@ def test_every_place_has_a_bound_and_a_test_that_exists() -> None:
 
 
 def _tested(row: str) -> bool:
-    found = _TEST.search(row)
-    file = None if found is None else ROOT / found[1]
-    if found is None or file is None or not file.is_file():
+    match = _TEST.search(row)
+    file = None if match is None else ROOT / match[1]
+    if match is None or file is None or not file.is_file():
         return False
-    return re.search(rf"^(async )?def {found[2]}\(", file.read_text("utf-8"), re.M) is not None
+    return re.search(rf"^(async )?def {match[2]}\(", file.read_text("utf-8"), re.M) is not None
 
 
 def test_every_row_says_how_many_bytes_or_where_that_is_set() -> None:

@@ -118,7 +118,7 @@ def running_imports() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 99], ids=["packages", "parts of packages", "files"])
-def test_none_import_each_other_in_a_circle(depth: int) -> None:
+def test_packages_do_not_import_each_other_in_a_circle(depth: int) -> None:
     graph: dict[str, set[str]] = {}
     for module, imported in running_imports().items():
         part = ".".join(module.split(".")[:depth])
@@ -144,19 +144,19 @@ def test_the_core_holds_types_alone(file: Path) -> None:
 
 
 def wrong(tree: ast.Module) -> list[str]:
-    """What is neither a type nor small and pure."""
-    found = []
+    """Parts of a module that are neither types nor small and pure."""
+    problems = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
-            found += [f"imports {name}" for name in names if name.partition(".")[0] not in PURE | OURS]
+            problems += [f"imports {name}" for name in names if name.partition(".")[0] not in PURE | OURS]
         elif isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
-            found.append(f"waits in line {node.lineno}")
+            problems.append(f"waits in line {node.lineno}")
         elif isinstance(node, ast.FunctionDef) and node.name != "__init__" and length(node) > LONGEST_METHOD:
-            found.append(f"{node.name} is long")
+            problems.append(f"{node.name} is long")
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "print", "exec", "eval", "__import__"}:
-            found.append(f"calls {ast.unparse(node.func)}")
-    return found
+            problems.append(f"calls {ast.unparse(node.func)}")
+    return problems
 
 
 def length(function: ast.FunctionDef) -> int:
@@ -169,7 +169,7 @@ def length(function: ast.FunctionDef) -> int:
     "source",
     ["import asyncio", "from socket import socket", "async def f():\n    await g()", "def f():\n    open('x')"],
 )
-def test_what_does_io_is_found_in_the_core(source: str) -> None:
+def test_modules_of_the_core_that_do_io_are_found(source: str) -> None:
     assert wrong(ast.parse(source))
 
 

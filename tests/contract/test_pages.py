@@ -50,8 +50,8 @@ def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
         "packages"
     ]
-    found = [str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.*")]
-    assert [path for path in found if path.endswith((".md", ".svg")) and not path.startswith(DATA + SERVED)] == []
+    files = [str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.*")]
+    assert [path for path in files if path.endswith((".md", ".svg")) and not path.startswith(DATA + SERVED)] == []
 
 
 def test_commands_that_install_show_their_progress() -> None:
@@ -142,7 +142,7 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
 
 
 def _supported(test: Path) -> str:
-    """What a test takes from the modules of tests/support."""
+    """Names that a test takes from the modules of tests/support."""
     names = re.findall(r"^from (\w+) import", test.read_text(), re.MULTILINE)
     modules = [ROOT / "tests" / "support" / f"{name}.py" for name in names]
     return "".join(module.read_text() for module in modules if module.exists())

@@ -24,13 +24,13 @@ def stated() -> dict[str, str]:
 README = "![A picture](docs/a.svg) of [a page](docs/b.md#part), [one elsewhere](https://example.com/c) and [here](#d)\n"
 
 
-def metadata_of_a_wheel(folder: Path, place: str) -> tuple[list[str], str]:
+def metadata_of_a_wheel(folder: Path, variables: str) -> tuple[list[str], str]:
     """`Project-URL` and the page of a wheel of one empty package, built with the project's own hook."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["path"]
     (folder / "hack").mkdir()
     shutil.copy(ROOT / hook, folder / hook)
-    (folder / "hack" / "place.env").write_text(place)
+    (folder / "hack" / "place.env").write_text(variables)
     (folder / "empty.py").write_text("")
     (folder / "README.md").write_text(README)
     (folder / "pyproject.toml").write_text(
@@ -46,10 +46,10 @@ def metadata_of_a_wheel(folder: Path, place: str) -> tuple[list[str], str]:
 
 
 def test_a_wheel_names_the_place_that_the_file_states(tmp_path: Path) -> None:
-    place = (
+    variables = (
         "# a page\nFAIRLEAD_REPOSITORY_URL=https://host.example/us/fairlead\nFAIRLEAD_SITE_URL=https://docs.example/\n"
     )
-    urls, page = metadata_of_a_wheel(tmp_path, place)
+    urls, page = metadata_of_a_wheel(tmp_path, variables)
     assert urls == [
         "Documentation, https://docs.example/",
         "Source, https://host.example/us/fairlead",

@@ -47,7 +47,7 @@ def world(**more: Any) -> Selection:
     """Two servers with two tools each, of which one subject has everything under one constraint or another."""
     policy = Policy(namespace="default", name="p", every=True, subjects=(Subject(kind="Agent", name="npc"),), **more)
     documents = {
-        str(place): catalog(name, f"http://{name}", ["get", "put"]) for place, name in enumerate(("web", "file"))
+        str(number): catalog(name, f"http://{name}", ["get", "put"]) for number, name in enumerate(("web", "file"))
     }
     return select(build({**documents, "r": Rules(policies=(policy,), tiers=TIERS)}))
 
@@ -108,7 +108,7 @@ def test_the_default_tier_is_one_view_on_both_of_its_endpoints() -> None:
 
 
 @pytest.mark.parametrize("member", Merged.__struct_fields__)
-def test_whatever_policies_merge_to_counts_as_narrowing_unless_it_only_decides(member: str) -> None:
+def test_a_merge_of_policies_counts_as_narrowing_unless_it_only_decides(member: str) -> None:
     plain = Merged(3, 3)
     if member in ONLY_DECIDES:
         value: Any = 1 if member in ("visible", "free") else frozenset({"web"})

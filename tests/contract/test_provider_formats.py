@@ -74,8 +74,8 @@ def test_every_folder_of_providers_declares_tools_messages_and_cost() -> None:
     assert all(isinstance(messages, MessageFormat) for messages in declared)
     assert all(re.search(r"^FORMATS: Final = \(", file.read_text(), re.MULTILINE) for file in FILES)
     assert all(provided.token_growth >= 1000 for provided in PROVIDER_FORMATS.values())
-    known = {family.name for _, family in models._BY_NAME}
-    assert {name for provided in PROVIDER_FORMATS.values() for name in provided.families} <= known
+    families_known = {family.name for _, family in models._BY_NAME}
+    assert {name for provided in PROVIDER_FORMATS.values() for name in provided.families} <= families_known
 
 
 def test_no_other_source_of_the_package_lists_formats() -> None:
@@ -96,6 +96,6 @@ def test_a_new_folder_is_a_format_of_commands_messages_and_routes(tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    converted, found = done.stdout.rsplit("\n", 2)[:2]
+    converted, called = done.stdout.rsplit("\n", 2)[:2]
     assert json.loads(converted)["tools"] == [{"name": "a", "takes": {"type": "object", "properties": {}}}]
-    assert json.loads(found) == {"calls": ["a"], "route": "acme-turbo", "max_tools": 2}
+    assert json.loads(called) == {"calls": ["a"], "route": "acme-turbo", "max_tools": 2}

@@ -44,11 +44,11 @@ def test_a_process_does_not_start_with_a_value_that_a_setting_does_not_take(
         code = STARTS[bad.component]()
     except SystemExit as error:
         code = error.code  # type: ignore[assignment]  # a number, as both give one
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert code in (1, 2)
-    assert re.fullmatch(rf"fairlead {bad.component}: {bad.variable} (is .*|has a value .*); it takes .+\n", said)
+    assert re.fullmatch(rf"fairlead {bad.component}: {bad.variable} (is .*|has a value .*); it takes .+\n", printed)
     secret = bad.name in ("redis", "pull_token", "embedder_key", "compressor_key")
-    assert (bad.text in said) is not secret
+    assert (bad.text in printed) is not secret
 
 
 def test_every_setting_is_checked_or_takes_any_text() -> None:
@@ -77,15 +77,15 @@ def test_settings_that_both_processes_read_are_of_one_type() -> None:
 
 
 def schema_at(path: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = SCHEMA
+    schema: dict[str, Any] = SCHEMA
     for key in path:
-        found = found["properties"][key]
-    return found
+        schema = schema["properties"][key]
+    return schema
 
 
 def given_as_they_are() -> dict[tuple[str, ...], tuple[str, str]]:
     """Path of a value to the component and the setting that a template makes of it, unchanged."""
-    found: dict[tuple[str, ...], tuple[str, str]] = {}
+    variables: dict[tuple[str, ...], tuple[str, str]] = {}
     for component in SETTINGS:
         template = (CHART / f"templates/{component}/_env.tpl").read_text()
         direct = r"FAIRLEAD_([A-Z_]+)\n +value: \{\{ (?:join \",\" )?\.Values\.([A-Za-z.]+)(?: \| quote)? \}\}"
@@ -93,21 +93,21 @@ def given_as_they_are() -> dict[tuple[str, ...], tuple[str, str]]:
             r"\{\{- with \.Values\.([A-Za-z.]+) \}\}\n- name: FAIRLEAD_([A-Z_]+)\n +value: \{\{ (?:join \",\" )?\. "
         )
         for variable, path in re.findall(direct, template):
-            found[tuple(path.split("."))] = component, variable.lower()
+            variables[tuple(path.split("."))] = component, variable.lower()
         for path, variable in re.findall(inside, template):
-            found[tuple(path.split("."))] = component, variable.lower()
+            variables[tuple(path.split("."))] = component, variable.lower()
         for picked in re.findall(r"pick \.Values\.servers ([^)]*)\)", template):
             for key in re.findall(r'"(\w+)"', picked):
-                found["servers", key] = component, re.sub("([A-Z])", r"_\1", key).lower()
+                variables["servers", key] = component, re.sub("([A-Z])", r"_\1", key).lower()
         own = {camel_case(name): name for name, _, _ in fields(SETTINGS[component])}
-        found |= {(component, "settings", key): (component, own[key]) for key in settings(component)}
-    return found
+        variables |= {(component, "settings", key): (component, own[key]) for key in settings(component)}
+    return variables
 
 
 def bounds(schema: dict[str, Any]) -> dict[str, Any]:
     """Without the level `CRITICAL`, which the chart does without."""
-    found = {word: schema[word] for word in BOUNDS if word in schema}
-    return found | ({"enum": set(schema["enum"]) - {"CRITICAL"}} if "enum" in schema else {})
+    limits = {word: schema[word] for word in BOUNDS if word in schema}
+    return limits | ({"enum": set(schema["enum"]) - {"CRITICAL"}} if "enum" in schema else {})
 
 
 def test_every_value_that_becomes_a_setting_is_bound_like_it_in_the_schema() -> None:

@@ -49,7 +49,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
         )
 
 
-def test_what_markdown_of_the_landing_page_asks_for_is_there(site: Path) -> None:
+def test_the_markdown_extensions_of_the_landing_page_work(site: Path) -> None:
     """Zensical ignores extensions that it does not know."""
     landing = (site / "dev" / "index.html").read_text("utf-8")
     assert landing.count("<li>") >= 6

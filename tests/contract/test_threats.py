@@ -16,11 +16,11 @@ PAGE = (ROOT / "docs" / "how-it-works" / "threats.md").read_text("utf-8")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)`")
 _ATTACK = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 _UNGUARDED = {"calls and items of a speech session"}
-"""What is found by how it is kept, so that there is no line to take out."""
+"""Objects that are found by how they are kept, so that there is no line to take out."""
 
 
 def rows() -> list[str]:
-    """Of the tables about boundaries."""
+    """Rows of the tables about boundaries."""
     text = PAGE.partition("## Boundaries")[2].partition("## Where servers may be")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [line for line in lines if not line.startswith("| what crosses")]
@@ -38,20 +38,20 @@ def found_by_ids() -> dict[str, list[tuple[str, str]]]:
     return {row.split(" | ")[0].removeprefix("| "): _ATTACK.findall(row.rpartition(" | ")[2]) for row in table}
 
 
-def test_all_that_is_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
-    found = found_by_ids()
-    assert len(found) >= 20
-    assert [what for what, attacks in found.items() if not attacks] == []
+def test_each_object_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
+    targets = found_by_ids()
+    assert len(targets) >= 20
+    assert [what for what, attacks in targets.items() if not attacks] == []
     missing = [
         f"{file}::{name}"
-        for attacks in found.values()
+        for attacks in targets.values()
         for file, name in attacks
         if not (ROOT / file).is_file() or f"def {name}(" not in (ROOT / file).read_text("utf-8")
     ]
     assert missing == []
 
 
-def test_all_that_is_found_by_an_id_has_a_guard_that_is_taken_out() -> None:
+def test_each_object_found_by_an_id_has_a_guard_that_is_taken_out() -> None:
     guarded = {guard.test for guard in GUARDS}
     without = {
         what
@@ -72,7 +72,7 @@ def test_every_named_test_exists_and_tests_something() -> None:
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.attack)
 def test_every_guard_still_fits_its_module_and_its_test(guard: Guard) -> None:
-    """What `hack/attacks` does with them takes minutes."""
+    """Attacks without their guards take `hack/attacks` minutes."""
     source = f"{guard.module.replace('.', '/')}.py"  # of a compiled module `find_spec` names the extension
     places = [ROOT / guard.module] if "/" in guard.module else [ROOT / top / source for top in PACKAGES]
     (text,) = [path.read_text("utf-8") for path in places if path.exists()]

@@ -18,7 +18,11 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def test_a_release_has_a_compiled_wheel_for_each_interpreter_that_is_supported() -> None:
     settings = PROJECT["tool"]["cibuildwheel"]
-    versions = [one.rpartition(" ")[2] for one in PROJECT["project"]["classifiers"] if ":: Python :: 3" in one]
+    versions = [
+        classifier.rpartition(" ")[2]
+        for classifier in PROJECT["project"]["classifiers"]
+        if ":: Python :: 3" in classifier
+    ]
 
     assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in versions]
     assert settings["environment"] == {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}

@@ -56,19 +56,19 @@ def test_every_other_file_that_the_page_names_is_there() -> None:
 
 def defined(file: Path) -> set[str]:
     """Names that a module defines at its top."""
-    found = set()
+    names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
+            names.add(node.target.id)
+    return names
 
 
 # What keeps these lists short: attributes of routes and requests are copied as a whole.
 
 
-def test_one_module_makes_routes_and_all_others_copy_them_as_a_whole() -> None:
+def test_routes_are_made_by_one_module_and_copied_as_a_whole_by_others() -> None:
     assert {str(file.relative_to(GATEWAY)) for file in made(Route.__name__)} == {
         "fairlead_gateway/calls/routes/routing.py"
     }

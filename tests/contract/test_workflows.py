@@ -18,8 +18,8 @@ WORKFLOWS = {file.stem: yaml.safe_load(file.read_text()) for file in (ROOT / ".g
 
 
 def jobs(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = WORKFLOWS[name]["jobs"]
-    return found
+    jobs_of_workflow: dict[str, Any] = WORKFLOWS[name]["jobs"]
+    return jobs_of_workflow
 
 
 def commands(job: dict[str, Any]) -> list[str]:
@@ -28,8 +28,8 @@ def commands(job: dict[str, Any]) -> list[str]:
 
 def scopes() -> dict[str, set[str]]:
     """Parts of each scope of `.ci/run`."""
-    found = re.findall(r"^  (pr|merge|nightly)\) parts=\(([a-z0-9 ]+)\) ;;$", SCRIPT.read_text(), re.MULTILINE)
-    return {scope: set(parts.split()) for scope, parts in found}
+    lines = re.findall(r"^  (pr|merge|nightly)\) parts=\(([a-z0-9 ]+)\) ;;$", SCRIPT.read_text(), re.MULTILINE)
+    return {scope: set(parts.split()) for scope, parts in lines}
 
 
 def parts_run(name: str) -> Iterator[tuple[str, str]]:
@@ -44,21 +44,23 @@ def parts_run(name: str) -> Iterator[tuple[str, str]]:
 def test_a_pull_request_and_the_merge_queue_run_the_parts_of_their_scope() -> None:
     ran = list(parts_run("ci"))
     for scope, event in (("pr", "pull_request"), ("merge", "merge_group")):
-        found = {part for part, condition in ran if not condition or f"'{event}'" in condition}
-        assert found == scopes()[scope], scope
+        parts = {part for part, condition in ran if not condition or f"'{event}'" in condition}
+        assert parts == scopes()[scope], scope
 
 
 def test_by_night_every_part_runs_that_the_night_has_and_no_job_checks_alone() -> None:
     assert {part for part, _ in parts_run("nightly")} == scopes()["nightly"] - {"check"}
 
 
-def test_one_check_of_a_branch_stands_for_all_jobs() -> None:
+def test_the_check_of_a_branch_stands_for_all_jobs() -> None:
     assert set(jobs("ci")["all"]["needs"]) == jobs("ci").keys() - {"all"}
 
 
 def test_by_night_each_supported_interpreter_meets_both_ends_of_kubernetes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    versions = [one.rpartition(" ")[2] for one in project["classifiers"] if ":: Python :: 3" in one]
+    versions = [
+        classifier.rpartition(" ")[2] for classifier in project["classifiers"] if ":: Python :: 3" in classifier
+    ]
     assert jobs("nightly")["tests"]["strategy"]["matrix"] == {"python": versions, "kubernetes": ["oldest", "newest"]}
 
 
@@ -87,8 +89,8 @@ def test_an_unknown_scope_is_refused_before_anything_is_installed() -> None:
 def updated(ecosystem: str) -> set[str]:
     """Folders that Dependabot looks into, without their leading slash."""
     updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
-    (found,) = [one for one in updates if one["package-ecosystem"] == ecosystem]
-    return {folder.strip("/") for folder in found.get("directories", [found.get("directory")])}
+    (update,) = [update for update in updates if update["package-ecosystem"] == ecosystem]
+    return {folder.strip("/") for folder in update.get("directories", [update.get("directory")])}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,9 @@ def test_dependencies_of_every_image_and_go_module_are_kept_new(ecosystem: str, 
     listed = subprocess.run(["git", "ls-files", f"**/{file}"], cwd=ROOT, capture_output=True, text=True, check=True)
     folders = {path.rpartition("/")[0] for path in listed.stdout.split()} - left_out
     assert folders
-    assert {one for one in folders if not any(Path(one).match(pattern) for pattern in updated(ecosystem))} == set()
+    assert {
+        folder for folder in folders if not any(Path(folder).match(pattern) for pattern in updated(ecosystem))
+    } == set()
 
 
 def test_each_line_of_owners_names_what_is_there() -> None:

@@ -47,7 +47,7 @@ def time_image(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def runner_image(installation: Installation) -> None:
-    """What packages are installed and run in, in the nodes' stores."""
+    """Images in which packages are installed and run, in the nodes' stores."""
     load_images("fairlead-runner")
 
 

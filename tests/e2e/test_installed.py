@@ -1,4 +1,4 @@
-"""What people do with an installation: clients of every make, measurements, tiers, policies, an upgrade under load."""
+"""An installation in use: clients of every make, measurements, tiers, policies, an upgrade under load."""
 
 from __future__ import annotations
 
@@ -139,10 +139,10 @@ def queried(base: str, query: str) -> float | None:
     url = f"{base}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
-            found = json.load(answer)["data"]["result"]
+            series = json.load(answer)["data"]["result"]
     except OSError:
         return None
-    value = float(found[0]["value"][1]) if found else float("nan")
+    value = float(series[0]["value"][1]) if series else float("nan")
     return None if value != value else value
 
 

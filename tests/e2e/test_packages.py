@@ -64,9 +64,9 @@ def test_a_registry_that_cannot_be_reached_has_a_reason_of_its_own(
     kubectl("apply", "-n", namespace, "-f", "-", stdin=package(name, **nowhere))
     reason = "RegistryUnreachable"
     until("the reason", lambda: cause(condition(namespace, name, "Ready")) == reason, seconds=90)
-    found = condition(namespace, name, "Programmed")
-    assert found["status"] == "False"
-    assert "no network connection" in found["message"]
+    programmed = condition(namespace, name, "Programmed")
+    assert programmed["status"] == "False"
+    assert "no network connection" in programmed["message"]
 
 
 def test_a_version_that_does_not_exist_is_named(

@@ -1,4 +1,4 @@
-"""What pods of servers may be told, and what is said when they do not come up."""
+"""Settings of the pods of servers, and messages when they do not come up."""
 
 from __future__ import annotations
 

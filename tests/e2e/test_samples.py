@@ -42,7 +42,7 @@ from playscript import script
 from playworld import PlayWorld, until_tables
 from servedtools import structured
 from spokenplay import cancellable, check, play
-from voicestate import FACT, KEEPERS, kept, written
+from voicestate import FACT, KEEPERS, state_survived, written
 from voicetables import (
     CASCADE,
     SPEECH,
@@ -170,9 +170,9 @@ def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
     kubectl("create", "namespace", namespace)
     try:
         with volumes(namespace, 5, tmp_path_factory.mktemp("volumes")) as storage_class:
-            place = ("--secret", KEYS, "--namespace", NAMESPACE)
-            keys = {agent: asyncio.run(key_of(agent, folder, *place)) for agent in ("npc", "qa", "s2s")}
-            keys["dm"] = asyncio.run(key_of("dm", folder, *place, "--group", "dm"))
+            options = ("--secret", KEYS, "--namespace", NAMESPACE)
+            keys = {agent: asyncio.run(key_of(agent, folder, *options)) for agent in ("npc", "qa", "s2s")}
+            keys["dm"] = asyncio.run(key_of("dm", folder, *options, "--group", "dm"))
             values = (
                 "samples.voice=true",
                 f"samples.namespace={namespace}",
@@ -204,13 +204,14 @@ async def test_all_eight_are_ready_and_both_tier_tables_come_out_by_what_was_mea
 
     async def measured() -> list[dict[str, Any]]:
         _, out = await table.cli("scores", "--json")
-        found = json.loads(out)["tools"]
-        return found if all(one["basis"] == "measured" for one in found) else []
+        tools = json.loads(out)["tools"]
+        return tools if all(score["basis"] == "measured" for score in tools) else []
 
     scores = await until_async("every tool to be measured", measured, seconds=60)
-    assert {one["name"] for one in scores} == flat(CASCADE, "deep")
-    for one in scores:
-        told(f"{one['name']:34} p50 {one['medianMs']:7.1f} ms of {one['samples']:3} calls  {', '.join(one['tags'])}")
+    assert {score["name"] for score in scores} == flat(CASCADE, "deep")
+    for score in scores:
+        tags = ", ".join(score["tags"])
+        told(f"{score['name']:34} p50 {score['medianMs']:7.1f} ms of {score['samples']:3} calls  {tags}")
     for tier in CASCADE:
         assert of_bundled(await listed(table.tier(tier), table.keys["qa"])) == flat(CASCADE, tier), tier
         assert of_bundled(await listed(table.tier(tier), table.keys["s2s"])) == flat(SPEECH, tier), tier
@@ -279,8 +280,8 @@ async def test_a_server_that_is_slowed_down_rises_above_its_floor_and_comes_back
 
         def given() -> bool:
             (now,) = table.pods("dice-roller")
-            found: str | None = now["status"]["containerStatuses"][0]["resources"]["limits"].get("cpu")
-            return found == cpu
+            limit: str | None = now["status"]["containerStatuses"][0]["resources"]["limits"].get("cpu")
+            return limit == cpu
 
         until(f"{cpu} of CPU", given, seconds=30)
 
@@ -330,7 +331,7 @@ async def test_state_survives_a_killed_process_and_a_pod_that_is_replaced(table:
 
         told(killed(table, [pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)]))
         until("containers started again", lambda: restarts() == len(KEEPERS), seconds=60)
-        await until_async("what was kept, after kill -9", lambda: kept(client, track), seconds=60)
+        await until_async("what was kept, after kill -9", lambda: state_survived(client, track), seconds=60)
 
         before = {pod["metadata"]["uid"] for pod in table.pods(*KEEPERS)}
         kubectl("delete", "pods", "-n", table.namespace, "-l", f"fairlead.dev/server in ({','.join(KEEPERS)})")
@@ -340,7 +341,7 @@ async def test_state_survives_a_killed_process_and_a_pod_that_is_replaced(table:
             return len(now) == len(KEEPERS) and not before & {pod["metadata"]["uid"] for pod in now}
 
         until("other pods", replaced, seconds=90)
-        await until_async("what was kept, in other pods", lambda: kept(client, track), seconds=60)
+        await until_async("what was kept, in other pods", lambda: state_survived(client, track), seconds=60)
 
 
 def killed(table: Table, uids: list[str]) -> str:
@@ -381,7 +382,7 @@ def set_values(path: str, value: Any) -> list[str]:
 
 
 def given_providers(installation: Installation, table: Table, providers: dict[str, Json]) -> None:
-    """Install these providers of models, and start the gateways anew: files reach pods within a minute only."""
+    """Install these providers of models, and restart the gateways: files reach pods within a minute only."""
     installation.upgrade(*table.values, *set_values("gateway.routes.providers", providers))
     gateways = f"deployment/{RELEASE}-gateway"
     kubectl("rollout", "restart", "-n", NAMESPACE, gateways)

@@ -1,4 +1,4 @@
-"""What is left of an installation: nothing. The last of the tests by its name; it takes the installation away."""
+"""The end of an installation leaves nothing. The last of the tests by its name; it takes the installation away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger does with a clone of the repository and its pages, and nothing else. After `test_uninstall`: the
+"""A stranger has a clone of the repository and its pages, and nothing else. After `test_uninstall`: the
 release of the other tests is gone, and this one has its name and its place.
 """
 
@@ -104,12 +104,12 @@ def test_on_a_cluster_the_commands_of_the_first_page_lead_to_a_list_of_tools(str
 def test_the_release_passes_its_own_test_and_answers_as_the_page_of_the_chart_says(stranger: Reader) -> None:
     assert "Succeeded" in stranger.follow(commands(CHARTS, "helm test"))
     _, samples = CHARTS["Quick start"]
-    asked = samples.partition("&\n")[2]
-    assert asked.startswith("fairlead tools\n")
-    assert '"item": "rope"' in stranger.follow(asked)
+    samples_commands = samples.partition("&\n")[2]
+    assert samples_commands.startswith("fairlead tools\n")
+    assert '"item": "rope"' in stranger.follow(samples_commands)
 
 
-def test_a_server_of_ones_own_is_built_deployed_and_called(stranger: Reader) -> None:
+def test_the_tool_server_of_the_page_is_built_deployed_and_called(stranger: Reader) -> None:
     write_files(stranger.folder)
     build, use = [text for kind, text in blocks("On a cluster") if kind == "sh"]
     stranger.follow(build)

@@ -113,9 +113,9 @@ class Crowd:
         mine = {"client": client, "number": number}
 
         def heard(line: bytes) -> None:
-            said = json.loads(line)["params"]
-            if json.loads(said["message"]) != mine or said["progressToken"] != number:
-                self.wrong.append(f"{mine} heard of the progress {said}")
+            progress = json.loads(line)["params"]
+            if json.loads(progress["message"]) != mine or progress["progressToken"] != number:
+                self.wrong.append(f"{mine} heard of the progress {progress}")
 
         params = json.dumps({"name": "x", "arguments": mine, "_meta": {"progressToken": number}}).encode()
         deadline = asyncio.get_running_loop().time() + self.patience
@@ -141,7 +141,7 @@ async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, p
     crowd = Crowd(multiplexer, dice, patience)
 
     async def flush() -> None:
-        while True:  # whoever waits when nobody else comes any more is answered too
+        while True:  # callers that wait when no other comes any more are answered too
             await asyncio.sleep(0.001)
             shuffler.release(clients)
 
@@ -200,8 +200,12 @@ async def shuffling_server(seed: int) -> AsyncIterator[int]:
                     break
                 message = json.loads(line)
                 if message["method"] == "initialize":
-                    said = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": said}
+                    result = {
+                        "protocolVersion": LEGACY,
+                        "capabilities": {},
+                        "serverInfo": {"name": "s", "version": "1"},
+                    }
+                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
                     writer.write(json.dumps(answer).encode() + b"\n")
                 shuffler.take(line)
         writer.close()
@@ -218,8 +222,8 @@ async def shuffling_server(seed: int) -> AsyncIterator[int]:
 
 
 async def strangers(folder: Path, seed: int, clients: int, calls: int, patience: float) -> list[object]:
-    """Whose answers clients of a gateway get, in place of their own, that share its one connection to a server; None
-    for no answer. All count from 1.
+    """Owners of the answers that clients of a gateway get in place of their own, where they share its one connection to
+    a server; None for no answer. All count from 1.
     """
     wrong: list[object] = []
     write_token(folder)

@@ -1,4 +1,4 @@
-"""What a client's bytes cost: bounded memory and CPU for each byte, in each state that a parser can be kept in.
+"""Costs of a client's bytes: bounded memory and CPU for each byte, in each state that a parser can be kept in.
 
 A bound that is exceeded by a factor of five is a way to stop a gateway from one laptop. So the bounds are several times
 what is measured, and no finer: 1 to 10 ns a byte, 100 in the smallest chunks, and hardly any memory but for a body.
@@ -55,7 +55,7 @@ def _body(name: str, unit: bytes, opening: bytes = b"", closing: bytes = b"", pl
     return Flood(name, _always(_HEADS[plane] + _HOST + length + opening), unit, closing, size)
 
 
-def _said(name: str, field: bytes, message: bytes = _PING, version: bytes = b"2025-11-25") -> Flood:
+def _headers(name: str, field: bytes, message: bytes = _PING, version: bytes = b"2025-11-25") -> Flood:
     """Requests of which each has a field that is long and unlike those before."""
     head = b"POST /mcp HTTP/1.1\r\n" + _MCP % (version, b"tools/call")
     host = b"" if field.startswith(b"host") else _HOST
@@ -102,11 +102,11 @@ BODIES: Final = [
 ]
 """Requests of one message each."""
 MEMOS: Final = [
-    _said("hosts", b"host: "),
-    _said("sessions", b"mcp-session-id: "),
-    _said("names", b"mcp-name: ", _MODERN_CALL, b"2026-07-28"),
-    _said("credentials", b"authorization: Bearer "),
-    _said("forwarded addresses", b"x-forwarded-for: fe80::1%"),
+    _headers("hosts", b"host: "),
+    _headers("sessions", b"mcp-session-id: "),
+    _headers("names", b"mcp-name: ", _MODERN_CALL, b"2026-07-28"),
+    _headers("credentials", b"authorization: Bearer "),
+    _headers("forwarded addresses", b"x-forwarded-for: fe80::1%"),
 ]
 """Requests of somebody who is not known, of which something might be remembered."""
 
@@ -142,18 +142,18 @@ PIECES: Final = (
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[CostlyGateway]:
-    async with costly_gateway(tmp_path) as found:
-        yield found
+    async with costly_gateway(tmp_path) as process:
+        yield process
 
 
-def check(cost: Cost, flood: Flood, *, cpu_ns: float, peak: float, kept: float = 0.1) -> None:
+def check(cost: Cost, flood: Flood, *, cpu_ns: float, peak: float, retained: float = 0.1) -> None:
     """At most so many nanoseconds and bytes for each byte that was sent. Raises AssertionError."""
     assert cost.loop_ns < cpu_ns * cost.sent + 20e6, f"CPU of {flood.name}: {cost}"
     assert cost.peak < peak * cost.sent + IDLE, f"memory at once of {flood.name}: {cost}"
-    assert cost.kept < kept * cost.sent + IDLE, f"memory that is kept of {flood.name}: {cost}"
+    assert cost.retained < retained * cost.sent + IDLE, f"memory that is kept of {flood.name}: {cost}"
 
 
-async def test_what_becomes_no_request_costs_next_to_nothing(gateway: CostlyGateway) -> None:
+async def test_floods_that_become_no_request_cost_next_to_nothing(gateway: CostlyGateway) -> None:
     for flood in ENDLESS:
         check(await gateway.cost_of(flood, 2 * MIB), flood, cpu_ns=CPU_NS, peak=1)
 
@@ -166,10 +166,10 @@ async def test_a_body_in_the_smallest_chunks_costs_a_call_for_each(gateway: Cost
 @pytest.mark.parametrize("flood", BODIES, ids=lambda flood: flood.name)
 async def test_a_body_costs_the_loop_no_more_than_reading_it(gateway: CostlyGateway, flood: Flood) -> None:
     cost = await gateway.cost_of(flood, 6 * MIB)
-    check(cost, flood, cpu_ns=BODY_CPU_NS, peak=32, kept=4)
+    check(cost, flood, cpu_ns=BODY_CPU_NS, peak=32, retained=4)
 
 
-async def test_nothing_of_somebody_unknown_is_remembered_but_what_is_short(gateway: CostlyGateway) -> None:
+async def test_memos_of_unauthenticated_clients_hold_short_values_alone(gateway: CostlyGateway) -> None:
     for flood in MEMOS:
         check(await gateway.cost_of(flood, 32 * MIB), flood, cpu_ns=CPU_NS, peak=0.2)
 

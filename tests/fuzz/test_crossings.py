@@ -125,10 +125,10 @@ async def test_no_form_of_another_site_signs_somebody_in_or_acts_for_them(tmp_pa
 
 def _altered(text: str) -> Iterator[str]:
     """Every way to alter one character, or to cut a text short at either end."""
-    for place in range(len(text)):
-        yield text[:place]
-        yield text[place + 1 :]
-        yield from (text[:place] + char + text[place + 1 :] for char in ALPHABET if char != text[place])
+    for index in range(len(text)):
+        yield text[:index]
+        yield text[index + 1 :]
+        yield from (text[:index] + char + text[index + 1 :] for char in ALPHABET if char != text[index])
 
 
 def test_no_altered_or_swapped_cookie_is_a_session() -> None:
@@ -179,16 +179,16 @@ def _somebody(principal: str) -> Identity:
     return Identity(kind="apiKey", principal=principal)
 
 
-async def test_nobody_reads_a_result_that_was_kept_for_another_principal(tmp_path: Path) -> None:
+async def test_a_kept_result_cannot_be_read_by_another_principal(tmp_path: Path) -> None:
     secret = {"content": [{"type": "text", "text": "alice's secret " * 400}]}
     async with (
         modern_server([tool("read")], call=lambda _: secret) as server,
         running(tmp_path, catalog("shop", server.url, [tool("read")]), trust=KEYS, rest_processes=0) as gateway,
     ):
         made = await post(gateway, "/v1/executions", {"name": "shop__read"}, authorization="Bearer alice")
-        kept = made.message["result"]["_meta"]["fairlead.dev/context"]
-        session = kept["sessionId"]
-        ident = kept["entryId"]
+        context = made.message["result"]["_meta"]["fairlead.dev/context"]
+        session = context["sessionId"]
+        ident = context["entryId"]
         sessions = [session, *(changed for changed in _altered(session) if changed.strip())][:: len(session) // 8]
         targets = [
             f"/v1/context?{urlencode({'session_id': each, **more})}"
@@ -209,15 +209,19 @@ async def test_nobody_reads_a_result_that_was_kept_for_another_principal(tmp_pat
 
 
 class _Markup(HTMLParser):
-    """What would run in a page."""
+    """Elements and attributes that would run in a page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.active: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        said = dict(attrs)
-        if tag in ("iframe", "object", "embed", "base") or "XSS" in tag or (tag == "script" and "src" not in said):
+        attributes = dict(attrs)
+        if (
+            tag in ("iframe", "object", "embed", "base")
+            or "XSS" in tag
+            or (tag == "script" and "src" not in attributes)
+        ):
             self.active.append(tag)
         for name, value in attrs:
             leads = (value or "").strip().lower() if name in ("href", "src", "action", "formaction") else ""
@@ -461,14 +465,14 @@ async def test_no_id_of_an_apps_page_leads_to_it_whom_its_tools_are_denied(tmp_p
     before = Rules(policies=(policy("alice", rest), mallorys))
     tried = [*_pages()]
     async with (
-        raw_server(a.handle) as one,
+        raw_server(a.handle) as server_a,
         raw_server(b.handle) as two,
-        running(tmp_path, a.catalog(one.url), b.catalog(two.url), before, trust=KEYS) as gateway,
+        running(tmp_path, a.catalog(server_a.url), b.catalog(two.url), before, trust=KEYS) as gateway,
     ):
 
         async def read(uri: str, whose: str, target: str = "/mcp") -> Answer:
-            asked = legacy("resources/read", {"uri": uri}).to(target)
-            return await ask(gateway, asked.with_headers(authorization=f"Bearer {whose}"))
+            request = legacy("resources/read", {"uri": uri}).to(target)
+            return await ask(gateway, request.with_headers(authorization=f"Bearer {whose}"))
 
         assert [(await read(uri, "alice")).status for uri in _PAGES] == [200, 200]
         hers, a.read = a.read, []

@@ -77,8 +77,8 @@ def _mcp_bodies() -> Iterator[Attack]:
     yield _mcp("a member of _meta", call_with_meta, b"[", b"{},", b"1]")
     yield _mcp("a repeated member of _meta", call_with_meta, b"[", b'{"a":1,"a":2},', b"1]")
     for unit in (b"{},", b"1,"):
-        for method, asked in _METHODS:
-            yield _mcp(f"{method}, {unit.decode()}", legacy(method, asked), b"[", unit, b"1]")
+        for method, method_params in _METHODS:
+            yield _mcp(f"{method}, {unit.decode()}", legacy(method, method_params), b"[", unit, b"1]")
     yield _mcp("members of capabilities", legacy("initialize", _OPENING), b"{", members, b'"z":1}')
     executing = calling("execute_tool", {"name": "demo__free", "arguments": "HERE"})
     yield _mcp("arguments of execute_tool", executing, b'{"x":[', b"{},", b"1]}")
@@ -104,11 +104,11 @@ def _rest(path: str, opening: bytes, unit: bytes, closing: bytes) -> Iterator[At
 
 def _rest_bodies() -> Iterator[Attack]:
     chat = b'{"format":"openai-chat",'
-    said = b'"message":{"role":"assistant","tool_calls":['
+    message = b'"message":{"role":"assistant","tool_calls":['
     between = b'{"from":"openai-chat","to":"anthropic",'
     for path in ("/v1/tool-calls", "/v1/tool-calls/predict"):
         for unit in (_CALL + b",", b"{},", b'{"a":1},'):
-            yield from _rest(path, chat + said, unit, b"{}]}}")
+            yield from _rest(path, chat + message, unit, b"{}]}}")
         yield from _rest(path, chat + b'"stream":[', b"{},", b"{}]}")
         yield from _rest(path, chat + b'"message":{"role":"assistant"},"tools":[', _TOOL + b",", _TOOL + b"]}")
         yield from _rest(
@@ -121,7 +121,7 @@ def _rest_bodies() -> Iterator[Attack]:
         yield from _rest("/v1/tools", chat + b'"tools":[', unit, _TOOL + b"]}")
         yield from _rest("/v1/convert", between + b'"tools":[', unit, _TOOL + b"]}")
     for unit in (_CALL + b",", b"{},"):
-        yield from _rest("/v1/convert/messages", between + said, unit, b"{}]}}")
+        yield from _rest("/v1/convert/messages", between + message, unit, b"{}]}}")
     for unit in (_MESSAGE + b",", b"{},", b"1,"):
         yield from _rest("/v1/plan", b'{"models":["gpt-5-mini"],"messages":[', unit, _MESSAGE + b"]}")
         yield from _rest("/v1/tier", b'{"messages":[', unit, _MESSAGE + b"]}")
@@ -243,7 +243,7 @@ _EVENTS: Final = (
 )
 
 
-def _asked(path: str, begun: bytes, model: bytes, *, stream: bool = False) -> Attack:
+def _model_answer(path: str, begun: bytes, model: bytes, *, stream: bool = False) -> Attack:
     body = (begun % model if b"%b" in begun else begun) + (b',"stream":true}' if stream and b"%b" in begun else b"}")
     if stream:
         path = path.replace("generateContent", "streamGenerateContent?alt=sse")
@@ -267,7 +267,7 @@ _OF_MODEL: Final = {
 
 def _answers() -> Iterator[Attack]:
     for path, begun, model in _pairs():
-        asked = _asked(path, begun, model)
+        attack = _model_answer(path, begun, model)
         for shape, opening, closing in _ANSWERS:
             if shape not in _OF_MODEL[model]:
                 continue
@@ -276,8 +276,8 @@ def _answers() -> Iterator[Attack]:
                     filled = Filled(opening, unit, closing, ANSWER, times=times)
                     name = f"answer: {path} {model.decode()} {shape} {times} {unit[:24]!r}"
                     status = 400 if shape == "error" else 200
-                    yield Attack(name, asked.request, asked.path, answer=filled, status=status)
-        streamed = _asked(path, begun, model, stream=True)
+                    yield Attack(name, attack.request, attack.path, answer=filled, status=status)
+        streamed = _model_answer(path, begun, model, stream=True)
         for kind, opening, closing in _EVENTS:
             if kind != model.decode():
                 continue

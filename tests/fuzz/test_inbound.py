@@ -34,7 +34,7 @@ def test_no_bytes_of_a_client_do_harm(tmp_path: Path) -> None:
                 converse(world, conversation),
                 "inbound",
                 conversation.requests,
-                kept=conversation.kept,
+                kept=conversation.permille,
                 cuts=conversation.cuts,
             )
 
@@ -44,5 +44,5 @@ def test_no_bytes_of_a_client_do_harm(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", regressions("inbound"), ids=lambda file: file.stem)
 def test_bytes_of_a_client_that_did_harm_once_do_none(tmp_path: Path, file: Path) -> None:
     with world_of(tmp_path) as world:
-        found = read(file)
-        world.replay(converse(world, Conversation(found.parts, found.more["kept"], found.more["cuts"])))
+        regression = read(file)
+        world.replay(converse(world, Conversation(regression.parts, regression.more["kept"], regression.more["cuts"])))

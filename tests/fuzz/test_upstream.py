@@ -158,10 +158,10 @@ class Program:
 
 
 def programs(answers: st.SearchStrategy[bytes], *, closing: bool = True) -> st.SearchStrategy[list[Program]]:
-    """For the calls of one example. Without `closing` a connection is rarely ended: opening one anew takes its time."""
+    """Programs for the calls of one example. Without `closing` a connection rarely ends: opening one is slow."""
     close = st.booleans() if closing else st.integers(0, 60).map(lambda n: n == 60)
-    one = st.builds(Program, st.lists(answers, max_size=2), cuts, close)
-    return st.lists(one, min_size=1, max_size=AT_ONCE)
+    program = st.builds(Program, st.lists(answers, max_size=2), cuts, close)
+    return st.lists(program, min_size=1, max_size=AT_ONCE)
 
 
 @dataclass
@@ -227,8 +227,8 @@ async def http_script(script: Script) -> AsyncIterator[RawServer]:
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.method == "initialize":
-            said = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-            return reply.result(request, said, mcp_session_id="one")
+            result = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            return reply.result(request, result, mcp_session_id="one")
         if request.verb != "POST" or request.method != "tools/call":
             return reply.send(202 if request.verb == "POST" else 405)
         program, mine, other = script.next(json.dumps(request.message["id"]).encode(), request.params)
@@ -300,19 +300,19 @@ async def line_script(script: Script) -> AsyncIterator[LineServer]:
 
 
 def _hello(ident: bytes, method: str) -> bytes:
-    said: dict[str, Any] = {"capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-    said |= {"supportedVersions": [MODERN]} if method == "server/discover" else {"protocolVersion": LEGACY}
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (ident, json.dumps(said).encode())
+    result: dict[str, Any] = {"capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+    result |= {"supportedVersions": [MODERN]} if method == "server/discover" else {"protocolVersion": LEGACY}
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (ident, json.dumps(result).encode())
 
 
 async def meet(world: FuzzWorld, script: Script, programs: list[Program], *, progress: bool) -> None:
     """Several clients call at once; each gets its own number or an error, and the next call is answered."""
     script.begin(programs)
-    await asyncio.gather(*(_one(world, progress=progress) for _ in range(AT_ONCE)))
+    await asyncio.gather(*(_call(world, progress=progress) for _ in range(AT_ONCE)))
     await _answered_again(world)
 
 
-async def _one(world: FuzzWorld, *, progress: bool) -> None:
+async def _call(world: FuzzWorld, *, progress: bool) -> None:
     number = next(world.numbers)
     more: dict[str, Any] = {"progressToken": "same"} if progress else {}
     async with await Wire.connect(world.gateway) as wire:
@@ -381,14 +381,14 @@ def test_no_bytes_of_a_server_do_harm(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("file", [file for kind in KINDS for file in regressions(kind)], ids=lambda file: file.stem)
 def test_bytes_of_a_server_that_did_harm_once_do_none(tmp_path: Path, file: Path) -> None:
-    found = read(file)
+    regression = read(file)
     made = []
     script = Script()
-    parts = iter(found.parts)
-    for shape in found.more["programs"]:
+    parts = iter(regression.parts)
+    for shape in regression.more["programs"]:
         answers = []
         while (part := next(parts)) != b"@END@":
             answers.append(part)
         made.append(Program(answers, shape["cuts"], shape["close"]))
-    with world_of(tmp_path, found.more["kind"], script) as world:
-        world.replay(meet(world, script, made, progress=found.more["progress"]))
+    with world_of(tmp_path, regression.more["kind"], script) as world:
+        world.replay(meet(world, script, made, progress=regression.more["progress"]))

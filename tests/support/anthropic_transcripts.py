@@ -44,8 +44,8 @@ def called(index: int, name: str, *pieces: str, kind: str = "tool_use", **more: 
 
 
 def ended(reason: str, usage: Mapping[str, Any] | None = None, **delta: Any) -> list[dict[str, Any]]:
-    said = {"stop_reason": reason, "stop_sequence": None, **delta}
-    return [{"type": "message_delta", "delta": said, "usage": usage or {"output_tokens": 12}}, STOP]
+    fields = {"stop_reason": reason, "stop_sequence": None, **delta}
+    return [{"type": "message_delta", "delta": fields, "usage": usage or {"output_tokens": 12}}, STOP]
 
 
 def turn(*parts: Any, ascii_only: bool = True, **more: Any) -> ScriptedTurn:

@@ -23,18 +23,18 @@ def world(folder: Path, *turns: ScriptedTurn, **more: Any) -> contextlib.Abstrac
 
 def events(answer: Answer) -> list[dict[str, Any]]:
     """Events of a streamed answer; each has the name that its data say."""
-    found = []
+    parsed = []
     for event in answer.body.decode().split("\n\n")[:-1]:
         name, _, data = event.partition("\ndata: ")
-        found.append(json.loads(data))
-        assert name == f"event: {found[-1]['type']}"
-    return found
+        parsed.append(json.loads(data))
+        assert name == f"event: {parsed[-1]['type']}"
+    return parsed
 
 
-def message_of(found: list[dict[str, Any]]) -> dict[str, Any]:
+def message_of(received: list[dict[str, Any]]) -> dict[str, Any]:
     """The message that a client puts together."""
     message: dict[str, Any] = {}
-    for event in found:
+    for event in received:
         if event["type"] == "message_start":
             assert not message
             message = {**event["message"]}
@@ -58,7 +58,7 @@ def message_of(found: list[dict[str, Any]]) -> dict[str, Any]:
     return message
 
 
-def said(answer: Answer, stream: bool) -> Any:
+def final_message(answer: Answer, stream: bool) -> Any:
     assert answer.status == 200, answer.body
     return message_of(events(answer)) if stream else answer.message
 

@@ -128,8 +128,8 @@ class ApiProxy:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         url = f"{self._plane.server}{request.path_qs}"
         async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
-            kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
-            response = web.StreamResponse(status=answer.status, headers=kept)
+            passed_headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
+            response = web.StreamResponse(status=answer.status, headers=passed_headers)
             loses = self._loses if watches and request.path.startswith(DECLARED) else None
             chunks = answer.content.iter_any() if loses is None else _without_lost(answer.content.iter_any(), loses)
             passing = asyncio.create_task(_pass_back(request, chunks, response), name=request.path)

@@ -14,7 +14,7 @@ QUESTION = {"message": "Which?", "requestedSchema": {"type": "object", "properti
 PICKED = {"action": "accept", "content": {"x": "this"}}
 
 
-def said(text: str) -> dict[str, Any]:
+def text_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": False}
 
 
@@ -61,7 +61,7 @@ class LegacyAsker:
                 token = request.params["_meta"]["progressToken"]
                 progress = {"progressToken": token, "progress": number}
                 reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
-        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": said(json.dumps(told))})
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": text_result(json.dumps(told))})
         reply.end_stream()
 
 
@@ -84,22 +84,22 @@ async def conversation(
     """Call as a legacy client that answers each question, after `thinking`; the questions, and the last message.
     `call` are the params, of demo__x without any.
     """
-    asked: list[Any] = []
+    questions: list[Any] = []
     async with await Wire.connect(gateway) as wire:
         params = call or {"name": "demo__x", "arguments": {}}
         wire.send(legacy("tools/call", params, number=7, session=session))
         head = await wire.reader.readuntil(b"\r\n\r\n")
         if b"event-stream" not in head:
             length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            return asked, json.loads(await wire.reader.readexactly(length))
+            return questions, json.loads(await wire.reader.readexactly(length))
         while True:
             data = (await wire.reader.readuntil(b"\n\n")).partition(b"data: ")[2].strip()
             message = json.loads(data) if data else {}
             if "method" in message:
-                asked.append((message["method"], message["params"]))
+                questions.append((message["method"], message["params"]))
                 await thinking()
                 answer = {"jsonrpc": "2.0", "id": message["id"], **response}
                 posted = await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session}))
                 assert posted.status == 202
             elif message.get("id") == 7:
-                return asked, message
+                return questions, message

@@ -68,7 +68,7 @@ class AuditLog:
 
     def writes(self, since: int = 0) -> list[Write]:
         """Every write that was answered after `since`, oldest first; reviews of access are none."""
-        return [one for one in self.requests(since) if one.verb not in READING]
+        return [request for request in self.requests(since) if request.verb not in READING]
 
     def requests(self, since: int = 0) -> list[Write]:
         """Every request about resources that was answered after `since`, oldest first, but reviews of access."""
@@ -106,12 +106,12 @@ def intruders(writes: Iterable[Write], lease: str) -> list[Write]:
     writes = list(writes)
     holders = {write.user for write in writes if write.resource == "leases" and write.name == lease}
     holder = ""
-    found = []
+    problems = []
     for write in writes:
         if not write.done or write.user not in holders:
             continue
         if write.resource == "leases" and write.name == lease:
             holder = write.user
         elif write.user != holder:
-            found.append(write)
-    return found
+            problems.append(write)
+    return problems

@@ -33,10 +33,10 @@ def built(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
             try:
                 build(source, folder)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-                said = f"{name} cannot be built: {error}\n{(error.stderr or b'')[-2000:]!r}"
+                problem = f"{name} cannot be built: {error}\n{(error.stderr or b'')[-2000:]!r}"
                 if os.environ.get("CI"):
-                    pytest.fail(said)
-                pytest.skip(said)
+                    pytest.fail(problem)
+                pytest.skip(problem)
             (folder / ".built").touch()
     return folder
 

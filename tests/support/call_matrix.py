@@ -44,15 +44,15 @@ class World:
     """Receives the spans of the gateway, where it exports them."""
 
     def seen(self, path: str, method: str) -> list[Request]:
-        return [one for one in self.server.seen if one.path == f"/{path}" and one.method == method]
+        return [request for request in self.server.seen if request.path == f"/{path}" and request.method == method]
 
     def counted(self, method: str) -> Counter[str]:
         """Requests of that method so far, by what came of them."""
-        found: Counter[str] = Counter()
+        outcomes: Counter[str] = Counter()
         for (of, _, _, error), histogram in self.gateway.call_metrics.histograms():
             if of == method:
-                found[error or "ok"] += histogram.count
-        return found
+                outcomes[error or "ok"] += histogram.count
+        return outcomes
 
     def audited(self, since: int) -> list[bytes]:
         """Whole lines of the audit log from that byte on."""
@@ -86,7 +86,7 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
     async with raw_server(every.handle) as server, _traced(collector):
         url = f"http://127.0.0.1:{server.port}"
         dead = f"http://127.0.0.1:{free_port()}/mcp"
-        documents = [one for name, (_, kind) in names.items() for one in catalogs(name, kind, url, dead)]
+        documents = [document for name, (_, kind) in names.items() for document in catalogs(name, kind, url, dead)]
         clock = Clock()
         clock.forward(-GRACE_SECONDS - 1)
         async with running(

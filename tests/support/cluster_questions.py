@@ -61,9 +61,9 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
     download = ["-m", "pip", "download", "-q", "--python-version", "3.13", "--only-binary=:all:", "-d", str(folder)]
     run(sys.executable, *download, *packages)
     for wheel in folder.glob("*.whl"):
-        place = folder / re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower()
-        place.mkdir(exist_ok=True)
-        wheel.rename(place / wheel.name)
+        folder_of_project = folder / re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower()
+        folder_of_project.mkdir(exist_ok=True)
+        wheel.rename(folder_of_project / wheel.name)
     address = own_address(node_address())
     port = free_port()
     serve = [sys.executable, "-m", "http.server", str(port), "--bind", address, "--directory", str(folder)]
@@ -97,8 +97,8 @@ def ready(namespace: str, name: str) -> str:
 def condition(namespace: str, name: str, kind: str) -> dict[str, Any]:
     """One condition of a server, {} while it has none of that kind."""
     server = json.loads(kubectl("get", "mcps", "-n", namespace, name, "-o", "json"))
-    found = server.get("status", {}).get("conditions") or ()
-    return next((dict(each) for each in found if each["type"] == kind), {})
+    conditions = server.get("status", {}).get("conditions") or ()
+    return next((dict(each) for each in conditions if each["type"] == kind), {})
 
 
 def catalog(name: str) -> dict[str, Any] | None:

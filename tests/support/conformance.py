@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from conformance_outcome import Outcome, Subject, keep, kept, read_outcome
+from conformance_outcome import Outcome, Subject, keep, read_outcome, stored_outcome
 from ports import free_port
 
 SUITE: Final = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
@@ -232,35 +232,37 @@ class Comparison:
         missing = sorted(self.bare.passing - self.through.passing)
         return {name: self.through.checks.get(name, "not looked at") for name in missing}
 
-    def wrong(self, known: set[str]) -> list[str]:
+    def wrong(self, baseline: set[str]) -> list[str]:
         """Sentences about everything that should not be."""
-        said = [f"{name} passes bare and is {status} through" for name, status in self.lost.items()]
-        said += [f"{name} fails bare and is not in the baseline" for name in self.bare.failing - known]
-        return sorted(said)
+        complaints = [f"{name} passes bare and is {status} through" for name, status in self.lost.items()]
+        complaints += [f"{name} fails bare and is not in the baseline" for name in self.bare.failing - baseline]
+        return sorted(complaints)
 
 
 def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Comparison]:
     """Run everything; a subject bare where no outcome of it is kept. The tasks go through a second gateway too, whose
     server is `PerClient`. Raises CannotRun.
     """
-    found = []
+    comparisons = []
     with subject_and_gateway(folder, [sys.executable, str(SUBJECT)]) as (direct, through):
         for revision in revisions:
-            known = kept(OF_SDK, revision)
-            bare = _bare(direct, revision, folder) if known is None else known
-            one = Comparison(revision, bare, run_suite(through, revision, folder / f"through-{revision}"), not known)
-            if one.lost:
+            outcome = stored_outcome(OF_SDK, revision)
+            bare = _bare(direct, revision, folder) if outcome is None else outcome
+            comparison = Comparison(
+                revision, bare, run_suite(through, revision, folder / f"through-{revision}"), not outcome
+            )
+            if comparison.lost:
                 # the suite waits 1.5 s for a changed list, which a loaded machine may miss once
-                one.through = run_suite(through, revision, folder / f"through-again-{revision}")
-            found.append(one)
+                comparison.through = run_suite(through, revision, folder / f"through-again-{revision}")
+            comparisons.append(comparison)
     with subject_and_gateway(folder / "tasks", tasks_command()) as (direct, through):
-        known = kept(OF_TASKS, OF_TASKS.name)
-        bare = run_tasks(direct, folder / "bare-tasks") if known is None else known
-        found.append(Comparison(OF_TASKS.name, bare, run_tasks(through, folder / "through-tasks"), not known))
+        outcome = stored_outcome(OF_TASKS, OF_TASKS.name)
+        bare = run_tasks(direct, folder / "bare-tasks") if outcome is None else outcome
+        comparisons.append(Comparison(OF_TASKS.name, bare, run_tasks(through, folder / "through-tasks"), not outcome))
     with subject_and_gateway(folder / "per-client", tasks_command(), PER_CLIENT) as (_, through):
         own = run_tasks(through, folder / "through-per-client")
-        found.append(Comparison(f"{OF_TASKS.name} with {PER_CLIENT}", bare, own, measured=False))
-    return found
+        comparisons.append(Comparison(f"{OF_TASKS.name} with {PER_CLIENT}", bare, own, measured=False))
+    return comparisons
 
 
 def _bare(url: str, revision: str, folder: Path) -> Outcome:
@@ -275,25 +277,33 @@ def keep_bare(compared: list[Comparison]) -> list[str]:
     """Keep the bare runs that were made, of subjects all of whose runs were; the names of those."""
     written = []
     for subject, runs in ((OF_SDK, REVISIONS), (OF_TASKS, (OF_TASKS.name,))):
-        made = {one.revision: one.bare for one in compared if one.revision in runs and one.measured}
+        made = {
+            comparison.revision: comparison.bare
+            for comparison in compared
+            if comparison.revision in runs and comparison.measured
+        }
         if made.keys() == {*runs}:
             keep(subject, made)
             written.append(subject.name)
     return written
 
 
-def judge(compared: list[Comparison], known: set[str]) -> list[str]:
+def judge(compared: list[Comparison], baseline: set[str]) -> list[str]:
     """Everything that is wrong, stale entries of the baseline included."""
-    failing = set().union(*(one.bare.failing for one in compared))
-    said = [f"{one.revision}: {sentence}" for one in compared for sentence in one.wrong(known)]
-    return said + [f"{name} stands in the baseline and does not fail" for name in sorted(known - failing)]
+    failing = set().union(*(comparison.bare.failing for comparison in compared))
+    complaints = [
+        f"{comparison.revision}: {sentence}" for comparison in compared for sentence in comparison.wrong(baseline)
+    ]
+    return complaints + [f"{name} stands in the baseline and does not fail" for name in sorted(baseline - failing)]
 
 
 def run_clients(folder: Path) -> list[str]:
     """Run and print the client scenarios; sentences about those that did not pass. Raises CannotRun."""
     from conformance_clients import SCENARIOS, run  # it needs what stands here
 
-    results = [run(one, folder / f"{one.subject}-{one.revision}-{one.name}") for one in SCENARIOS]
+    results = [
+        run(scenario, folder / f"{scenario.subject}-{scenario.revision}-{scenario.name}") for scenario in SCENARIOS
+    ]
     print("\n".join(result.sentence for result in results))
     return [result.sentence for result in results if not result.well]
 
@@ -304,12 +314,12 @@ def main(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         compared = compare(folder)
-        for one in compared:
-            bare = f"{one.bare.passed}/{one.bare.failed}"
-            through = f"{one.through.passed}/{one.through.failed}"
-            print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
+        for comparison in compared:
+            bare = f"{comparison.bare.passed}/{comparison.bare.failed}"
+            through = f"{comparison.through.passed}/{comparison.through.failed}"
+            print(f"{comparison.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
         for name in keep_bare(compared):
-            print(f"tests/conformance/bare.json has the bare runs of {name} anew: commit it")
+            print(f"tests/conformance/bare.json has the bare runs of {name} again: commit it")
         wrong = judge(compared, baseline()) + run_clients(folder)
     except CannotRun as error:
         print(f"cannot run: {error}", file=sys.stderr)

@@ -65,15 +65,15 @@ class Place:
 class ModernPeer:
     """A client of 2026-07-28 that answers what it is asked in results."""
 
-    place: Place
+    endpoint: Place
     number: int = 0
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.number += 1
         capabilities: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
-        asked = modern(method, params, number=self.number, **capabilities).to(self.place.target)
+        ask_message = modern(method, params, number=self.number, **capabilities).to(self.endpoint.target)
         named = params.get("name") or params.get("uri")
-        answer = await ask(self.place, asked.with_headers(mcp_name=named))
+        answer = await ask(self.endpoint, ask_message.with_headers(mcp_name=named))
         message = answer.events[-1] if "event-stream" in answer.headers["content-type"] else answer.message
         result = dict(message["result"])
         if result.get("resultType") != "input_required":
@@ -88,25 +88,25 @@ class ModernPeer:
 class LegacyPeer:
     """A client of 2025-11-25 that answers what it is asked in mid-call, with the defaults of the question."""
 
-    place: Place
+    endpoint: Place
     session: str
     number: int = 10
 
     @classmethod
-    async def connect(cls, place: Place) -> LegacyPeer:
+    async def connect(cls, endpoint: Place) -> LegacyPeer:
         hello = {
             "protocolVersion": LEGACY,
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "c", "version": "1"},
         }
-        answer = await ask(place, legacy("initialize", hello).to(place.target))
-        return cls(place, answer.headers["mcp-session-id"])
+        answer = await ask(endpoint, legacy("initialize", hello).to(endpoint.target))
+        return cls(endpoint, answer.headers["mcp-session-id"])
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self.number += 1
-        asked = legacy(method, params, number=self.number, session=self.session).to(self.place.target)
-        async with await Wire.connect(self.place) as wire:
-            wire.send(asked)
+        ask_message = legacy(method, params, number=self.number, session=self.session).to(self.endpoint.target)
+        async with await Wire.connect(self.endpoint) as wire:
+            wire.send(ask_message)
             head = await wire.reader.readuntil(b"\r\n\r\n")
             if b"event-stream" not in head:
                 length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
@@ -125,7 +125,7 @@ class LegacyPeer:
         content = {name: schema["default"] for name, schema in wanted.items() if "default" in schema}
         response = {"jsonrpc": "2.0", "id": message["id"], "result": {"action": "accept", "content": content}}
         headers = {**legacy("x").headers, "mcp-session-id": self.session}
-        await ask(self.place, Ask(response, headers, target=self.place.target))
+        await ask(self.endpoint, Ask(response, headers, target=self.endpoint.target))
 
 
 def some(schema: dict[str, Any]) -> dict[str, Any]:
@@ -174,12 +174,12 @@ async def as_gateway(url: str, scenario: str, revision: str) -> None:
         if scenario == "http-custom-headers":
             os.environ["FAIRLEAD_VALIDATE"] = "false"  # it calls with a null that the tool's schema does not allow
         stack.enter_context(gateway_over(url, port, folder))
-        place = Place(port)
-        await asyncio.to_thread(await_endpoint, f"http://localhost:{port}{place.target}", folder / "up.log")
+        endpoint = Place(port)
+        await asyncio.to_thread(await_endpoint, f"http://localhost:{port}{endpoint.target}", folder / "up.log")
         if scenario != "tools_call" and (revision == LEGACY or scenario in HEADERS_OF_ARGUMENTS):
-            await drive(await LegacyPeer.connect(place), scenario)
+            await drive(await LegacyPeer.connect(endpoint), scenario)
         else:
-            await drive(ModernPeer(place), scenario)
+            await drive(ModernPeer(endpoint), scenario)
 
 
 def main(subject: str, url: str) -> None:

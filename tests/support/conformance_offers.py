@@ -225,7 +225,7 @@ def by_id(id: str) -> str:  # noqa: A002 - the suite's word
 # Prompts
 
 
-def said(content: Any, role: Literal["user", "assistant"] = "user") -> types.PromptMessage:
+def prompt_message(content: Any, role: Literal["user", "assistant"] = "user") -> types.PromptMessage:
     return types.PromptMessage(role=role, content=content)
 
 

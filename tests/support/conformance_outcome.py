@@ -1,7 +1,7 @@
 """Outcomes of runs of the conformance suite, and those of its subjects bare, which are kept in the tree.
 
 A subject without a gateway in front of it answers as it did the last time while it, its library and the suite are the
-same: then its outcome is read in place of a run of minutes. `hack/conformance` writes the file anew where they differ.
+same: then its outcome is read in place of a run of minutes. `hack/conformance` writes the file again where they differ.
 """
 
 from __future__ import annotations
@@ -76,30 +76,31 @@ class Subject:
         return {"source": source, "madeWith": [*self.made_with]}
 
 
-def kept(subject: Subject, run: str, file: Path = KEPT) -> Outcome | None:
+def stored_outcome(subject: Subject, run: str, file: Path = KEPT) -> Outcome | None:
     """The outcome of a bare run that is kept; None where there is none of this very subject."""
-    known = _read(file).get(subject.name, {})
-    said = known.get("runs", {}).get(run) if known.get("key") == subject.key else None
-    if said is None:
+    document = _read(file).get(subject.name, {})
+    stored = document.get("runs", {}).get(run) if document.get("key") == subject.key else None
+    if stored is None:
         return None
-    checks = {name: status for status, names in said["checks"].items() for name in names}
-    return Outcome(checks, said["passed"], said["failed"])
+    checks = {name: status for status, names in stored["checks"].items() for name in names}
+    return Outcome(checks, stored["passed"], stored["failed"])
 
 
 def keep(subject: Subject, runs: Mapping[str, Outcome], file: Path = KEPT) -> None:
     """Write the outcomes of all bare runs of a subject, in place of those before."""
-    said = {
-        run: {"passed": one.passed, "failed": one.failed, "checks": _by_status(one.checks)} for run, one in runs.items()
+    documents_of_runs = {
+        run: {"passed": outcome.passed, "failed": outcome.failed, "checks": _by_status(outcome.checks)}
+        for run, outcome in runs.items()
     }
-    documents = {**_read(file), subject.name: {"key": subject.key, "runs": said}}
+    documents = {**_read(file), subject.name: {"key": subject.key, "runs": documents_of_runs}}
     file.write_text(json.dumps(documents, indent=1, sort_keys=True) + "\n")
 
 
 def _by_status(checks: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names_by_status: dict[str, list[str]] = {}
     for name, status in sorted(checks.items()):
-        found.setdefault(status, []).append(name)
-    return found
+        names_by_status.setdefault(status, []).append(name)
+    return names_by_status
 
 
 def _read(file: Path) -> dict[str, Any]:

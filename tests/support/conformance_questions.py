@@ -41,8 +41,8 @@ def list_roots() -> types.ListRootsRequest:
 def answers(ctx: Context, *names: str) -> list[Any] | None:
     """The client's responses of these names, or None unless all have come in the right shape."""
     given = ctx.input_responses or {}
-    found = [given.get(name) for name in names]
-    return None if any(one is None for one in found) else found
+    responses = [given.get(name) for name in names]
+    return None if any(response is None for response in responses) else responses
 
 
 def offers(ctx: Context, feature: str) -> bool:
@@ -167,12 +167,12 @@ async def test_input_required_result_request_state(ctx: Context) -> str | Asking
 async def test_input_required_result_multiple_inputs(ctx: Context) -> str | Asking:
     given = answers(ctx, "user_name", "greeting", "client_roots")
     if given is None or ctx.request_state != "three things":
-        asked: Any = {
+        questions: Any = {
             "user_name": elicit("What is your name?", name="string"),
             "greeting": sample("Generate a greeting", 50),
             "client_roots": list_roots(),
         }
-        return Asking(input_requests=asked, request_state="three things")
+        return Asking(input_requests=questions, request_state="three things")
     return f"All has come: {given}"
 
 
@@ -196,16 +196,16 @@ async def test_input_required_result_tampered_state(ctx: Context) -> str | Askin
 
 @server.tool(description="Asks for what the client offers, and nothing else.")
 async def test_input_required_result_capabilities(ctx: Context) -> str | Asking:
-    asked: Any = {}
+    questions: Any = {}
     if offers(ctx, "elicitation"):
-        asked["user_name"] = elicit("What is your name?", name="string")
+        questions["user_name"] = elicit("What is your name?", name="string")
     if offers(ctx, "sampling"):
-        asked["greeting"] = sample("Generate a greeting", 50)
+        questions["greeting"] = sample("Generate a greeting", 50)
     if offers(ctx, "roots"):
-        asked["client_roots"] = list_roots()
-    if not asked or ctx.input_responses:
+        questions["client_roots"] = list_roots()
+    if not questions or ctx.input_responses:
         return "done"
-    return Asking(input_requests=asked)
+    return Asking(input_requests=questions)
 
 
 @server.tool(description="Needs sampling.")

@@ -37,8 +37,8 @@ def question(message: str, **properties: str) -> types.ElicitRequest:
 
 def answered(ctx: Context, key: str, member: str) -> Any:
     """Member of the answer that the client gave to a question; None where it gave none."""
-    said = (ctx.input_responses or {}).get(key)
-    content = getattr(said, "content", None)
+    response = (ctx.input_responses or {}).get(key)
+    content = getattr(response, "content", None)
     if isinstance(content, dict):
         return content.get(member, next(iter(content.values()), None))
     return None
@@ -88,8 +88,8 @@ async def protocol_error_job() -> str:
 async def confirm_delete(ctx: Context, filename: str = "file") -> Any:
     confirmed = answered(ctx, "confirm", "confirm")
     if confirmed is None:
-        asked: Questions = {"confirm": question(f"Delete {filename}?", confirm="boolean")}
-        return types.InputRequiredResult(input_requests=asked)
+        questions: Questions = {"confirm": question(f"Delete {filename}?", confirm="boolean")}
+        return types.InputRequiredResult(input_requests=questions)
     return f"{filename} was deleted" if confirmed else f"{filename} stays"
 
 
@@ -97,11 +97,11 @@ async def confirm_delete(ctx: Context, filename: str = "file") -> Any:
 async def multi_input(ctx: Context) -> Any:
     name, color = answered(ctx, "name", "name"), answered(ctx, "color", "color")
     if name is None or color is None:
-        asked: Questions = {
+        questions: Questions = {
             "name": question("Your name?", name="string"),
             "color": question("Your color?", color="string"),
         }
-        return types.InputRequiredResult(input_requests=asked)
+        return types.InputRequiredResult(input_requests=questions)
     return f"{name} likes {color}"
 
 

@@ -187,7 +187,7 @@ def measured(server: str, name: str, others: Mapping[str, float] | None = None) 
     p95 = round(1.6 * p50, 1)
     quantiles = Quantiles(p50_ms=p50, p90_ms=1.4 * p50, p95_ms=p95, p99_ms=2.1 * p50, samples=100)
     fits = tuple(tier.name for tier in TIERS if tier.max_latency_ms is None or p95 <= tier.max_latency_ms)
-    said = {
+    fit_by_tier = {
         tier.name: f"fits p95={p95:.0f}ms tier={tier.max_latency_ms}ms late=1/100 hides-at=15 points=0/30"
         for tier in TIERS
         if tier.max_latency_ms is not None and tier.name in fits
@@ -197,7 +197,7 @@ def measured(server: str, name: str, others: Mapping[str, float] | None = None) 
         for tier in TIERS
         if tier.name not in fits
     }
-    return ToolState(name=name, quantiles=quantiles, tiers=fits, fits=said, hidden=hidden)
+    return ToolState(name=name, quantiles=quantiles, tiers=fits, fits=fit_by_tier, hidden=hidden)
 
 
 def decided(others: Mapping[str, float] | None = None) -> State:
@@ -206,12 +206,14 @@ def decided(others: Mapping[str, float] | None = None) -> State:
         servers=tuple(
             ServerState(
                 namespace="default",
-                name=one.name,
+                name=document.name,
                 tools=tuple(
-                    measured(one.name, each.name, others) for each in one.tools if not each.name.startswith("export")
+                    measured(document.name, each.name, others)
+                    for each in document.tools
+                    if not each.name.startswith("export")
                 ),
             )
-            for one in catalogs()
+            for document in catalogs()
         ),
         decided_at=DECIDED_AT,
     )

@@ -69,36 +69,36 @@ async def walked(
     """
     origin = f"http://127.0.0.1:{gateway.port}"
     page = await start_page(chromium, look)
-    said = complaints(page)
+    console_problems = complaints(page)
     foreign = list[str]()
     page.on("request", lambda request: foreign.append(request.url) if not request.url.startswith(origin) else None)
-    found: list[WalkedPage] = []
+    pages: list[WalkedPage] = []
     waiting = deque([START])
-    known = {START}
+    reached = {START}
     kinds = Counter[str]()
     while waiting:
-        one = await _visit(page, origin, waiting.popleft())
-        known.add(one.path)
-        one.problems += await violations(page)
-        one.problems += [f"asks {url}" for url in foreign] + said
+        visited = await _visit(page, origin, waiting.popleft())
+        reached.add(visited.path)
+        visited.problems += await violations(page)
+        visited.problems += [f"asks {url}" for url in foreign] + console_problems
         if await too_wide(page):
-            one.problems.append("is wider than the window")
+            visited.problems.append("is wider than the window")
         if folder is not None:
-            await page.screenshot(path=folder / f"{name_of(one.path)}-{look}.png", full_page=True)
+            await page.screenshot(path=folder / f"{name_of(visited.path)}-{look}.png", full_page=True)
         if keyboard:
-            one.problems += await out_of_reach(page)
-        said.clear()
+            visited.problems += await out_of_reach(page)
+        console_problems.clear()
         foreign.clear()
-        found.append(one)
+        pages.append(visited)
         entries = await _links(page, NAVIGATION)
         for link in dict.fromkeys([*entries, *await _links(page, "a[href]")]):
             kind = kind_of(link, entries)
-            if link not in known and kinds[kind] < EACH:
-                known.add(link)
+            if link not in reached and kinds[kind] < EACH:
+                reached.add(link)
                 kinds[kind] += 1
                 waiting.append(link)
     await page.context.close()
-    return found
+    return pages
 
 
 async def start_page(chromium: Browser, look: Look) -> Page:
@@ -128,19 +128,19 @@ async def _visit(page: Page, origin: str, path: str) -> WalkedPage:
 async def _links(page: Page, selector: str) -> list[str]:
     """Addresses of pages of the console, in the order of the document, without fragments."""
     urls = await page.eval_on_selector_all(selector, "all => all.map(one => one.href)")
-    found = []
+    targets = []
     for url in urls:
         parts = urlsplit(url)
         if parts.path.startswith(START) and parts.path != START:
-            found.append(parts.path + (f"?{parts.query}" if parts.query else ""))
-    return list(dict.fromkeys(found))
+            targets.append(parts.path + (f"?{parts.query}" if parts.query else ""))
+    return list(dict.fromkeys(targets))
 
 
 def kind_of(link: str, entries: list[str]) -> str:
     """Pages of one kind are below the same entry of the navigation and have the same parameters."""
     parts = urlsplit(link)
     names = sorted({name for name, _ in parse_qsl(parts.query)})
-    entry = next((one for one in entries if parts.path.startswith(f"{one}/")), None)
+    entry = next((prefix for prefix in entries if parts.path.startswith(f"{prefix}/")), None)
     return f"{parts.path if entry is None else f'{entry}/*'}?{'&'.join(names)}"
 
 
@@ -155,9 +155,9 @@ async def out_of_reach(page: Page) -> list[str]:
     for _ in wanted:
         await page.keyboard.press("Tab")
     focused: list[dict[str, Any]] = await page.evaluate("window.walked")
-    reached = {one["place"] for one in focused}
-    hidden = {one["html"] for one in focused if not one["seen"]}
+    reached = {element["place"] for element in focused}
+    hidden = {element["html"] for element in focused if not element["seen"]}
     return [
-        *(f"not reached by keyboard: {html}" for place, html in enumerate(wanted) if place not in reached),
+        *(f"not reached by keyboard: {html}" for index, html in enumerate(wanted) if index not in reached),
         *(f"does not show its focus: {html}" for html in sorted(hidden)),
     ]

@@ -49,7 +49,7 @@ beside_the_browser: Final = pytest.mark.asyncio(loop_scope="session")
 def shops(many: int, each: int = 93, url: str = "http://127.0.0.1:9/mcp") -> list[Catalog]:
     """Catalogs of so many servers with so many tools each."""
     return [
-        catalog(f"shop{number:02}", url, [tool(f"item_{place:03}") for place in range(each)]) for number in range(many)
+        catalog(f"shop{number:02}", url, [tool(f"item_{index:03}") for index in range(each)]) for number in range(many)
     ]
 
 
@@ -77,9 +77,9 @@ async def signed_in(gateway: Reachable, key: str) -> str:
 
 def csrf_of(page: Answer) -> str:
     """Token of the session that a page was made for."""
-    found = re.search(r'name="csrf" value="([^"]+)"', page.body.decode())
-    assert found is not None
-    return found[1]
+    match = re.search(r'name="csrf" value="([^"]+)"', page.body.decode())
+    assert match is not None
+    return match[1]
 
 
 @contextlib.asynccontextmanager
@@ -123,10 +123,10 @@ async def opened(
 
 def complaints(page: Page) -> list[str]:
     """Errors of scripts, and what the policy of content refused, from now on."""
-    found: list[str] = []
-    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: found.append(str(error)))
-    return found
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    return problems
 
 
 @functools.cache
@@ -147,8 +147,8 @@ def axe_source() -> str:
 async def violations(page: Page) -> Sequence[str]:
     """Rules of accessibility (WCAG 2.2 AA and best practices) that the page breaks, each with the first element."""
     await page.evaluate(axe_source())  # by the debugger's hand: the page's own policy lets no foreign script in
-    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
+    report = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{violation['id']}: {violation['nodes'][0]['html'][:200]}" for violation in report["violations"]]
 
 
 async def too_wide(page: Page) -> bool:

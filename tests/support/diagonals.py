@@ -30,13 +30,13 @@ def diagonal(cells: Sequence[Sequence[Hashable]], strength: int, also: Sequence[
     for covers, value in zip(combined, also, strict=bool(also)):
         covers.add((value,))
     missing: set[Hashable] = set().union(*combined)
-    kept: set[int] = set()
+    chosen: set[int] = set()
     for wanted in range(max(map(len, combined), default=0), 0, -1):
         for index, covers in enumerate(combined):
             if len(covers & missing) >= wanted:
-                kept.add(index)
+                chosen.add(index)
                 missing -= covers
-    return kept
+    return chosen
 
 
 def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
@@ -52,9 +52,9 @@ def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
         strength = next(iter(marks[name].args), STRENGTH)
         also = marks[name].kwargs.get("also")
         values = [also(**_params(function)) for function in functions] if also else []
-        kept = diagonal([_values(function) for function in functions], strength, values)
+        by_day = diagonal([_values(function) for function in functions], strength, values)
         for index, function in enumerate(functions):
-            if index not in kept:
+            if index not in by_day:
                 function.add_marker("nightly")
 
 

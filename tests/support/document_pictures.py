@@ -18,21 +18,21 @@ Picture = dict[str, Any]
 def picture_of(world: World) -> Picture:
     """Everything that the documents say but times."""
     catalogs: Json = {}
-    found: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
+    picture: Picture = {"catalogs": catalogs, "rules": None, "servers": None}
     for name, data in world.documents().items():
         document = decode(data)
         if isinstance(document, Catalog):
             plain = msgspec.structs.replace(document, updated_at="", refreshed=None, generation=0)
             catalogs[document.name] = msgspec.json.decode(msgspec.json.encode(plain))
         elif isinstance(document, Rules):
-            found["rules"] = msgspec.json.decode(msgspec.json.encode(document))
-            found["policies"] = sorted(policy.name for policy in document.policies)
-            found["tiers"] = sorted(tier.name for tier in document.tiers)
+            picture["rules"] = msgspec.json.decode(msgspec.json.encode(document))
+            picture["policies"] = sorted(policy.name for policy in document.policies)
+            picture["tiers"] = sorted(tier.name for tier in document.tiers)
         elif isinstance(document, Servers):
-            found["servers"] = [(entry.name, entry.prefix, entry.state, entry.reason) for entry in document.servers]
-        assert name != RULES_NAME or found["rules"]
-        assert name != SERVERS_NAME or found["servers"] is not None
-    return found
+            picture["servers"] = [(entry.name, entry.prefix, entry.state, entry.reason) for entry in document.servers]
+        assert name != RULES_NAME or picture["rules"]
+        assert name != SERVERS_NAME or picture["servers"] is not None
+    return picture
 
 
 def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
@@ -47,13 +47,13 @@ def complete(picture: Picture, declared: dict[str, set[str]]) -> bool:
     )
 
 
-def differences(found: Any, wanted: Any, path: str = "") -> list[str]:
+def differences(actual: Any, wanted: Any, path: str = "") -> list[str]:
     """Lines that say where two pictures differ."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        members = [*wanted, *(member for member in found if member not in wanted)]
+    if isinstance(actual, dict) and isinstance(wanted, dict):
+        members = [*wanted, *(member for member in actual if member not in wanted)]
         return [
             line
             for member in members
-            for line in differences(found.get(member), wanted.get(member), f"{path}/{member}")
+            for line in differences(actual.get(member), wanted.get(member), f"{path}/{member}")
         ]
-    return [] if found == wanted else [f"{path}: {found!r}, and not {wanted!r}"]
+    return [] if actual == wanted else [f"{path}: {actual!r}, and not {wanted!r}"]

@@ -43,9 +43,9 @@ async def world(
     a = kind("a", era)
     b = kind("b", era)
     async with (
-        raw_server(a.handle) as one,
+        raw_server(a.handle) as server_a,
         raw_server(b.handle) as two,
-        running(folder, a.catalog(one.url, pinned=pinned), b.catalog(two.url), *documents) as gateway,
+        running(folder, a.catalog(server_a.url, pinned=pinned), b.catalog(two.url), *documents) as gateway,
     ):
         yield gateway, a, b
 
@@ -64,6 +64,6 @@ async def read(gateway: Gateway, uri: str, era: str = MODERN, target: str = MERG
 
 async def extensions(gateway: Gateway) -> tuple[Any, Any]:
     """Extensions that hosts of the two eras are told of."""
-    found = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]
-    said = (await ask(gateway, legacy("initialize", HELLO))).message["result"]["capabilities"]
-    return found.get("extensions"), said.get("extensions")
+    modern_result = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]
+    legacy_result = (await ask(gateway, legacy("initialize", HELLO))).message["result"]["capabilities"]
+    return modern_result.get("extensions"), legacy_result.get("extensions")

@@ -29,7 +29,7 @@ PROVIDERS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-async def asked(
+async def post_request(
     world: LlmWorld,
     front: str,
     *turns: MessageTurn,

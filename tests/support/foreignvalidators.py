@@ -22,8 +22,8 @@ def judge(python: str, tools: dict[str, list[dict[str, Any]]]) -> list[list[str]
     """Errors of the validators in the environment of `python` about tools, given by format."""
     command = [python, "-I", str(Path(__file__).resolve())]
     done = subprocess.run(command, input=json.dumps(tools), capture_output=True, text=True, timeout=300, check=True)
-    found: list[list[str]] = json.loads(done.stdout)
-    return found
+    refusals: list[list[str]] = json.loads(done.stdout)
+    return refusals
 
 
 def _bedrock(tools: list[dict[str, Any]]) -> list[list[str]]:
@@ -32,39 +32,39 @@ def _bedrock(tools: list[dict[str, Any]]) -> list[list[str]]:
 
     model = botocore.session.get_session().get_service_model("bedrock-runtime")
     shape = model.operation_model("Converse").input_shape
-    found = []
+    refusals = []
     for tool in tools:
         request = {"modelId": "m", "messages": [], "toolConfig": {"tools": [tool]}}
         report = ParamValidator().validate(request, shape)
         if report.has_errors():
-            found.append(["bedrock-converse", str(tool["toolSpec"]["name"]), report.generate_report()])
-    return found
+            refusals.append(["bedrock-converse", str(tool["toolSpec"]["name"]), report.generate_report()])
+    return refusals
 
 
 def _gemini(name: str, tools: list[dict[str, Any]]) -> list[list[str]]:
     from google.genai import types
     from pydantic import ValidationError
 
-    found = []
+    refusals = []
     for tool in tools:
         try:
             types.Tool.model_validate({"functionDeclarations": [tool]})
         except (ValidationError, AttributeError) as error:  # its enumerations call `upper` on whatever they get
-            found.append([name, str(tool["name"]), str(error)])
-    return found
+            refusals.append([name, str(tool["name"]), str(error)])
+    return refusals
 
 
 def _main() -> None:
     missing = [name for name in NEEDED if not _installed(name)]
     tools = json.load(sys.stdin)
-    found: list[list[str]] = []
+    refusals: list[list[str]] = []
     for name in tools:
         if name == "bedrock-converse" and "botocore" not in missing:
-            found += _bedrock(tools[name])
+            refusals += _bedrock(tools[name])
         elif name.startswith("gemini") and "google.genai" not in missing:
-            found += _gemini(name, tools[name])
+            refusals += _gemini(name, tools[name])
     sys.stderr.write("".join(f"{name} is not installed\n" for name in missing))
-    json.dump(found, sys.stdout)
+    json.dump(refusals, sys.stdout)
 
 
 def _installed(name: str) -> bool:

@@ -58,7 +58,7 @@ _REQUEST_BYTES: Final = 1 << 20
 _LIMIT: Final = 1 << 22
 
 spent_s = 0.0
-"""Processor seconds of all forked processes that have ended, with theirs: those are no children of this process."""
+"""Processor seconds of all forked processes that have ended, with theirs: those are not children of this process."""
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -247,7 +247,7 @@ def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
 
 
 def _text(file: int, mode: str, as_is: IO[str]) -> io.TextIOWrapper:
-    """A standard stream that is no terminal."""
+    """A standard stream that is not a terminal."""
     binary = open(file, mode + "b", closefd=False)  # noqa: SIM115  # open as long as the process
     assert isinstance(as_is, io.TextIOWrapper)
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))

@@ -48,21 +48,21 @@ def violations(format_name: str, tool: dict[str, Any], model: str | None = None)
     """The rules that a definition breaks, in the order of the rules; empty for one that the provider takes."""
     rules = _rules(format_name, tool, model)
     parts = rules.open_envelope(tool)
-    found = list(parts.problems)
+    problems = list(parts.problems)
     if not isinstance(parts.name, str) or not re.fullmatch(rules.name, parts.name):
-        found.append(f"name {str(parts.name)[:80]!r} does not match {rules.name}")
+        problems.append(f"name {str(parts.name)[:80]!r} does not match {rules.name}")
     if rules.description_required and not (isinstance(parts.description, str) and parts.description.strip()):
-        found.append("the description is empty")
+        problems.append("the description is empty")
     limit = rules.max_description
     if limit and isinstance(parts.description, str) and len(parts.description) > limit:
-        found.append(f"the description is longer than {limit}")
+        problems.append(f"the description is longer than {limit}")
     if parts.schema is None and rules.schema_optional:
-        return found
+        return problems
     if not isinstance(parts.schema, dict) or parts.schema.get("type") not in ("object", "OBJECT"):
-        return [*found, "the root is not of type object"]
+        return [*problems, "the root is not of type object"]
     for check in rules.checks:
-        found += check(parts, rules)
-    return found
+        problems += check(parts, rules)
+    return problems
 
 
 # Checks, one rule each
@@ -86,122 +86,122 @@ def no_root_combinators(tool: Tool, rules: Rules) -> Iterator[str]:
 
 
 def arrays_have_items(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        kind = place.schema.get("type") if isinstance(place.schema, dict) else None
+    for node in places(tool.schema):
+        kind = node.schema.get("type") if isinstance(node.schema, dict) else None
         kinds = [str(k).lower() for k in (kind if isinstance(kind, list) else [kind])]
-        if "array" in kinds and "items" not in place.schema:
-            yield f"{place.path}: array schema missing items"
+        if "array" in kinds and "items" not in node.schema:
+            yield f"{node.path}: array schema missing items"
 
 
 def patterns_are_python(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        pattern = place.schema.get("pattern") if isinstance(place.schema, dict) else None
+    for node in places(tool.schema):
+        pattern = node.schema.get("pattern") if isinstance(node.schema, dict) else None
         if isinstance(pattern, str):
             try:
                 re.compile(pattern)
             except re.error as error:
-                yield f"{place.path}: pattern is not a regex: {error}"
+                yield f"{node.path}: pattern is not a regex: {error}"
 
 
 def no_lookaround(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        pattern = place.schema.get("pattern") if isinstance(place.schema, dict) else None
+    for node in places(tool.schema):
+        pattern = node.schema.get("pattern") if isinstance(node.schema, dict) else None
         if isinstance(pattern, str) and re.search(r"\(\?<?[=!]", pattern):
-            yield f"{place.path}: pattern with look-around"
+            yield f"{node.path}: pattern with look-around"
 
 
 def references_resolve(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        ref = place.schema.get("$ref") if isinstance(place.schema, dict) else None
+    for node in places(tool.schema):
+        ref = node.schema.get("$ref") if isinstance(node.schema, dict) else None
         if ref is None or ref == "#":
             continue
         name = str(ref).removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
         if not str(ref).startswith("#/$defs/") or name not in tool.schema.get("$defs", {}):
-            yield f"{place.path}: reference {ref} can not be resolved within $defs"
+            yield f"{node.path}: reference {ref} can not be resolved within $defs"
 
 
 def no_references(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
+    for node in places(tool.schema):
         for keyword in ("$ref", "$defs", "definitions"):
-            if isinstance(place.schema, dict) and keyword in place.schema:
-                yield f"{place.path}: {keyword} is not followed"
+            if isinstance(node.schema, dict) and keyword in node.schema:
+                yield f"{node.path}: {keyword} is not followed"
 
 
 def references_stand_alone(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        if isinstance(place.schema, dict) and "$ref" in place.schema and len(place.schema) > 1:
-            yield f"{place.path}: $ref cannot have keywords {sorted(place.schema.keys() - {'$ref'})}"
+    for node in places(tool.schema):
+        if isinstance(node.schema, dict) and "$ref" in node.schema and len(node.schema) > 1:
+            yield f"{node.path}: $ref cannot have keywords {sorted(node.schema.keys() - {'$ref'})}"
 
 
 def without(keywords: set[str], why: str) -> Check:
     def check(tool: Tool, rules: Rules) -> Iterator[str]:
-        for place in places(tool.schema):
-            if isinstance(place.schema, dict):
-                for keyword in sorted(place.schema.keys() & keywords):
-                    yield f"{place.path}: {keyword} {why}"
+        for node in places(tool.schema):
+            if isinstance(node.schema, dict):
+                for keyword in sorted(node.schema.keys() & keywords):
+                    yield f"{node.path}: {keyword} {why}"
 
     return check
 
 
 def no_booleans(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        if not isinstance(place.schema, dict):
-            yield f"{place.path}: {place.schema!r} is no schema object"
+    for node in places(tool.schema):
+        if not isinstance(node.schema, dict):
+            yield f"{node.path}: {node.schema!r} is not a schema object"
 
 
 def closed(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        kind = place.schema.get("type") if isinstance(place.schema, dict) else None
+    for node in places(tool.schema):
+        kind = node.schema.get("type") if isinstance(node.schema, dict) else None
         if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and (
-            place.schema.get("additionalProperties") is not False
+            node.schema.get("additionalProperties") is not False
         ):
-            yield f"{place.path}: 'additionalProperties' is required to be supplied and to be false"
+            yield f"{node.path}: 'additionalProperties' is required to be supplied and to be false"
 
 
 def all_required(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        properties = place.schema.get("properties") if isinstance(place.schema, dict) else None
-        missing = set(properties or ()) - set(place.schema.get("required", ())) if properties else set()
+    for node in places(tool.schema):
+        properties = node.schema.get("properties") if isinstance(node.schema, dict) else None
+        missing = set(properties or ()) - set(node.schema.get("required", ())) if properties else set()
         if missing:
-            yield f"{place.path}: 'required' must include every key in properties: missing {sorted(missing)}"
+            yield f"{node.path}: 'required' must include every key in properties: missing {sorted(missing)}"
 
 
 def typed(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        if isinstance(place.schema, dict) and not place.schema.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
-            yield f"{place.path}: schema must have a 'type' key"
+    for node in places(tool.schema):
+        if isinstance(node.schema, dict) and not node.schema.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
+            yield f"{node.path}: schema must have a 'type' key"
 
 
-def formats_in(known: set[str]) -> Check:
+def formats_in(supported: set[str]) -> Check:
     def check(tool: Tool, rules: Rules) -> Iterator[str]:
-        for place in places(tool.schema):
-            found = place.schema.get("format") if isinstance(place.schema, dict) else None
-            if found is not None and found not in known:
-                yield f"{place.path}: {found!r} is not a valid format"
+        for node in places(tool.schema):
+            named = node.schema.get("format") if isinstance(node.schema, dict) else None
+            if named is not None and named not in supported:
+                yield f"{node.path}: {named!r} is not a valid format"
 
     return check
 
 
 def enums_agree(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        if not isinstance(place.schema, dict) or "type" not in place.schema or "enum" not in place.schema:
+    for node in places(tool.schema):
+        if not isinstance(node.schema, dict) or "type" not in node.schema or "enum" not in node.schema:
             continue
-        validator = jsonschema_rs.Draft202012Validator({"type": place.schema["type"]})
-        for value in place.schema["enum"]:
+        validator = jsonschema_rs.Draft202012Validator({"type": node.schema["type"]})
+        for value in node.schema["enum"]:
             if not validator.is_valid(value):
-                yield f"{place.path}: enum value {value!r} does not match the declared type"
+                yield f"{node.path}: enum value {value!r} does not match the declared type"
 
 
 def openai_limits(tool: Tool, rules: Rules) -> Iterator[str]:
-    every = [place for place in places(tool.schema) if isinstance(place.schema, dict)]
-    properties = sum(len(place.schema.get("properties", {})) for place in every)
-    for found in (place.schema.get("enum", ()) for place in every):
-        if len(found) > 250 and sum(len(str(value)) for value in found) > 15_000:
-            yield f"an enum of {len(found)} values with more than 15000 characters"
-    values = [value for place in every for value in place.schema.get("enum", ())]
-    text = sum(len(name) for place in every for name in place.schema.get("properties", {}))
+    every = [node for node in places(tool.schema) if isinstance(node.schema, dict)]
+    properties = sum(len(node.schema.get("properties", {})) for node in every)
+    for enum in (node.schema.get("enum", ()) for node in every):
+        if len(enum) > 250 and sum(len(str(value)) for value in enum) > 15_000:
+            yield f"an enum of {len(enum)} values with more than 15000 characters"
+    values = [value for node in every for value in node.schema.get("enum", ())]
+    text = sum(len(name) for node in every for name in node.schema.get("properties", {}))
     text += sum(len(value) for value in values if isinstance(value, str))
-    levels = max(place.path.count("/properties/") + place.path.count("/items") for place in every) + 1
+    levels = max(node.path.count("/properties/") + node.path.count("/items") for node in every) + 1
     for count, limit, what in (
         (properties, 5000, "properties"),
         (levels, 10, "levels"),
@@ -213,7 +213,7 @@ def openai_limits(tool: Tool, rules: Rules) -> Iterator[str]:
 
 
 def claude_limits(tool: Tool, rules: Rules) -> Iterator[str]:
-    every = [place.schema for place in places(tool.schema) if isinstance(place.schema, dict)]
+    every = [node.schema for node in places(tool.schema) if isinstance(node.schema, dict)]
     optional = sum(len(set(s.get("properties", {})) - set(s.get("required", ()))) for s in every)
     unions = sum("anyOf" in s or isinstance(s.get("type"), list) for s in every)
     if optional > 24:
@@ -233,50 +233,50 @@ def anthropic_root(tool: Tool, rules: Rules) -> Iterator[str]:
 
 
 def property_keys(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        for name in place.schema.get("properties", {}) if isinstance(place.schema, dict) else ():
+    for node in places(tool.schema):
+        for name in node.schema.get("properties", {}) if isinstance(node.schema, dict) else ():
             if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
-                yield f"{place.path}: property keys should match the pattern, {name!r} does not"
+                yield f"{node.path}: property keys should match the pattern, {name!r} does not"
 
 
 def not_too_deep(tool: Tool, rules: Rules) -> Iterator[str]:
     """No figure is published: five levels, counting alternatives, are taken; six are refused in every report."""
-    for place in places(tool.schema):
-        if place.depth + (not place.path.startswith("/$defs/")) > 5:  # a definition begins anew
-            yield f"{place.path}: exceeds the maximum allowed nesting depth"
+    for node in places(tool.schema):
+        if node.depth + (not node.path.startswith("/$defs/")) > 5:  # a definition begins again
+            yield f"{node.path}: exceeds the maximum allowed nesting depth"
 
 
 def gemini_schema(tool: Tool, rules: Rules) -> Iterator[str]:
-    for place in places(tool.schema):
-        if not isinstance(place.schema, dict):
-            yield f"{place.path}: {place.schema!r} is no Schema"
+    for node in places(tool.schema):
+        if not isinstance(node.schema, dict):
+            yield f"{node.path}: {node.schema!r} is not a Schema"
             continue
-        for keyword in sorted(place.schema.keys() - GEMINI_SCHEMA):
-            yield f"{place.path}: Unknown name {keyword}"
-        yield from _gemini_place(place)
+        for keyword in sorted(node.schema.keys() - GEMINI_SCHEMA):
+            yield f"{node.path}: Unknown name {keyword}"
+        yield from _gemini_place(node)
 
 
-def _gemini_place(place: Place) -> Iterator[str]:
-    schema = place.schema
+def _gemini_place(node: Place) -> Iterator[str]:
+    schema = node.schema
     kind = schema.get("type")
     if "anyOf" in schema:
         if schema.keys() != {"anyOf"}:
-            yield f"{place.path}: when using any_of, it must be the only field set"
+            yield f"{node.path}: when using any_of, it must be the only field set"
         return
     if not isinstance(kind, str) or kind.lower() not in TYPES:
-        yield f"{place.path}: didn't specify the schema type field"
+        yield f"{node.path}: didn't specify the schema type field"
     if "enum" in schema:
         if str(kind).lower() != "string":
-            yield f"{place.path}: enum: only allowed for STRING type"
+            yield f"{node.path}: enum: only allowed for STRING type"
         for value in schema["enum"]:
             if not isinstance(value, str) or not value:
-                yield f"{place.path}: enum: {value!r} cannot be empty, and must be a string"
+                yield f"{node.path}: enum: {value!r} cannot be empty, and must be a string"
     if schema.get("format") not in (None, "date-time", "enum") and str(kind).lower() == "string":
-        yield f"{place.path}: only 'enum' and 'date-time' are supported for STRING type"
+        yield f"{node.path}: only 'enum' and 'date-time' are supported for STRING type"
     for name in schema.get("required", ()):
         if name not in schema.get("properties", {}):
-            yield f"{place.path}: required[{name}]: property is not defined"
-    if str(kind).lower() == "object" and place.path == "" and not schema.get("properties"):
+            yield f"{node.path}: required[{name}]: property is not defined"
+    if str(kind).lower() == "object" and node.path == "" and not schema.get("properties"):
         yield "properties: should be non-empty for OBJECT type"
 
 

@@ -52,12 +52,12 @@ class Cost:
     loop_ns: int
     """CPU of the event loop's thread, which carries all calls."""
     peak: int
-    kept: int
+    retained: int
 
     def __str__(self) -> str:
         return (
             f"{self.sent >> 10} kB on {self.connections} connections: {self.loop_ns / self.sent:.0f} ns a byte, "
-            f"peak {self.peak / self.sent:.2f} and kept {self.kept / self.sent:.2f} bytes a byte"
+            f"peak {self.peak / self.sent:.2f} and kept {self.retained / self.sent:.2f} bytes a byte"
         )
 
 
@@ -161,7 +161,7 @@ async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
 
 
 def _reset_peak(pid: int) -> None:
-    """VmHWM begins anew (proc(5), `clear_refs`)."""
+    """VmHWM begins again (proc(5), `clear_refs`)."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 

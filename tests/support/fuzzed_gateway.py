@@ -62,19 +62,19 @@ class Troubles(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.ERROR or record.exc_info:
-            said = record.getMessage()
+            line = record.getMessage()
             if record.exc_info and record.exc_info[1] is not None:
-                said += "\n" + "".join(traceback.format_exception(record.exc_info[1]))
-            self.said.append(said)
+                line += "\n" + "".join(traceback.format_exception(record.exc_info[1]))
+            self.lines.append(line)
 
     def told_by_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         trace = "" if error is None else "".join(traceback.format_exception(error))
-        self.said.append(f"{context['message']}\n{trace}")
+        self.lines.append(f"{context['message']}\n{trace}")
 
 
 class Runs(Protocol):
@@ -109,9 +109,9 @@ class FuzzWorld:
         async with asyncio.timeout(PATIENCE):
             await work
         await self.settled()
-        said = self.troubles.said
-        self.troubles.said = []
-        assert not said, "\n".join(said)
+        messages = self.troubles.lines
+        self.troubles.lines = []
+        assert not messages, "\n".join(messages)
 
     async def alive(self) -> None:
         """Somebody else's call is answered as ever."""
@@ -168,10 +168,10 @@ def fuzz_world(
 
     async def start() -> Gateway:
         asyncio.get_running_loop().set_exception_handler(troubles.told_by_loop)
-        found = list(documents)
+        all_documents = list(documents)
         if serve is not None and document_of is not None:
-            found.append(document_of(await stack.enter_async_context(serve())))
-        return await stack.enter_async_context(running(folder, *found, **options))
+            all_documents.append(document_of(await stack.enter_async_context(serve())))
+        return await stack.enter_async_context(running(folder, *all_documents, **options))
 
     logging.getLogger().addHandler(troubles)
     try:

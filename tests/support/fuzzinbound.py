@@ -60,7 +60,7 @@ json_values = st.recursive(
 
 @st.composite
 def spoiled_bodies(draw: st.DrawFn) -> bytes:
-    """A body that is no proper request, of every kind of wrong."""
+    """A body that is not a proper request, of every kind of wrong."""
     base = draw(st.sampled_from([body for _, _, body in BODIES]))
     how = draw(st.integers(0, 9))
     if how == 0:
@@ -106,18 +106,18 @@ def chunked(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> 
 
 
 def head(era: str, method: str, lines: list[bytes], target: bytes = b"/mcp", verb: bytes = b"POST") -> bytes:
-    said = [
+    head_lines = [
         b"%b %b HTTP/1.1" % (verb, target),
         b"host: localhost",
         b"content-type: application/json",
         b"accept: " + BOTH,
     ]
-    said.append(b"mcp-protocol-version: " + era.encode())
+    head_lines.append(b"mcp-protocol-version: " + era.encode())
     if era == MODERN:
-        said.append(b"mcp-method: " + method.encode())
+        head_lines.append(b"mcp-method: " + method.encode())
         if method == "tools/call":
-            said.append(b"mcp-name: demo__echo")
-    return b"\r\n".join([*said, *lines, b"", b""])
+            head_lines.append(b"mcp-name: demo__echo")
+    return b"\r\n".join([*head_lines, *lines, b"", b""])
 
 
 @st.composite
@@ -198,7 +198,7 @@ class Conversation:
     """Bytes of a client: whole requests, how much of them all is sent, and where it is cut. Both in thousandths."""
 
     requests: list[bytes]
-    kept: int
+    permille: int
     cuts: list[int]
 
 
@@ -222,13 +222,13 @@ def segments(conversation: Conversation, world: FuzzWorld) -> tuple[list[bytes],
         for mark, extra in ((b"@LENGTH@", 0), (b"@SHORT@", -7), (b"@LONG@", 9)):
             request = request.replace(mark, b"%d" % max(length + extra, 0))
         data += request
-    data = data[: max(len(data) * conversation.kept // 1000, 1)]
+    data = data[: max(len(data) * conversation.permille // 1000, 1)]
     ends = [0, *(len(data) * cut // 1000 for cut in conversation.cuts), len(data)]
     return [data[start:end] for start, end in pairwise(ends) if end > start], numbers
 
 
 class _Answers:
-    """Reads what the gateway says. Raises httptools.HttpParserError for what is no HTTP."""
+    """Reads what the gateway says. Raises httptools.HttpParserError for bytes that are not HTTP."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -276,9 +276,9 @@ def check_answers(heard: bytes, numbers: list[int], *, head_of_head: bool) -> No
         assert status < 600
         documents = [line.removeprefix(b"data: ") for line in body.split(b"\n") if line.startswith(b"data: {")]
         for document in documents or ([body] if body.startswith(b"{") else []):
-            said = json.loads(document)
-            if "jsonrpc" in said:
-                seen.append(said.get("id"))
-                assert marker_of(said) in (None, said["id"]), "the answer to one call has the content of another"
-    known = [number for number in numbers if number in seen]
-    assert [number for number in seen if number in numbers] == known, "answers are out of order, or came twice"
+            answer = json.loads(document)
+            if "jsonrpc" in answer:
+                seen.append(answer.get("id"))
+                assert marker_of(answer) in (None, answer["id"]), "the answer to one call has the content of another"
+    expected = [number for number in numbers if number in seen]
+    assert [number for number in seen if number in numbers] == expected, "answers are out of order, or came twice"

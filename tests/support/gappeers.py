@@ -126,9 +126,9 @@ class Cluster(Answering):
     items = 1
 
     async def answer(self, scope: Any, send: Any) -> None:
-        asked = {name: values[0] for name, values in parse_qs(scope["query_string"].decode()).items()}
-        if "watch" not in asked:
-            start, limit = int(asked.get("continue", 0)), int(asked["limit"])
+        query = {name: values[0] for name, values in parse_qs(scope["query_string"].decode()).items()}
+        if "watch" not in query:
+            start, limit = int(query.get("continue", 0)), int(query["limit"])
             listed = b",".join([self._object(number) for number in range(self.items)[start : start + limit]])
             more = str(start + limit) if start + limit < self.items else ""
             await _answer(send, 200, _LIST % (more.encode(), listed))

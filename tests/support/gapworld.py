@@ -113,8 +113,8 @@ class GapWorld:
             return await ask(self.process, attack.request)
         number = next(self.numbers)
         path = attack.path.replace(MODEL.decode(), str(number))
-        asked = Ask(body=attack.request.bytes(number), headers=dict(attack.headers), target=path)
-        return await ask(self.process, asked)
+        request = Ask(body=attack.request.bytes(number), headers=dict(attack.headers), target=path)
+        return await ask(self.process, request)
 
     async def _settled(self) -> None:
         assert (await get(self.process, "/v1/tiers")).status == 200

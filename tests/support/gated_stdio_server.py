@@ -36,11 +36,11 @@ class Gated:
 
     @property
     def servers(self) -> list[int]:
-        """Process ids of the servers that it has started and that live (the listener itself is no server)."""
-        found = []
+        """Process ids of the servers that it has started and that live (the listener itself is not a server)."""
+        pids = []
         for listener in children(self.process.pid):
-            found += children(listener)
-        return found
+            pids += children(listener)
+        return pids
 
 
 def write_token(folder: Path, token: str = TOKEN) -> None:
@@ -51,14 +51,14 @@ def write_token(folder: Path, token: str = TOKEN) -> None:
 
 def children(pid: int) -> list[int]:
     """Direct children; a zombie is none."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 if int(parent) == pid and state != "Z":
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 @contextlib.asynccontextmanager

@@ -34,8 +34,8 @@ class Process:
         seen = ""
         async with asyncio.timeout(20):
             while line := (await self.process.stderr.readline()).decode():
-                if found := re.search(pattern, line):
-                    return found
+                if match := re.search(pattern, line):
+                    return match
                 seen += line
         raise AssertionError(f"no line like {pattern!r} in:\n{seen}")
 

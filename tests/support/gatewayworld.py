@@ -68,7 +68,7 @@ def catalog(
         generation=1,
         endpoint=HttpEndpoint(url=reached) if isinstance(reached, str) else reached,
         protocol_version=version,
-        tools=tuple(one if isinstance(one, ToolEntry) else entry(one) for one in tools),
+        tools=tuple(given if isinstance(given, ToolEntry) else entry(given) for given in tools),
         **more,
     )
 
@@ -180,8 +180,8 @@ class Ask:
     def with_headers(self, **headers: str | None) -> Ask:
         """Headers replaced, or left out where None; underscores become hyphens."""
         merged: dict[str, str | None] = {**self.headers, **{k.replace("_", "-"): v for k, v in headers.items()}}
-        kept = {name: value for name, value in merged.items() if value is not None}
-        return Ask(self.message, kept, self.body, self.verb, self.target, self.version)
+        present = {name: value for name, value in merged.items() if value is not None}
+        return Ask(self.message, present, self.body, self.verb, self.target, self.version)
 
     def data(self, host: str) -> bytes:
         body = self.body if self.body is not None else json.dumps(self.message).encode()

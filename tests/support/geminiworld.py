@@ -29,7 +29,7 @@ def declared(*names: str) -> dict[str, Any]:
     return {"functionDeclarations": [{"name": name, "description": "The caller's"} for name in names or ("theirs",)]}
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def text_content(text: str, role: str = "user") -> dict[str, Any]:
     """A content of text."""
     return {"role": role, "parts": [{"text": text}]}
 
@@ -62,9 +62,9 @@ async def generate(
         for name, otherwise in (("headers", {}), ("model", "scripted"), ("version", "v1beta"))
     )
     query = "?alt=sse" if method == STREAM else ""
-    asked = [said(each) if isinstance(each, str) else each for each in contents]
+    conversation = [text_content(each) if isinstance(each, str) else each for each in contents]
     target = f"/{version}/models/{model}:{method}{members.pop('query', query)}"
-    return await post(world.gateway, target, {"contents": asked, **members}, **headers)
+    return await post(world.gateway, target, {"contents": conversation, **members}, **headers)
 
 
 def events(answer: Answer) -> list[Any]:

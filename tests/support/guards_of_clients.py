@@ -31,7 +31,7 @@ TOKENS = (
         "a token that is too large", "'oversized': 200", ("MAX_TOKEN: Final = 8 << 10", "MAX_TOKEN: Final = 1 << 30")
     ),
     _token(
-        "a token whose kid is no text",
+        "a token whose kid is not a text",
         "TypeError",
         ('if not isinstance(header.get("kid", ""), str):', "if False:"),
     ),
@@ -60,14 +60,14 @@ IDENTITY = (
         "a server that starts and is kept from somebody, found by a call",
         f"{GATEWAY}.policy.unready",
         (("if may_know(selection, identity, entry.key, tool):", "if True:"),),
-        f"{AT}/test_servers_that_start.py::test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts",
+        f"{AT}/test_servers_that_start.py::test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts",
         "same_but",
     ),
     Guard(
         "what a server wrote, read by somebody who may use it",
         "fairlead_rest.resources.servers",
         (("if not may_read(context, request, seen.identity):", "if False:"),),
-        f"{AT}/test_servers_that_start.py::test_what_a_server_wrote_is_told_to_administrators_alone",
+        f"{AT}/test_servers_that_start.py::test_messages_of_failed_servers_are_told_to_administrators_alone",
         "hunter2",
     ),
     Guard(
@@ -88,14 +88,14 @@ IDENTITY = (
         "a task of somebody else, or by an id that was altered",
         f"{GATEWAY}.calls.sealed.seals",
         (("match is None or not self.verifies(match[1], owner, match[2])", "match is None"),),
-        f"{AT}/test_tasks.py::test_nobody_reaches_a_task_of_somebody_else",
+        f"{AT}/test_tasks.py::test_a_task_cannot_be_reached_by_another_principal",
         "KeyError: 'error'",
     ),
     Guard(
         "a task whose tool is denied meanwhile",
         f"{GATEWAY}.policy.view",
         ((".get(server, {}).get(tool)", ".get(server, {}).get(tool, 'demo__plain')"),),
-        f"{AT}/test_tasks.py::test_a_task_is_decided_about_anew_with_each_request",
+        f"{AT}/test_tasks.py::test_a_task_is_decided_about_with_each_request",
         "KeyError: 'error'",
     ),
     Guard(
@@ -135,7 +135,7 @@ IDENTITY = (
         "a task of somebody else, listened to",
         f"{GATEWAY}.calls.sealed.seals",
         (("match is None or not self.verifies(match[1], owner, match[2])", "match is None"),),
-        f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_of_somebody_else",
+        f"{AT}/test_task_notifications.py::test_notifications_of_a_task_reach_its_owner_alone",
         "taskIds",
     ),
     Guard(
@@ -148,7 +148,7 @@ IDENTITY = (
             ),
             ("listener.find(task) is not None and ", ""),
         ),
-        f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_whose_tool_was_denied_meanwhile",
+        f"{AT}/test_task_notifications.py::test_notifications_of_a_task_end_when_its_tool_is_denied",
         "notifications/tools/list_changed",
     ),
     Guard(
@@ -181,7 +181,7 @@ IDENTITY = (
                 'issuer_values = [""] + [key[3] for key in self._by_key if key[0] == CLAIM]',
             ),
         ),
-        f"{AT}/test_policies_about_claims.py::test_what_another_issuer_puts_into_its_tokens_is_not_believed",
+        f"{AT}/test_policies_about_claims.py::test_claims_of_another_issuer_are_not_believed",
         "shop__refund",
     ),
     Guard(
@@ -302,14 +302,14 @@ FRAMING = (
         "trailers and chunk extensions without end",
         f"{GATEWAY}.endpoint.reader",
         (_NO_BOUND,),
-        f"{AT}/test_framing.py::test_what_is_neither_head_nor_body_is_bounded",
+        f"{AT}/test_framing.py::test_chunk_extensions_and_trailers_are_bounded",
         "== (431, 'close')",
     ),
     Guard(
         "trailers that cost more than they are long",
         f"{GATEWAY}.endpoint.reader",
         (_NO_BOUND, _NO_TRAILER, ("if self._number > MAX_FIELDS:", "if False:")),
-        "tests/fuzz/test_costs.py::test_what_becomes_no_request_costs_next_to_nothing",
+        "tests/fuzz/test_costs.py::test_floods_that_become_no_request_cost_next_to_nothing",
         "of trailers",
     ),
     Guard(
@@ -330,7 +330,7 @@ FRAMING = (
         "a target that names another host than `Host`",
         f"{GATEWAY}.endpoint.framing",
         (('if target[:1] == b"/":', "if True:"),),
-        f"{AT}/test_framing.py::test_both_planes_judge_the_head_alike",
+        f"{AT}/test_framing.py::test_mcp_and_rest_judge_the_head_of_a_request_alike",
         "assert 200 in (403, 421)",
     ),
     Guard(
@@ -351,7 +351,7 @@ FRAMING = (
         "long hosts that fill the memory",
         "fairlead_mcp.addresses",
         (_NO_SIZE,),
-        "tests/fuzz/test_costs.py::test_nothing_of_somebody_unknown_is_remembered_but_what_is_short",
+        "tests/fuzz/test_costs.py::test_memos_of_unauthenticated_clients_hold_short_values_alone",
         "of hosts",
     ),
 )
@@ -368,7 +368,7 @@ SMUGGLING = (
                 ),
             ),
         ),
-        f"{AT}/test_mcp_endpoint.py::test_what_is_not_http_is_400_and_the_end",
+        f"{AT}/test_mcp_endpoint.py::test_bytes_that_are_not_http_get_400_and_end_the_connection",
         r"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n]",
     ),
     Guard(
@@ -389,7 +389,7 @@ SMUGGLING = (
         "a name that comes twice",
         f"{GATEWAY}.endpoint.reader",
         (('value if wanted not in headers else headers[wanted] + b", " + value', "value"),),
-        f"{AT}/test_mcp_endpoint.py::test_a_name_that_comes_twice_is_none",
+        f"{AT}/test_mcp_endpoint.py::test_an_mcp_name_header_that_comes_twice_is_refused",
         "400",
     ),
     Guard(
@@ -400,10 +400,10 @@ SMUGGLING = (
         "403",
     ),
     Guard(
-        "what servers printed, read by somebody who is no administrator",
+        "what servers printed, read by somebody who is not an administrator",
         "fairlead_rest.log_access",
         (("if not context.administers(identity):", "if False:"),),
-        "tests/component/rest/test_logs_of_servers.py::test_what_servers_print_is_shown_to_administrators_alone",
+        "tests/component/rest/test_logs_of_servers.py::test_printed_lines_of_servers_are_shown_to_administrators_alone",
         "200",
     ),
     Guard(

@@ -48,7 +48,7 @@ CROSSINGS = (
                 'return "everybody"',
             ),
         ),
-        f"{_TEST}::test_nobody_reads_a_result_that_was_kept_for_another_principal",
+        f"{_TEST}::test_a_kept_result_cannot_be_read_by_another_principal",
         "secret",
     ),
     Guard(

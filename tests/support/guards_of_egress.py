@@ -58,7 +58,7 @@ EGRESS = (
         "the kubelet of a node",
         "fairlead_mcp.egress",
         (('why = _NODE_PORTS.get(port, "")', 'why = ""'),),
-        "tests/unit/mcp/test_egress.py::test_what_runs_on_nodes_is_no_server_wherever_the_nodes_are",
+        "tests/unit/mcp/test_egress.py::test_ports_of_kubernetes_nodes_are_refused_at_any_address",
         "assert",
     ),
     Guard(

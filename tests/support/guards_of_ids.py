@@ -13,7 +13,7 @@ IDS = (
         "an account that the gateway keeps for itself, named as a session",
         f"{GATEWAY}.calls.results.context_recorder",
         (OWN_SESSIONS,),
-        f"{_IDS}::test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody",
+        f"{_IDS}::test_stored_responses_and_turns_are_not_sessions_of_v1_context",
         "KeyError: 'entries'",
     ),
     Guard(
@@ -130,7 +130,7 @@ IDS = (
             ("data[_NONCE_BYTES:], purpose.encode())", 'data[_NONCE_BYTES:], b"")'),
         ),
         "tests/component/console/test_oidc_attacks.py::"
-        "test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_none",
+        "test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_refused",
         "assert",
     ),
 )

@@ -18,7 +18,7 @@ PAGES = (
         "six pages at once, with a process for each",
         _PROCESSES,
         (("self._slots = asyncio.Semaphore(MAX_PROCESSES)", "self._slots = asyncio.Semaphore(1000)"),),
-        f"{_AT}::test_three_processes_run_at_once_and_a_call_that_waits_too_long_is_told_so",
+        f"{_AT}::test_limited_processes_run_three_at_once_and_a_call_that_waits_too_long_is_told_so",
         "assert 6 <= 3",
     ),
     Guard(

@@ -54,14 +54,14 @@ POLICIES = (
         "a result that was kept for another client of a server that tells clients apart",
         f"{GATEWAY}.calls.path.stages",
         (("    if route.per_client:\n", "    if False:\n"),),
-        f"{AT}/test_per_client.py::test_kept_results_are_of_one_client",
+        f"{AT}/test_per_client.py::test_cached_results_are_of_one_client",
         "assert",
     ),
     Guard(
         "an update about a resource of a server that was denied",
         f"{GATEWAY}.endpoint.notification_streams",
         (("if stream is None or not self._sees(stream.exchange, params):", "if stream is None:"),),
-        f"{AT}/test_watching.py::test_who_is_denied_a_server_hears_no_more_of_its_resources",
+        f"{AT}/test_watching.py::test_resource_updates_end_when_the_server_is_denied_to_their_client",
         "[True] == [False]",
     ),
 )
@@ -219,7 +219,7 @@ BOMBS = (
         "a pattern that looks back",
         "fairlead_tools.validation.schema_compiler",
         (("MAX_PATTERNS: Final = 64", "MAX_PATTERNS: Final = 1 << 30"),),
-        "tests/unit/gateway/test_validation.py::test_too_many_patterns_are_all_left_out",
+        "tests/unit/gateway/test_validation.py::test_patterns_beyond_the_bound_are_all_left_out",
         "assert",
     ),
     Guard(
@@ -283,7 +283,7 @@ READERS = (
                 "self.checker.doubt(arguments)",
             ),
         ),
-        f"{AT}/test_parser_differences.py::test_arguments_in_another_spelling_are_no_way_around_a_policy",
+        f"{AT}/test_parser_differences.py::test_arguments_in_another_spelling_cannot_pass_a_policy",
         "'limit': 9",
     ),
     Guard(
@@ -304,7 +304,7 @@ READERS = (
         "a message to a stdio server on a line of the arguments",
         "fairlead_mcp.multiplex",
         (('if b"\\n" in message or b"\\r" in message:', "if False:"),),
-        f"{AT}/test_child_servers.py::test_a_line_of_the_arguments_is_no_message_to_the_child",
+        f"{AT}/test_child_servers.py::test_a_line_break_in_arguments_does_not_become_a_message_to_the_child",
         "told to die",
     ),
 )

@@ -39,59 +39,56 @@ SHARES = (
         f"{GATEWAY}.endpoint.connection_limiter",
         (("most_each or -(-most * 3 // 4) or sys.maxsize", "most_each or sys.maxsize"),),
         "tests/component/gateway/test_crowd.py::"
-        "test_one_address_takes_three_quarters_of_the_connections_and_others_get_the_rest",
+        "test_connections_of_one_address_take_three_quarters_and_others_get_the_rest",
         "At index 6 diff: True != False",
     ),
     Guard(
         "an agent that takes every speech session",
         _SHARES,
         (_NO_SHARE,),
-        f"{_SESSIONS}::test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_theirs",
+        f"{_SESSIONS}::test_speech_sessions_of_one_agent_take_its_share_alone",
         "At index 2 diff: 101 != 429",
     ),
     Guard(
         "an agent that opens every stream of notifications",
         _SHARES,
         (_NO_SHARE,),
-        f"{_HELD}::test_one_agent_takes_its_share_of_the_streams_and_others_get_theirs",
+        f"{_HELD}::test_notification_streams_of_one_agent_take_its_share_alone",
         "assert [200, 200",
     ),
     Guard(
         "an agent whose calls use every process of a `PerClient` server",
         _SHARES,
         (_NO_SHARE,),
-        f"{_HELD}::test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_get_theirs",
+        f"{_HELD}::test_upstream_sessions_of_one_agent_take_its_share_alone",
         "TimeoutError",
     ),
     Guard(
         "an agent with every request to models in progress",
         _SHARES,
         (_NO_SHARE,),
-        "tests/component/llm/test_shares_of_requests.py::"
-        "test_one_agent_takes_its_share_of_the_requests_to_models_and_others_get_theirs",
+        "tests/component/llm/test_shares_of_requests.py::test_model_requests_of_one_agent_take_its_share_alone",
         "KeyError: 'retry-after'",
     ),
     Guard(
         "an agent that follows events on every stream",
         _SHARES,
         (_NO_SHARE,),
-        "tests/component/rest/test_shares_of_work.py::"
-        "test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get_theirs",
+        "tests/component/rest/test_shares_of_work.py::test_event_streams_of_one_agent_take_its_share_alone",
         "assert [200, 200",
     ),
     Guard(
         "an agent whose streams name all resources that may be named",
         _SHARES,
         (_NO_SHARE,),
-        f"{_HELD}::test_one_agent_names_its_share_of_resources_and_others_get_theirs",
+        f"{_HELD}::test_watched_resources_of_one_agent_take_its_share_alone",
         "assert {'key:",
     ),
     Guard(
         "an agent with every request that waits for a server that starts",
         _SHARES,
         (_NO_SHARE,),
-        "tests/component/gateway/test_servers_that_start.py::"
-        "test_one_agent_takes_its_share_of_the_requests_that_wait_and_others_get_theirs",
+        "tests/component/gateway/test_servers_that_start.py::test_waiting_requests_of_one_agent_take_its_share_alone",
         "TimeoutError",
     ),
     Guard(
@@ -115,7 +112,7 @@ SHARES = (
         f"{GATEWAY}.limits.turns",
         (("last = self._waiting.give_way(agent)", "last = None"),),
         "tests/component/rest/test_shares_of_work.py::"
-        "test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
+        "test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
         "TimeoutError",
     ),
     Guard(

@@ -11,14 +11,14 @@ from pathlib import Path
 
 def work(given: bytes) -> bytes:
     """Write a file that is called like this process; then `hold`, `spin`, `grow` or answer its limits."""
-    asked = json.loads(given)
-    (Path(asked["folder"]) / str(os.getpid())).touch()
-    match asked["do"]:
+    task = json.loads(given)
+    (Path(task["folder"]) / str(os.getpid())).touch()
+    match task["do"]:
         case "hold":
             time.sleep(3600)
         case "spin":
             while True:
                 pass
         case "grow":
-            return bytes(asked["bytes"])
+            return bytes(task["bytes"])
     return json.dumps([resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU)]).encode()

@@ -41,8 +41,8 @@ Object = dict[str, Any]
 
 def program(name: str) -> Path:
     """`helm` or `kubeconform`: of PATH, else beside the API server; a skip where there is none, in CI a failure."""
-    if found := shutil.which(name):
-        return Path(found)
+    if location := shutil.which(name):
+        return Path(location)
     if (path := find_assets() / name).exists():
         return path
     reason = f"{name} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.26 or newer"
@@ -106,17 +106,17 @@ def of_kind(rendered: Iterable[Object], kind: str) -> list[Object]:
     return [item for item in rendered if item["kind"] == kind]
 
 
-def one(rendered: Sequence[Object], kind: str, name: str) -> Object:
+def rendered_object(rendered: Sequence[Object], kind: str, name: str) -> Object:
     """The only object of this kind and name."""
-    (found,) = [item for item in rendered if item["kind"] == kind and item["metadata"]["name"] == name]
-    return found
+    (match,) = [item for item in rendered if item["kind"] == kind and item["metadata"]["name"] == name]
+    return match
 
 
 def container(rendered: Sequence[Object], component: str, release: str = "fairlead") -> Object:
     """The container of `operator` or `gateway`."""
-    deployment = one(rendered, "Deployment", f"{release}-{component}")
-    (found,) = [c for c in deployment["spec"]["template"]["spec"]["containers"] if c["name"] == component]
-    return dict(found)
+    deployment = rendered_object(rendered, "Deployment", f"{release}-{component}")
+    (match,) = [c for c in deployment["spec"]["template"]["spec"]["containers"] if c["name"] == component]
+    return dict(match)
 
 
 def environment(rendered: Sequence[Object], component: str, release: str = "fairlead") -> dict[str, Any]:

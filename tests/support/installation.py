@@ -55,8 +55,8 @@ def run(*command: str | Path, stdin: str | None = None, seconds: float = 600) ->
 @cache
 def program(name: str) -> str:
     """Where a program of Kubernetes is: on the path, else what `hack/kubernetes/build` made, or makes now."""
-    if found := shutil.which(name):
-        return found
+    if path := shutil.which(name):
+        return path
     return f"{run(REPOSITORY / 'hack/kubernetes/build', name, seconds=1800).strip()}/{name}"
 
 
@@ -67,8 +67,8 @@ def kubectl(*words: str, stdin: str | None = None, seconds: float = 60) -> str:
 
 def read(*words: str) -> Json:
     """`kubectl get … -o json`."""
-    found: Json = json.loads(kubectl("get", *words, "-o", "json"))
-    return found
+    document: Json = json.loads(kubectl("get", *words, "-o", "json"))
+    return document
 
 
 def apply(*manifests: Json, namespace: str = "") -> None:
@@ -79,8 +79,8 @@ def apply(*manifests: Json, namespace: str = "") -> None:
 
 def pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
     """Pods that are not about to end."""
-    found = read("pods", "-n", namespace, "-l", selector)["items"]
-    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    items = read("pods", "-n", namespace, "-l", selector)["items"]
+    return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
 
 def ready_pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
@@ -154,10 +154,10 @@ def missing() -> str | None:
 
 def installed_already() -> str | None:
     """Complaint about a Fairlead that the cluster has, whose operator would answer for what tests make, or None."""
-    found = read("deployments", "--all-namespaces", "-l", "app.kubernetes.io/name=fairlead")["items"]
-    if not found:
+    deployments = read("deployments", "--all-namespaces", "-l", "app.kubernetes.io/name=fairlead")["items"]
+    if not deployments:
         return None
-    where = ", ".join(sorted({item["metadata"]["namespace"] for item in found}))
+    where = ", ".join(sorted({item["metadata"]["namespace"] for item in deployments}))
     return (
         f"Fairlead is installed in this cluster already, in {where}: `helm uninstall` it, "
         "or, of a cluster of hack/cluster, `hack/cluster down --wipe`"

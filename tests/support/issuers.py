@@ -35,7 +35,7 @@ class LocalIssuer:
         self.url = ""
         self.away = False
         self.keys_at = ""
-        self.asked = 0
+        self.key_requests = 0
         self.keys: list[Key] = [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
 
     async def handle(self, request: Request, reply: Reply) -> None:
@@ -44,7 +44,7 @@ class LocalIssuer:
         elif request.path == DISCOVERY:
             reply.send(200, json.dumps({"issuer": self.url, "jwks_uri": self.keys_at or self.url + JWKS}).encode())
         elif request.path == JWKS:
-            self.asked += 1
+            self.key_requests += 1
             reply.send(200, json.dumps({"keys": [key.as_dict(private=False) for key in self.keys]}).encode())
         else:
             reply.send(404)
@@ -63,9 +63,9 @@ class LocalIssuer:
         """A token, signed with the first key unless another is given."""
         signer = key or self.keys[0]
         kind = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA", "oct": "HS256"}[signer.key_type]
-        said = {"alg": kind, "kid": self.keys[0].kid, "typ": "JWT", **(header or {})}
-        said = {name: value for name, value in said.items() if value is not None}
-        return jwt.encode(said, self.claims(**claims), signer, algorithms=[said["alg"]])
+        members = {"alg": kind, "kid": self.keys[0].kid, "typ": "JWT", **(header or {})}
+        members = {name: value for name, value in members.items() if value is not None}
+        return jwt.encode(members, self.claims(**claims), signer, algorithms=[members["alg"]])
 
 
 @contextlib.asynccontextmanager

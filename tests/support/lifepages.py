@@ -63,8 +63,8 @@ def tracing(seen: list[str]) -> Iterator[None]:
     """Write down the functions of the gateway that this thread calls."""
     gateway = f"{ROOT / 'gateway'}/"
 
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
+    def note(stack_frame: FrameType, event: str, _: Any) -> None:
+        code = stack_frame.f_code
         if event == "call" and code.co_filename.startswith(gateway):
             seen.append(f"{code.co_filename[len(gateway) :].removesuffix('.py')}::{code.co_qualname}")
 

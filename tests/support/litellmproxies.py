@@ -79,10 +79,10 @@ async def stand_in(behind: Behind) -> AsyncIterator[Proxy]:
         if request.method == "tools/list":
             only = request.path.removeprefix("/mcp").strip("/")
             listed = [
-                {**one, "name": f"{name}-{one['name']}"}
+                {**definition, "name": f"{name}-{definition['name']}"}
                 for name, tools in behind.items()
                 if only in ("", name)
-                for one in tools
+                for definition in tools
             ]
             return reply.result(request, {"tools": listed})
         server = request.params.get("name", "").partition("-")[0]

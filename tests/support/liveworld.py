@@ -71,9 +71,9 @@ class LiveClient:
 
     def content(self, name: str) -> list[Any]:
         """Members of that name in what the server said."""
-        return [said[name] for said in self.of_type("serverContent") if name in said]
+        return [event[name] for event in self.of_type("serverContent") if name in event]
 
-    def said(self) -> str:
+    def transcript(self) -> str:
         """Transcript of all that was said."""
         return "".join(piece["text"] for piece in self.content("outputTranscription"))
 
@@ -143,9 +143,13 @@ class LiveWorld(SpokenGateway):
         async with aiohttp.ClientSession() as http, http.ws_connect(self.url(query), max_msg_size=0, **options) as ws:
             client = LiveClient(ws)
             reading = asyncio.create_task(client.read())
-            asked = {"model": f"models/{self.model}", "inputAudioTranscription": {}, "outputAudioTranscription": {}}
+            model_setup = {
+                "model": f"models/{self.model}",
+                "inputAudioTranscription": {},
+                "outputAudioTranscription": {},
+            }
             try:
-                await client.send(setup={**asked, **(setup or {})})
+                await client.send(setup={**model_setup, **(setup or {})})
                 if ready:
                     await client.until("setupComplete")
                 yield client

@@ -82,15 +82,15 @@ class LlmWorld:
     async def chat(self, *messages: str | Mapping[str, Any], **members: Any) -> Answer:
         """One request; a text is a message of the user's. `headers` are the request's."""
         headers = members.pop("headers", {})
-        said = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
-        return await post(self.gateway, PATH, {"model": "scripted", "messages": said, **members}, **headers)
+        conversation = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
+        return await post(self.gateway, PATH, {"model": "scripted", "messages": conversation, **members}, **headers)
 
     async def messages(self, *messages: str | Mapping[str, Any], path: str = MESSAGES, **members: Any) -> Answer:
         """One request of Anthropic's API, likewise."""
         headers = members.pop("headers", {})
-        said = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
-        asked = {"model": "scripted", "max_tokens": 1024, "messages": said, **members}
-        return await post(self.gateway, path, asked, **headers)
+        conversation = [{"role": "user", "content": each} if isinstance(each, str) else each for each in messages]
+        body = {"model": "scripted", "max_tokens": 1024, "messages": conversation, **members}
+        return await post(self.gateway, path, body, **headers)
 
 
 def chunks(answer: Answer) -> list[Any]:
@@ -175,8 +175,8 @@ async def llm_world(
             },
             routes,
         )
-        known = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
-        configured = Models(routes, known, None, configured_providers, prices or {})
+        context_windows = ContextWindows(dict.fromkeys(names, 128000) | dict(windows or {}))
+        configured = Models(routes, context_windows, None, configured_providers, prices or {})
         demo = catalog("demo", server.url, [ADDS, FAILS, *tools], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
         settings = {"rest_processes": 0, **settings}  # a worker process would take each world a second to start

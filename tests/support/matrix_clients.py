@@ -160,9 +160,9 @@ class Client:
             state = message.get("result", {})
             if "result" in state or "error" in message:
                 return state if "result" in state else message
-            if asked := state.get("inputRequests"):
-                heard += [question["method"] for question in asked.values()]
-                given = {"taskId": task, "inputResponses": dict.fromkeys(asked, PICKED)}
+            if questions := state.get("inputRequests"):
+                heard += [question["method"] for question in questions.values()]
+                given = {"taskId": task, "inputResponses": dict.fromkeys(questions, PICKED)}
                 wire.send(self._request("tasks/update", given))
                 await self._answer(wire, heard)
 
@@ -203,10 +203,10 @@ class Client:
 
     async def _over_rest(self, method: str, params: dict[str, Any], given_up_after: Until | None) -> Answered:
         calls = MESSAGES["mcp"]([("1", f"{self.name}__{params['name']}", params.get("arguments", {}))])
-        asked = post(
+        request = post(
             self.gateway, "/v1/tool-calls", {"format": "mcp", "message": calls, "tools": []}, traceparent=PARENT
         )
-        answer = await _unless_given_up(asked, given_up_after)
+        answer = await _unless_given_up(request, given_up_after)
         if answer is None:
             return GONE
         if answer.status != 200:
@@ -223,8 +223,8 @@ class Client:
             url = f"http://127.0.0.1:{self.gateway.port}/servers/default/{self.name}/mcp"
             self._registry = AsyncToolRegistry([Server(name="g", url=url, headers={"traceparent": PARENT})])
             await self._registry.start()
-        asked = self._registry.execute(f"g__{params['name']}", params.get("arguments", {}))
-        outcome = await _unless_given_up(asked, given_up_after)
+        execution = self._registry.execute(f"g__{params['name']}", params.get("arguments", {}))
+        outcome = await _unless_given_up(execution, given_up_after)
         if outcome is None:
             return GONE
         if outcome.result is not None:
@@ -242,10 +242,10 @@ def _exposed(prefix: str, params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "name": prefix + params["name"]} if "name" in params else params
 
 
-async def _unless_given_up(asked: Awaitable[Any], given_up_after: Until | None) -> Any:
+async def _unless_given_up(awaitable: Awaitable[Any], given_up_after: Until | None) -> Any:
     if given_up_after is None:
-        return await asked
-    task = asyncio.ensure_future(asked)
+        return await awaitable
+    task = asyncio.ensure_future(awaitable)
     await given_up_after()
     task.cancel()
     await asyncio.wait([task])
@@ -257,10 +257,10 @@ def _answered(message: dict[str, Any], heard: tuple[str, ...] = ()) -> Answered:
     if "error" in message:
         error = message["error"]
         code = str(error["code"])
-        said = (error.get("data") or {}).get(ERROR, {}).get("code") if isinstance(error.get("data"), dict) else None
+        word = (error.get("data") or {}).get(ERROR, {}).get("code") if isinstance(error.get("data"), dict) else None
         if error["message"].startswith(("Unknown tool", "Not allowed")):
             code = "UNKNOWN_TOOL"
-        return Answered(said or code, error["message"], heard=heard)
+        return Answered(word or code, error["message"], heard=heard)
     result = message["result"]
     text = "".join(part.get("text", "") for part in result.get("content", ())) or str(result.get("saw", ""))
     meta = {key: value for key, value in result.get("_meta", {}).items() if key.startswith("fairlead.dev/")}

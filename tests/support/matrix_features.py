@@ -88,8 +88,8 @@ def asks(method: str, params: Callable[[Cell], dict[str, Any]], at: str = "") ->
 async def _audited(cell: Cell) -> Outcome:
     await cell.call("answers", {"n": 1, "password": "s3cret"})
     (line,) = await cell.written(1)
-    kept = ("method", "tool", "traceId", "arguments", "principal", "client")
-    return {"line": {key: line[key] for key in kept if key in line} | {"sized": line["resultBytes"] > 0}}
+    members = ("method", "tool", "traceId", "arguments", "principal", "client")
+    return {"line": {key: line[key] for key in members if key in line} | {"sized": line["resultBytes"] > 0}}
 
 
 async def _traced(cell: Cell) -> Outcome:
@@ -141,7 +141,7 @@ async def _given_up(cell: Cell) -> Outcome:
         await eventually(lambda: world.every.times[path, "waits"] == 1)
 
     def told() -> bool:
-        (request,) = [one for one in world.seen(cell.name, CALL) if one.params["name"] == "waits"]
+        (request,) = [seen for seen in world.seen(cell.name, CALL) if seen.params["name"] == "waits"]
         return world.server.broken_off.is_set() or request.message["id"] in world.every.cancelled
 
     await cell.call("waits", given_up=held)
@@ -155,22 +155,24 @@ def tasked(tool: str) -> Play:
     async def play(cell: Cell) -> Outcome:
         client = cell.world.clients[cell.name]
 
-        def asked() -> tuple[str, ...]:
+        def task_requests() -> tuple[str, ...]:
             return tuple(
-                one.method
-                for one in cell.world.server.seen[before:]
-                if one.path == f"/{cell.name}" and one.method.startswith("tasks/")
+                seen.method
+                for seen in cell.world.server.seen[before:]
+                if seen.path == f"/{cell.name}" and seen.method.startswith("tasks/")
             )
 
         before = len(cell.world.server.seen)
         answer = await cell.call(tool)
-        if answer.code != "ok" and asked():
-            await eventually(lambda: "tasks/cancel" in asked())
+        if answer.code != "ok" and task_requests():
+            await eventually(lambda: "tasks/cancel" in task_requests())
         own = client.kind.tasks or client.kind.over == "python"  # polls are requests of its own
         declined = client.kind.over == "python" and len(cell.requests) > 1
-        lines = await cell.written(1 + declined + (len(asked()) if own else 0))
-        calls = [(one["decision"], one["outcome"], one.get("reason", "")) for one in lines if one["method"] == CALL]
-        return {"tasks": asked(), "audit": calls}
+        lines = await cell.written(1 + declined + (len(task_requests()) if own else 0))
+        calls = [
+            (line["decision"], line["outcome"], line.get("reason", "")) for line in lines if line["method"] == CALL
+        ]
+        return {"tasks": task_requests(), "audit": calls}
 
     return play
 

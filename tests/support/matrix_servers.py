@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from askers import PICKED, QUESTION, said
+from askers import PICKED, QUESTION, text_result
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
@@ -40,9 +40,9 @@ _EVEN: Final = {"type": "object", "properties": {"n": {"multipleOf": 2}}}
 WHY: Final = "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"
 ANSWERS: Final[dict[str, dict[str, Any]]] = {
     "fails": {"content": [{"type": "text", "text": "no such city"}], "isError": True},
-    "paints": said(PAINTED),
-    "grows": said("x" * 2 * BOUND),
-    "strays": {**said("{}"), "structuredContent": {"n": "one"}},
+    "paints": text_result(PAINTED),
+    "grows": text_result("x" * 2 * BOUND),
+    "strays": {**text_result("{}"), "structuredContent": {"n": "one"}},
 }
 """Results of tools that always answer the same; the others answer with their arguments."""
 
@@ -71,8 +71,8 @@ class EveryServer:
             return reply.result(request, hello, mcp_session_id=session)
         if request.method == "notifications/cancelled":
             self.cancelled.add(request.params["requestId"])
-        if request.method == "" and (asked := self._answers.pop(str(request.message.get("id")), None)) is not None:
-            asked.set_result(request.message.get("result", request.message.get("error")))
+        if request.method == "" and (future := self._answers.pop(str(request.message.get("id")), None)) is not None:
+            future.set_result(request.message.get("result", request.message.get("error")))
         if "id" not in request.message or request.method == "":
             return reply.send(202)
         if request.method.startswith("tasks/"):
@@ -87,7 +87,7 @@ class EveryServer:
         if behaviour is not None:
             await behaviour(request, reply)
             return None
-        echoed = said(json.dumps(request.params.get("arguments", {}), sort_keys=True))
+        echoed = text_result(json.dumps(request.params.get("arguments", {}), sort_keys=True))
         return reply.result(request, {"resultType": "complete", **ANSWERS.get(name, echoed)})
 
     # Tools that do more than answer
@@ -109,14 +109,14 @@ class EveryServer:
     async def call_drops(self, request: Request, reply: Reply) -> None:
         if self._first(request):
             return reply.close()
-        return reply.result(request, {"resultType": "complete", **said("again")})
+        return reply.result(request, {"resultType": "complete", **text_result("again")})
 
     call_loses = call_drops
 
     async def call_lags(self, request: Request, reply: Reply) -> None:
         if self._first(request):
             await asyncio.Event().wait()
-        reply.result(request, {"resultType": "complete", **said("second")})
+        reply.result(request, {"resultType": "complete", **text_result("second")})
 
     async def call_reports(self, request: Request, reply: Reply) -> None:
         reply.open_stream()
@@ -126,7 +126,7 @@ class EveryServer:
         if not _is_modern(request) or META + "logLevel" in _meta(request):
             reply.event(_notification("message", {"level": "warning", "data": "on it"}))
         reply.event(
-            {"jsonrpc": "2.0", "id": request.message["id"], "result": {"resultType": "complete", **said("done")}}
+            {"jsonrpc": "2.0", "id": request.message["id"], "result": {"resultType": "complete", **text_result("done")}}
         )
         reply.end_stream()
 
@@ -134,14 +134,14 @@ class EveryServer:
         if _is_modern(request):
             return self._asks_by_result(request, reply)
         if "elicitation" not in self._declared.get(request.headers.get("mcp-session-id", ""), {}):
-            return reply.result(request, {**said("nobody to ask"), "isError": True})
+            return reply.result(request, {**text_result("nobody to ask"), "isError": True})
         ident = f"{request.headers['mcp-session-id']} {request.message['id']}"
         answer = self._answers[ident] = asyncio.get_running_loop().create_future()
         reply.open_stream()
         reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": QUESTION})
         await reply.flush()
         told = await answer
-        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": said(_picked(told))})
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": text_result(_picked(told))})
         return reply.end_stream()
 
     call_gated = call_asks
@@ -151,7 +151,7 @@ class EveryServer:
             needed: dict[str, Any] = {"requiredCapabilities": {"elicitation": {}}}
             return reply.error(request, 400, -32021, "nobody to ask", needed)
         if (given := request.params.get("inputResponses")) is not None:
-            return reply.result(request, {"resultType": "complete", **said(_picked(given["q"]))})
+            return reply.result(request, {"resultType": "complete", **text_result(_picked(given["q"]))})
         questions = {"q": {"method": "elicitation/create", "params": QUESTION}}
         return reply.result(
             request, {"resultType": "input_required", "inputRequests": questions, "requestState": "state"}
@@ -162,12 +162,12 @@ class EveryServer:
     async def call_works(self, request: Request, reply: Reply) -> None:
         """A task for clients with tasks."""
         if not _has_tasks(request):
-            return reply.result(request, {"resultType": "complete", **said("done")})
-        return self._begin(request, reply, said("done"))
+            return reply.result(request, {"resultType": "complete", **text_result("done")})
+        return self._begin(request, reply, text_result("done"))
 
     async def call_toils(self, request: Request, reply: Reply) -> None:
         """A task, always."""
-        self._begin(request, reply, said("done"))
+        self._begin(request, reply, text_result("done"))
 
     async def call_inquires(self, request: Request, reply: Reply) -> None:
         """A task, always, that asks its client."""
@@ -193,7 +193,10 @@ class EveryServer:
             return reply.result(request, {"resultType": "complete", **task})
         if request.method == "tasks/update":
             del task["inputRequests"]
-            task |= {"status": "completed", "result": said(_picked(request.params["inputResponses"][f"{ident}:q"]))}
+            task |= {
+                "status": "completed",
+                "result": text_result(_picked(request.params["inputResponses"][f"{ident}:q"])),
+            }
         return reply.result(request, {"resultType": "complete"})
 
     def _beside(self, request: Request, reply: Reply) -> None:
@@ -271,20 +274,20 @@ def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
         "resources": (_definition("uri", f"test://{name}"),),
     }
     again = DeclaredLatency(idempotent=True, max_duration_ms=OVERDUE_MS)
-    one = [entry("answers")]
+    answering = [entry("answers")]
     twice = [entry("lags", latency=again), entry("explained")]
     return [
         _catalog(name, kind, f"{url}/{name}", _tools(), limits=limits(max_result_bytes=BOUND), **beside),
         _catalog(f"{name}-twice", kind, f"{url}/{name}-twice", twice, limits=limits(hedge_after_ms=30, retries=0)),
-        _catalog(f"{name}-busy", kind, f"{url}/{name}-busy", one, limits=limits(calls_per_second=0.01)),
-        _catalog(f"{name}-down", kind, dead, one, limits=limits(retries=0), prompts=beside["prompts"]),
-        _catalog(f"{name}-gone", kind, dead, one, online=False),
+        _catalog(f"{name}-busy", kind, f"{url}/{name}-busy", answering, limits=limits(calls_per_second=0.01)),
+        _catalog(f"{name}-down", kind, dead, answering, limits=limits(retries=0), prompts=beside["prompts"]),
+        _catalog(f"{name}-gone", kind, dead, answering, online=False),
     ]
 
 
 def governed(names: list[str]) -> list[Document]:
     """Policies and tiers over all of them, and what was decided of the tool `late`."""
-    free = ("explained", "lags", *(one.name for one in _tools() if one.name != "even"))
+    free = ("explained", "lags", *(listed.name for listed in _tools() if listed.name != "even"))
     twice = tuple(f"{name}-twice" for name in names)
     every = tuple(name + more for name in names for more in ("", *BESIDE))
     policies = (

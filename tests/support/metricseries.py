@@ -16,11 +16,11 @@ Labels = tuple[tuple[str, str], ...]
 async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
     """Series by name and labels."""
     text = (await exposed(gateway.metrics))[0].decode()
-    found: dict[str, dict[Labels, float]] = {}
+    values: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
-    return found
+            values.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return values
 
 
 def labelled(**labels: str) -> Labels:

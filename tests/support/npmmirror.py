@@ -25,8 +25,8 @@ def registry_of_this_machine() -> str:
     """Its URL, with a slash at the end."""
     npm = shutil.which("npm")
     assert npm is not None, "npm is not installed"
-    asked = subprocess.run([npm, "config", "get", "registry"], capture_output=True, text=True, check=True)
-    return asked.stdout.strip().rstrip("/") + "/"
+    completed = subprocess.run([npm, "config", "get", "registry"], capture_output=True, text=True, check=True)
+    return completed.stdout.strip().rstrip("/") + "/"
 
 
 class RegistryHandler(BaseHTTPRequestHandler):
@@ -79,8 +79,8 @@ def npm_mirror(address: str) -> Iterator[str]:
                 behind + self.path.lstrip("/"), headers={"accept": self.headers.get("accept", "*/*")}
             )
             try:
-                with urllib.request.urlopen(request, timeout=SECONDS) as found:  # as above
-                    self.reply(200, found.headers.get("content-type", ""), found.read())
+                with urllib.request.urlopen(request, timeout=SECONDS) as response:  # as above
+                    self.reply(200, response.headers.get("content-type", ""), response.read())
             except urllib.error.HTTPError as error:
                 self.reply(error.code, "text/plain", error.read())
 

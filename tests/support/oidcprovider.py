@@ -115,24 +115,24 @@ class OidcProvider(LocalIssuer):
         reply.send(status, location=self._answer(fields, told))
 
     def _answer(self, fields: dict[str, str], told: dict[str, str]) -> str:
-        said = {name: value for name, value in {**told, **self.redirect}.items() if value is not None}
-        return f"{fields['redirect_uri']}?{urlencode(said)}"
+        parameters_sent = {name: value for name, value in {**told, **self.redirect}.items() if value is not None}
+        return f"{fields['redirect_uri']}?{urlencode(parameters_sent)}"
 
     def _token(self, reply: Reply, request: Request) -> None:
         fields = dict(parse_qsl(request.body.decode()))
         self.exchanged.append(fields)
-        asked = self.codes.pop(fields.get("code", ""), None)
+        grant = self.codes.pop(fields.get("code", ""), None)
         digest = hashlib.sha256(fields.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if len(self.exchanged) <= self.quotes:
-            said = f"{request.headers['authorization']} {request.body.decode()[-80:]} {self.secret}"
-            self._json(reply, 401, {"error": "invalid_client", "error_description": said})
+            secrets = f"{request.headers['authorization']} {request.body.decode()[-80:]} {self.secret}"
+            self._json(reply, 401, {"error": "invalid_client", "error_description": secrets})
         elif not self._is_client(request, fields):
             self._json(reply, 401, {"error": "invalid_client"})
-        elif asked is None or challenge != asked["code_challenge"] or fields["redirect_uri"] != asked["redirect_uri"]:
+        elif grant is None or challenge != grant["code_challenge"] or fields["redirect_uri"] != grant["redirect_uri"]:
             self._json(reply, 400, {"error": "invalid_grant", "error_description": "no <b>such</b> code"})
         else:
-            self._json(reply, 200, self._tokens(asked))
+            self._json(reply, 200, self._tokens(grant))
 
     def _is_client(self, request: Request, fields: dict[str, str]) -> bool:
         if not self.secret:
@@ -143,11 +143,11 @@ class OidcProvider(LocalIssuer):
         name, _, secret = base64.b64decode(pair).decode().partition(":")
         return (kind, unquote_plus(name), unquote_plus(secret)) == ("Basic", CLIENT, self.secret)
 
-    def _tokens(self, asked: dict[str, str]) -> dict[str, Any]:
-        who = {"sub": asked["person"], "azp": CLIENT}
-        told = {**who, "aud": CLIENT, "nonce": asked["nonce"], **self.id_claims}
+    def _tokens(self, grant: dict[str, str]) -> dict[str, Any]:
+        who = {"sub": grant["person"], "azp": CLIENT}
+        told = {**who, "aud": CLIENT, "nonce": grant["nonce"], **self.id_claims}
         made = self.token(**told) if self.sign_id is None else self.sign_id(self.claims(**told))
-        access = self.access or self.token(**{**who, "aud": asked.get("resource", CLIENT), **self.access_claims})
+        access = self.access or self.token(**{**who, "aud": grant.get("resource", CLIENT), **self.access_claims})
         return {"token_type": "Bearer", "access_token": access, "id_token": made, "refresh_token": "unwanted"}
 
     def _json(self, reply: Reply, status: int, told: dict[str, Any]) -> None:
@@ -224,9 +224,9 @@ class BareBrowser:
         """The answer to a form."""
         return await self._ask("POST", url, {"origin": self.base}, fields)
 
-    async def begin(self, place: str = "/console/servers") -> str:
+    async def begin(self, path: str = "/console/servers") -> str:
         """Begin to sign in; the address at the provider."""
-        answer = await self.get(f"/console/sign-in/oidc?{urlencode({'next': place})}")
+        answer = await self.get(f"/console/sign-in/oidc?{urlencode({'next': path})}")
         assert answer.status == 303, answer.text
         return answer.location
 
@@ -234,9 +234,9 @@ class BareBrowser:
         """Be signed in at the provider; the address that it leads back to."""
         return (await self.get(address)).location
 
-    async def sign_in(self, place: str = "/console/servers") -> Page:
+    async def sign_in(self, path: str = "/console/servers") -> Page:
         """The whole way, up to the answer to the provider's redirect."""
-        return await self.get(await self.come_back(await self.begin(place)))
+        return await self.get(await self.come_back(await self.begin(path)))
 
     async def _ask(self, verb: str, url: str, headers: dict[str, str], fields: dict[str, str] | None) -> Page:
         headers = {"accept": "text/html", "cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items()), **headers}
@@ -264,8 +264,8 @@ class BareBrowser:
 
 async def turned_away(browser: BareBrowser, answer: Page) -> bool:
     """Whether an answer said why, and left the browser without a session."""
-    said = 'role="alert"' in answer.text
-    return said and not browser.has_session and (await browser.get("/console/servers")).status == 303
+    alerted = 'role="alert"' in answer.text
+    return alerted and not browser.has_session and (await browser.get("/console/servers")).status == 303
 
 
 def parameters(url: str) -> dict[str, str]:
@@ -275,5 +275,5 @@ def parameters(url: str) -> dict[str, str]:
 
 def altered(url: str, **changes: str | None) -> str:
     """The URL with other parameters, or without those that are None."""
-    said = {name: value for name, value in {**parameters(url), **changes}.items() if value is not None}
-    return f"{url.partition('?')[0]}?{urlencode(said)}"
+    fields = {name: value for name, value in {**parameters(url), **changes}.items() if value is not None}
+    return f"{url.partition('?')[0]}?{urlencode(fields)}"

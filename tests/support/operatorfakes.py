@@ -220,7 +220,7 @@ class Script:
     """Tools listed only to clients with a capability, by its name."""
     incomparable: Exception | None = None
     """Raised for sessions that declare capabilities."""
-    asked: int = 0
+    connections: int = 0
     """Sessions that declared no capability."""
     comparable: asyncio.Event | None = None
     """Sessions that declare capabilities wait for it."""
@@ -242,7 +242,7 @@ class ScriptedChannel:
     async def connect(self, deadline: float) -> Negotiated:
         script = self._script
         if self._capabilities is None:
-            script.asked += 1
+            script.connections += 1
         else:
             script.compared.append(self._capabilities)
             if script.comparable is not None:
@@ -316,7 +316,9 @@ class ScriptedConnector:
         async with McpSession(ScriptedChannel(self.scripts[key], capabilities, heard)) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
+    async def line(
+        self, key: ServerKey, endpoint: Endpoint, negotiated: tuple[str, int] | None
+    ) -> IdleConnection | None:
         return None
 
 

@@ -9,10 +9,10 @@ import sys
 
 def start(**environment: str) -> subprocess.Popen[str]:
     """`environment` and little else; its output is piped."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
     return subprocess.Popen(
         [sys.executable, "-m", "fairlead_operator"],
-        env={**kept, "HOME": "/nonexistent", "FAIRLEAD_METRICS_HOST": "127.0.0.1", **environment},
+        env={**inherited, "HOME": "/nonexistent", "FAIRLEAD_METRICS_HOST": "127.0.0.1", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

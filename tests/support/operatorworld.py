@@ -109,9 +109,9 @@ class World:
         return answer if status == 200 else None
 
     def server(self, name: str) -> Json:
-        found = self.get(self.server_path(name))
-        assert found is not None, f"{name} is gone"
-        return found
+        server = self.get(self.server_path(name))
+        assert server is not None, f"{name} is gone"
+        return server
 
     def condition(self, name: str, type_: str) -> Json:
         """A condition of a server; empty while there is none."""
@@ -120,9 +120,9 @@ class World:
 
     def is_(self, name: str, type_: str, status: str, word: str = "") -> bool:
         """Whether a condition is so, by its cause or else its reason, for the current generation."""
-        found = self.condition(name, type_)
-        right = found.get("status") == status and word in ("", cause(found), found.get("reason"))
-        return right and found["observedGeneration"] == self.server(name)["metadata"]["generation"]
+        condition = self.condition(name, type_)
+        right = condition.get("status") == status and word in ("", cause(condition), condition.get("reason"))
+        return right and condition["observedGeneration"] == self.server(name)["metadata"]["generation"]
 
     def documents(self) -> dict[str, bytes]:
         """The whole documents of the release, as a gateway reads them."""

@@ -78,12 +78,12 @@ class RunningCollector:
         for line in self.file.read_text().splitlines():
             with contextlib.suppress(json.JSONDecodeError):  # the last line, while it is being written
                 for each in json.loads(line).get(kind, []):
-                    attributes = {one["key"]: one["value"] for one in each["resource"]["attributes"]}
+                    attributes = {attribute["key"]: attribute["value"] for attribute in each["resource"]["attributes"]}
                     yield attributes["service.name"]["stringValue"], each
 
     def spans(self) -> list[CollectedSpan]:
         """All spans so far, by time."""
-        found = [
+        spans = [
             CollectedSpan(
                 service,
                 span["name"],
@@ -98,7 +98,7 @@ class RunningCollector:
             for scope in resource["scopeSpans"]
             for span in scope["spans"]
         ]
-        return sorted(found, key=lambda span: span.start_ns)
+        return sorted(spans, key=lambda span: span.start_ns)
 
     def metrics(self) -> dict[str, Any]:
         """The last reading of each metric, by its name."""
@@ -111,11 +111,11 @@ class RunningCollector:
 
     def logs(self) -> dict[str, list[str]]:
         """Messages by service."""
-        found: dict[str, list[str]] = {}
+        bodies: dict[str, list[str]] = {}
         for service, resource in self.written("resourceLogs"):
             for scope in resource["scopeLogs"]:
-                found.setdefault(service, []).extend(one["body"]["stringValue"] for one in scope["logRecords"])
-        return found
+                bodies.setdefault(service, []).extend(record["body"]["stringValue"] for record in scope["logRecords"])
+        return bodies
 
 
 @contextlib.asynccontextmanager

@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def attributes(of: Any) -> dict[str, str]:
     """Those of a span, or of a resource, that are strings."""
-    return {one.key: one.value.string_value for one in of.attributes}
+    return {attribute.key: attribute.value.string_value for attribute in of.attributes}
 
 
 @contextlib.contextmanager

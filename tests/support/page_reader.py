@@ -26,11 +26,11 @@ def blocks(text: str, language: str) -> list[str]:
 
 def sections(page: Path) -> dict[str, list[str]]:
     """The blocks of shell commands of a page, by the heading that they stand below."""
-    found: dict[str, list[str]] = {}
+    blocks_by_heading: dict[str, list[str]] = {}
     for part in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)[1:]:
         heading, _, text = part.partition("\n")
-        found[heading] = blocks(text, "sh")
-    return found
+        blocks_by_heading[heading] = blocks(text, "sh")
+    return blocks_by_heading
 
 
 class Reader:

@@ -59,7 +59,7 @@ class Wire:
     front: str
     provider: str
     turns: Sequence[ScriptedTurn]
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     cuts: Sequence[int] = ()
     """Lengths of the pieces in which the answer comes, in turn; in one without any."""
@@ -81,9 +81,9 @@ class Wire:
             refused = LlmError(400, str(error), "invalid_request", param=error.param)
             return httpx2.Response(400, content=wire.error_body(refused))
         out = json.loads(read.body(ModelRound(read.model, usage=True)))
-        self.asked.append(out)
+        self.requests.append(out)
         self.losses = [*(read.losses or ())]
-        turn = self.turns[len(self.asked) - 1]
+        turn = self.turns[len(self.requests) - 1]
         refusal = self._api.refusal(out, {"anthropic-version": "2023-06-01"})
         if refusal is not None or turn.status != 200:
             body = self._api.write_error(turn) if refusal is None else refusal
@@ -92,7 +92,7 @@ class Wire:
         theirs = read.tool_names if read.tool_names else None
         if not read.stream:
             try:
-                answer = wire.answer(self._api.whole(turn, len(self.asked), out), read)
+                answer = wire.answer(self._api.whole(turn, len(self.requests), out), read)
             except BadAnswer as error:
                 return httpx2.Response(502, content=wire.error_body(LlmError(502, str(error), "bad_answer")))
             written = answer.write(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
@@ -104,7 +104,7 @@ class Wire:
     def _streamed(self, wire: WireFormat, read: Any, turn: ScriptedTurn, theirs: Any, out: Any) -> Iterator[bytes]:
         stream = wire.stream(read, theirs)
         try:
-            for event in turn.events if turn.events is not None else self._api.events(turn, len(self.asked), out):
+            for event in turn.events if turn.events is not None else self._api.events(turn, len(self.requests), out):
                 yield stream.feed(event.encode())
                 yield stream.keep_alive() if self.alive else b""
             if not stream.ended:
@@ -116,12 +116,12 @@ class Wire:
 
 
 def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
-    start = place = 0
+    start = index = 0
     while start < len(body):
-        end = start + cuts[place % len(cuts)]
+        end = start + cuts[index % len(cuts)]
         yield body[start:end]
         start = end
-        place = place + 1
+        index = index + 1
 
 
 @dataclass
@@ -164,18 +164,18 @@ def http(wire: Wire) -> httpx2.Client:
 def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     client = openai.OpenAI(base_url="http://gateway/v1", api_key=KEY, max_retries=0, http_client=http(wire))
     function = {"name": "theirs", "description": "The caller's", "parameters": SCHEMA}
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "model": "scripted",
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"type": "function", "function": function}],
         **members,
     }
     if stream:
-        with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as events:
+        with client.chat.completions.stream(**options, stream_options={"include_usage": True}) as events:
             events.until_done()
             completion: Any = events.current_completion_snapshot
     else:
-        completion = client.chat.completions.create(**asked)
+        completion = client.chat.completions.create(**options)
     choice = completion.choices[0]
     message: Any = choice.message
     calls = message.tool_calls or []
@@ -193,14 +193,14 @@ def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
 def _responses(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     client = openai.OpenAI(base_url="http://gateway/v1", api_key=KEY, max_retries=0, http_client=http(wire))
     tool = {"type": "function", "name": "theirs", "description": "The caller's", "parameters": SCHEMA, "strict": False}
-    asked: dict[str, Any] = {"model": "scripted", "input": "Hi", "tools": [tool], **members}
+    options: dict[str, Any] = {"model": "scripted", "input": "Hi", "tools": [tool], **members}
     response: Any = None
     if stream:
-        with client.responses.stream(**asked) as events:
+        with client.responses.stream(**options) as events:
             for event in events:
                 response = getattr(event, "response", response)
     else:
-        response = client.responses.create(**asked)
+        response = client.responses.create(**options)
     contents = [part for item in response.output if item.type == "message" for part in item.content]
     calls = [item for item in response.output if item.type in ("function_call", "custom_tool_call")]
     details = response.incomplete_details
@@ -217,7 +217,7 @@ def _responses(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
 
 def _anthropic(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     client = Anthropic(base_url="http://gateway", api_key=KEY, max_retries=0, http_client=http(wire))
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "model": "scripted",
         "max_tokens": 1024,
         "messages": [{"role": "user", "content": "Hi"}],
@@ -225,10 +225,10 @@ def _anthropic(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
         **members,
     }
     if stream:
-        with client.messages.stream(**asked) as events:
+        with client.messages.stream(**options) as events:
             message: Any = events.get_final_message()
     else:
-        message = client.messages.create(**asked)
+        message = client.messages.create(**options)
     calls = [block for block in message.content if block.type == "tool_use"]
     return Said(
         "".join(block.text for block in message.content if block.type == "text"),
@@ -251,24 +251,24 @@ def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
         **given.pop("config", {}),
     )
-    asked: dict[str, Any] = {"model": "scripted", "contents": "Hi", "config": config, **given}
+    request: dict[str, Any] = {"model": "scripted", "contents": "Hi", "config": config, **given}
     answers: list[Any] = (
-        [*client.models.generate_content_stream(**asked)] if stream else [client.models.generate_content(**asked)]
+        [*client.models.generate_content_stream(**request)] if stream else [client.models.generate_content(**request)]
     )
-    said = Said()
+    reading = Said()
     for answer in answers:
         candidate = answer.candidates[0]
         for part in (candidate.content and candidate.content.parts) or []:
             if part.function_call:
-                said.calls.append((part.function_call.name, part.function_call.args))
-                said.ids.append(part.function_call.id)
+                reading.calls.append((part.function_call.name, part.function_call.args))
+                reading.ids.append(part.function_call.id)
             elif part.thought:
-                said.thoughts += part.text or ""
+                reading.thoughts += part.text or ""
             else:
-                said.text += part.text or ""
-        said.stop = candidate.finish_reason.name if candidate.finish_reason else said.stop
-        said.usage = answer.usage_metadata or said.usage
-    return said
+                reading.text += part.text or ""
+        reading.stop = candidate.finish_reason.name if candidate.finish_reason else reading.stop
+        reading.usage = answer.usage_metadata or reading.usage
+    return reading
 
 
 def _called(call: Any) -> tuple[str, Any]:

@@ -52,7 +52,7 @@ class World:
     platform: MemoryPlatform = field(default_factory=MemoryPlatform)
     documents: MemoryDocuments = field(default_factory=MemoryDocuments)
     held: dict[ServerKey, int | None] = field(default_factory=dict)
-    asked: AskedApprovals = field(default_factory=AskedApprovals)
+    approvals: AskedApprovals = field(default_factory=AskedApprovals)
     reconciler: Reconciler | None = None
 
     @asynccontextmanager
@@ -63,7 +63,7 @@ class World:
                 documents=self.documents,
                 connector=ScriptedConnector({KEY: self.script}),
                 prefixes=Prefixes("name"),
-                definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.asked),
+                definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.approvals),
             ),
             ReconcilerObserver(changed=lambda key: None),
             AT_ONCE,
@@ -84,11 +84,11 @@ class World:
         assert self.reconciler is not None
         if tools:
             self.script.tools = list(tools)
-        asked = self.script.asked
+        connections = self.script.connections
         await self.look()
         self.reconciler.refresh(KEY)
         await self.look()
-        await until(lambda: self.script.asked > asked)
+        await until(lambda: self.script.connections > connections)
         await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -121,13 +121,13 @@ class World:
         return {entry.name: msgspec.json.decode(entry.definition)["description"] for entry in catalog.tools}
 
     def condition(self, kind: str) -> Condition:
-        found = self.platform.servers[KEY].status.condition(kind)
-        assert found is not None, kind
-        return found
+        condition = self.platform.servers[KEY].status.condition(kind)
+        assert condition is not None, kind
+        return condition
 
     def ask(self, approval: str, by: str = "ann") -> None:
         """An administrator approves at a gateway."""
-        self.asked.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
+        self.approvals.take([AskedApproval(KEY.namespace, KEY.name, approval, by)])
 
     def held_hash(self) -> str:
         pins = self.pins()

@@ -25,11 +25,11 @@ class KeptConnections:
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, str]:
         """Status and text of the answer. Raises OSError or http.client.HTTPException while the server is away."""
         try:
-            kept = self._idle.pop()  # atomic: `if` and `pop` would be two steps
+            connection = self._idle.pop()  # atomic: `if` and `pop` would be two steps
         except IndexError:
             return self._exchange(self._opened(), method, path, body, headers)
         try:
-            return self._exchange(kept, method, path, body, headers)
+            return self._exchange(connection, method, path, body, headers)
         except TimeoutError:
             raise
         except (OSError, http.client.HTTPException):  # closed meanwhile, before the request was read

@@ -44,26 +44,26 @@ class CascadedPlayTalk(RealtimePlayClient):
     def transcript(self) -> str:
         deltas = self._client.of_type("response.output_audio_transcript.delta")
         by_item = itertools.groupby(deltas, key=lambda each: each["item_id"])
-        return "".join(f"{''.join(each['delta'] for each in said).strip()} " for _, said in by_item)
+        return "".join(f"{''.join(each['delta'] for each in events).strip()} " for _, events in by_item)
 
     def made(self) -> dict[str, MadeCall]:
         return self._servers.made
 
     def shown(self) -> list[tuple[float, frozenset[str]]]:
-        found: list[tuple[float, frozenset[str]]] = []
-        for at, asked in zip(self._servers.requested_at, self._servers.requests, strict=True):
-            tools = frozenset(tool["function"]["name"] for tool in asked.get("tools", ()))
-            if not found or found[-1][1] != tools:
-                found.append((at, tools))
-        return found
+        changes: list[tuple[float, frozenset[str]]] = []
+        for at, body in zip(self._servers.requested_at, self._servers.requests, strict=True):
+            tools = frozenset(tool["function"]["name"] for tool in body.get("tools", ()))
+            if not changes or changes[-1][1] != tools:
+                changes.append((at, tools))
+        return changes
 
     def results(self) -> dict[str, tuple[float, str]]:
-        found: dict[str, tuple[float, str]] = {}
-        for at, asked in zip(self._servers.requested_at, self._servers.requests, strict=True):
-            for message in asked["messages"]:
+        results: dict[str, tuple[float, str]] = {}
+        for at, body in zip(self._servers.requested_at, self._servers.requests, strict=True):
+            for message in body["messages"]:
                 if message["role"] == "tool":
-                    found.setdefault(message["tool_call_id"], (at, str(message["content"])))
-        return found
+                    results.setdefault(message["tool_call_id"], (at, str(message["content"])))
+        return results
 
 
 class CascadedPlay:
@@ -82,8 +82,8 @@ class CascadedPlay:
     def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
         assert self._served is not None
         base = {"baseUrl": f"http://{authority(host, self._served.port)}/v1"}
-        found = engine_over(base, base, {})
-        return {name: dict(found["voice"]), f"{name}-model": dict(found["local"])}
+        providers = engine_over(base, base, {})
+        return {name: dict(providers["voice"]), f"{name}-model": dict(providers["local"])}
 
     @contextlib.asynccontextmanager
     async def serving(self, script: SpeechScript, host: str) -> AsyncIterator[object]:

@@ -10,7 +10,7 @@ from playrealtime import RealtimePlay
 
 
 def engines() -> list[PlayEngine]:
-    """All engines, each anew."""
+    """All engines, made for each test."""
     return [
         RealtimePlay(),
         LivePlay("Gemini 3.8 Live", NEW, hears_first=True),

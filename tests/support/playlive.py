@@ -47,17 +47,17 @@ class LivePlayTalk:
         return turn is None or turn.over
 
     def transcript(self) -> str:
-        return self._client.said()
+        return self._client.transcript()
 
     def images(self) -> list[tuple[str, str]]:
-        found = self._client.of_type("fairleadToolResult")
-        return [(each["callId"], part["mimeType"]) for each in found for part in each["content"]]
+        events = self._client.of_type("fairleadToolResult")
+        return [(each["callId"], part["mimeType"]) for each in events for part in each["content"]]
 
     def made(self) -> dict[str, MadeCall]:
         return {ident: call for connection in self.connections for ident, call in connection.made.items()}
 
     def shown(self) -> list[tuple[float, frozenset[str]]]:
-        found = []
+        changes = []
         for connection in self.connections:
             for at, message in zip(connection.received_at, connection.received, strict=False):
                 tools = message.get("setup", {}).get("tools") or message.get("contextUpdate", {}).get("tools", {}).get(
@@ -65,17 +65,17 @@ class LivePlayTalk:
                 )
                 if tools is not None:
                     declared = (each["name"] for tool in tools for each in tool.get("functionDeclarations", ()))
-                    found.append((at, frozenset(declared)))
-        return found
+                    changes.append((at, frozenset(declared)))
+        return changes
 
     def results(self) -> dict[str, tuple[float, str]]:
-        found = {}
+        results = {}
         for connection in self.connections:
             for at, message in zip(connection.received_at, connection.received, strict=False):
                 for each in message.get("toolResponse", {}).get("functionResponses", ()):
-                    said = each["response"]
-                    found[each["id"]] = at, str(said.get("output", said.get("error", said)))
-        return found
+                    response = each["response"]
+                    results[each["id"]] = at, str(response.get("output", response.get("error", response)))
+        return results
 
     async def begin(self, words: str) -> None:
         async def piece() -> None:
@@ -130,9 +130,13 @@ class LivePlay:
         ):
             client = LiveClient(socket)
             reading = asyncio.create_task(client.read())
-            asked = {"model": f"models/{self._model}", "inputAudioTranscription": {}, "outputAudioTranscription": {}}
+            model_setup = {
+                "model": f"models/{self._model}",
+                "inputAudioTranscription": {},
+                "outputAudioTranscription": {},
+            }
             try:
-                await client.send(setup=asked)
+                await client.send(setup=model_setup)
                 await client.until("setupComplete")
                 yield LivePlayTalk(self._served, client)
             finally:

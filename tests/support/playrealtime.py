@@ -61,8 +61,8 @@ class RealtimePlayClient:
         return len(self._client.of_type("response.created")) == len(self._client.of_type("response.done"))
 
     def images(self) -> list[tuple[str, str]]:
-        found = self._client.of_type("fairlead.tool_result")
-        return [(each["call_id"], part["mimeType"]) for each in found for part in each["content"]]
+        events = self._client.of_type("fairlead.tool_result")
+        return [(each["call_id"], part["mimeType"]) for each in events for part in each["content"]]
 
     async def begin(self, words: str) -> None:
         async def piece() -> None:
@@ -111,21 +111,21 @@ class RealtimePlayTalk(RealtimePlayClient):
         return {ident: call for connection in self.connections for ident, call in connection.made.items()}
 
     def shown(self) -> list[tuple[float, frozenset[str]]]:
-        found = []
+        changes = []
         for connection in self.connections:
             for at, event in zip(connection.received_at, connection.received, strict=False):
                 if event["type"] == "session.update" and "tools" in event["session"]:
-                    found.append((at, frozenset(tool["name"] for tool in event["session"]["tools"])))
-        return found
+                    changes.append((at, frozenset(tool["name"] for tool in event["session"]["tools"])))
+        return changes
 
     def results(self) -> dict[str, tuple[float, str]]:
-        found = {}
+        results = {}
         for connection in self.connections:
             for at, event in zip(connection.received_at, connection.received, strict=False):
                 item = event.get("item", {})
                 if item.get("type") == "function_call_output":
-                    found[item["call_id"]] = at, item["output"]
-        return found
+                    results[item["call_id"]] = at, item["output"]
+        return results
 
 
 class RealtimePlay:

@@ -27,7 +27,7 @@ class Step:
     """
 
     name: str
-    said: str
+    spoken: str
     tier: str
     answer: str = ""
     rounds: tuple[tuple[SpokenCall, ...], ...] = ()
@@ -148,7 +148,7 @@ STEPS: Final = (
 class Turn:
     """Words of the user, and the model's answers."""
 
-    said: str
+    spoken: str
     replies: tuple[SpokenReply, ...]
     answer: str
 
@@ -159,11 +159,14 @@ def turns(step: Step, *, late: bool) -> list[Turn]:
     if step.answer:
         texts.append(SpokenReply(step.answer, held=asyncio.Event() if step.end == "interrupted" else None))
     if late and step.asks:
-        return [Turn(step.said, (SpokenReply(WAITS),), WAITS), Turn(WELL, tuple(texts), step.answer)]
-    return [Turn(step.said, tuple(texts), step.answer)]
+        return [Turn(step.spoken, (SpokenReply(WAITS),), WAITS), Turn(WELL, tuple(texts), step.answer)]
+    return [Turn(step.spoken, tuple(texts), step.answer)]
 
 
 def script(steps: Sequence[Step], *, late: bool) -> SpeechScript:
     """All replies of a session, and all that is heard, in their order."""
-    found = [turn for step in steps for turn in turns(step, late=late)]
-    return SpeechScript(*(reply for turn in found for reply in turn.replies), heard=tuple(turn.said for turn in found))
+    turns_of_steps = [turn for step in steps for turn in turns(step, late=late)]
+    return SpeechScript(
+        *(reply for turn in turns_of_steps for reply in turn.replies),
+        heard=tuple(turn.spoken for turn in turns_of_steps),
+    )

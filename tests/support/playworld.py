@@ -40,21 +40,21 @@ class Endpoints:
     port: int = 0
     held: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a search has come that is answered never."""
-    pictures: int = 0
+    images_drawn: int = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/v1/images/generations":
-            self.pictures += 1
+            self.images_drawn += 1
             await asyncio.sleep(PICTURE_SECONDS)
             picture = await asyncio.to_thread(draw, "A harbor", "night", 256, 256)
             return web.json_response({"data": [{"b64_json": base64.b64encode(picture).decode()}]})
-        asked = request.query.get("q", "")
-        if asked == HOLD:
+        query = request.query.get("q", "")
+        if query == HOLD:
             self.held.set()
             await asyncio.Event().wait()
         await asyncio.sleep(SEARCH_SECONDS)
-        found = {"title": "Tides", "url": "https://example.org/tides", "content": f"What is known of {asked}."}
-        return web.json_response({"results": [found]})
+        hit = {"title": "Tides", "url": "https://example.org/tides", "content": f"What is known of {query}."}
+        return web.json_response({"results": [hit]})
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[Endpoints]:

@@ -67,8 +67,10 @@ class Drawn:
 
 def anybody(name: str = "npc", *groups: str, account: tuple[str, str] | None = None) -> Identity:
     """Somebody who showed a credential."""
-    found = None if account is None else ServiceAccount(*account)
-    return Identity(kind="apiKey", principal=f"key:{name}", agent=name, groups=frozenset(groups), service_account=found)
+    service_account = None if account is None else ServiceAccount(*account)
+    return Identity(
+        kind="apiKey", principal=f"key:{name}", agent=name, groups=frozenset(groups), service_account=service_account
+    )
 
 
 def vouched(issuer: str, name: str, *groups: str) -> Identity:
@@ -89,7 +91,7 @@ def servers(draw: st.DrawFn) -> tuple[Server, ...]:
     places = [(namespace, name) for namespace in NAMESPACES for name in SERVERS]
     chosen = draw(st.lists(st.sampled_from(places), min_size=1, max_size=3, unique=True))
     each = st.tuples(st.sampled_from(TOOLS), st.sampled_from(["safe", "wild"]), st.booleans())
-    tools = st.lists(each, max_size=4, unique_by=lambda one: one[0])
+    tools = st.lists(each, max_size=4, unique_by=lambda drawn: drawn[0])
     return tuple(Server(namespace, name, draw(st.booleans()), tuple(draw(tools))) for namespace, name in chosen)
 
 
@@ -122,10 +124,10 @@ SUBJECTS = (
 
 @st.composite
 def policies(draw: st.DrawFn) -> tuple[Policy, ...]:
-    found = []
+    drawn = []
     for number in range(draw(st.integers(0, 4))):
         every = draw(st.booleans())
-        found.append(
+        drawn.append(
             Policy(
                 namespace=draw(st.sampled_from(NAMESPACES)),
                 name=f"p{number}",
@@ -136,7 +138,7 @@ def policies(draw: st.DrawFn) -> tuple[Policy, ...]:
                 denied=draw(st.sampled_from(["Hide", "Explain"])),
             )
         )
-    return tuple(found)
+    return tuple(drawn)
 
 
 ASKERS = (
@@ -152,8 +154,8 @@ ASKERS = (
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Drawn:
-    found = Rules(policies=draw(policies()), default_action=draw(st.sampled_from(["Allow", "Allow", "Deny"])))
-    return Drawn(draw(servers()), found, draw(st.sampled_from(ASKERS)))
+    rules = Rules(policies=draw(policies()), default_action=draw(st.sampled_from(["Allow", "Allow", "Deny"])))
+    return Drawn(draw(servers()), rules, draw(st.sampled_from(ASKERS)))
 
 
 # The oracle
@@ -174,7 +176,7 @@ def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, An
         if (spoken := speaks(policy, world.asker))
         for rule in policy.rules
         if (spoken == "fully" or rule.action == "Deny")
-        and about(rule, server, next(one for one in server.tools if one[0] == name))
+        and about(rule, server, next(candidate for candidate in server.tools if candidate[0] == name))
     ]
     if any(rule.action == "Deny" for rule in matching) or not matching:
         return False
@@ -186,12 +188,12 @@ def speaks(policy: Policy, asker: Identity) -> Literal["", "fully", "restricting
     """Whether one of the policy's subjects is the asker; `restricting` where it may be somebody else of that name."""
     if not policy.subjects:
         return "fully"
-    found: Literal["", "restricting"] = ""
+    word: Literal["", "restricting"] = ""
     for subject in policy.subjects:
         if subject.issuer not in (None, "*", *asker.issuers):
             continue
         if subject.issuer is None and (subject.kind, subject.name) in asker.doubtful:
-            found = "restricting"
+            word = "restricting"
             continue
         account = asker.service_account
         if (
@@ -206,7 +208,7 @@ def speaks(policy: Policy, asker: Identity) -> Literal["", "fully", "restricting
             )
         ):
             return "fully"
-    return found
+    return word
 
 
 def about(rule: Rule, server: Server, tool_: tuple[str, str, bool]) -> bool:
@@ -240,14 +242,14 @@ class Vouching:
     kind: Kind = "apiKey"
     keeps = float("inf")
 
-    def __init__(self, *known: Identity) -> None:
-        self._known = {identity.agent: identity for identity in known}
+    def __init__(self, *identities: Identity) -> None:
+        self._identities = {identity.agent: identity for identity in identities}
 
     def wants(self, token: str) -> bool:
         return True
 
     def check(self, token: str) -> Verdict:
-        return self._known.get(token, UNKNOWN_TOKEN)
+        return self._identities.get(token, UNKNOWN_TOKEN)
 
     async def look_up(self, token: str) -> Verdict:
         return self.check(token)

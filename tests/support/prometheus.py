@@ -36,13 +36,13 @@ _FOR: Final = re.compile(r"^(\s+for:) .*$", re.MULTILINE)
 
 def program(name: str) -> str:
     """Its path. Skips the test where it is not installed, and fails it in CI."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         reason = f"{name} is not installed (Debian: apt-get install prometheus)"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return found
+    return path
 
 
 def lint(exposition: bytes) -> str:
@@ -57,9 +57,9 @@ def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
     quick = _FOR.sub(r"\1 1s", _RANGE.sub(f"[{WINDOW}]", rules))
     head, *alerts = re.split(r"(?=^      - alert: )", quick, flags=re.MULTILINE)
     for alert, (slow, fast) in thresholds.items():
-        place = next(i for i, text in enumerate(alerts) if text.startswith(f"      - alert: {alert}\n"))
-        assert slow in alerts[place], f"{alert} has no {slow}"
-        alerts[place] = alerts[place].replace(slow, fast)
+        index = next(i for i, text in enumerate(alerts) if text.startswith(f"      - alert: {alert}\n"))
+        assert slow in alerts[index], f"{alert} has no {slow}"
+        alerts[index] = alerts[index].replace(slow, fast)
     return head + "".join(alerts)
 
 
@@ -86,12 +86,12 @@ class Prometheus:
 
     async def firing(self) -> set[str]:
         """Alerts that fire now."""
-        return {one["metric"]["alertname"] for one in await self.query('ALERTS{alertstate="firing"}')}
+        return {series["metric"]["alertname"] for series in await self.query('ALERTS{alertstate="firing"}')}
 
     async def fired(self) -> set[str]:
         """Alerts that have fired in the last half hour."""
         series = await self.query('count_over_time(ALERTS{alertstate="firing"}[30m])')
-        return {one["metric"]["alertname"] for one in series}
+        return {sample["metric"]["alertname"] for sample in series}
 
     async def until_fired(self, expected: Iterable[str], *, seconds: float = 90.0) -> None:
         """Wait until each of them has fired."""
@@ -117,7 +117,9 @@ class Prometheus:
         try:
             await until_async("silence", look, seconds=seconds)
         except AssertionError:
-            raise AssertionError(f"still not quiet after {seconds:g} s: {[one['metric'] for one in left]}") from None
+            raise AssertionError(
+                f"still not quiet after {seconds:g} s: {[alert['metric'] for alert in left]}"
+            ) from None
 
     async def _get(self, path: str) -> Any:
         await asyncio.sleep(0.2)  # it needs the CPU more than a client that polls it
@@ -125,9 +127,9 @@ class Prometheus:
 
     def _fetch(self, path: str) -> Any:
         with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
-            found = json.loads(answer.read())
-        assert found["status"] == "success", found
-        return found
+            document = json.loads(answer.read())
+        assert document["status"] == "success", document
+        return document
 
 
 @contextlib.asynccontextmanager

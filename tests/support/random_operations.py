@@ -164,7 +164,7 @@ class Chaos:
         body = {"apiVersion": version, "kind": kind, **body, "metadata": {**body.get("metadata", {}), "name": name}}
         self.done[f"{'edit' if status == 200 else 'create'} {plural}"] += 1
         if status == 200 and plural == "mcpservers" and self.rng.random() < 0.3:
-            await self.request("DELETE", path)  # and made anew under its name
+            await self.request("DELETE", path)  # and made again under its name
         query = "?fieldManager=chaos&force=true"
         code, answer = await self.request("PATCH", path + query, body, content_type="application/apply-patch+yaml")
         assert code in (200, 201, 422), answer  # 422: a field that may not be changed
@@ -283,7 +283,7 @@ class Chaos:
     async def steady(self) -> Picture:
         """The picture of the documents once they have all that is declared and have not changed for a while."""
         # looked at each time: an operator may complete the first tiers, which another one began to create
-        picture = await self._kept(lambda picture: complete(picture, self.declared()), COMPLETE)
+        picture = await self._held_steady(lambda picture: complete(picture, self.declared()), COMPLETE)
         declared = await asyncio.to_thread(self.declared)
         names = {
             "catalogs": [*picture["catalogs"]],
@@ -294,9 +294,9 @@ class Chaos:
 
     async def becomes(self, wanted: Picture) -> Picture:
         """The picture once it has been `wanted` for a while, else as it is when patience ends."""
-        return await self._kept(lambda picture: picture == wanted)
+        return await self._held_steady(lambda picture: picture == wanted)
 
-    async def _kept(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
+    async def _held_steady(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
         loop = asyncio.get_running_loop()
         last: Picture = {}
         end = loop.time() + PATIENCE
@@ -332,7 +332,7 @@ def under_way() -> str:
     """Each task of this loop and the lines that it waits in."""
     lines = []
     for task in asyncio.all_tasks():
-        where = [f"{frame.f_code.co_qualname} line {frame.f_lineno}" for frame in task.get_stack()]
+        where = [f"{stack_frame.f_code.co_qualname} line {stack_frame.f_lineno}" for stack_frame in task.get_stack()]
         lines.append(f"  {task.get_name()}, cancelled {task.cancelling()} times: {', '.join(where)}")
     return "\n".join(sorted(lines))
 
@@ -357,22 +357,22 @@ async def chaos(
     tenant = plane.create_namespace(f"tenant-{seed}")
     release = plane.create_namespace(f"release-{seed}")
     async with raw_server(handle) as server:
-        it = Chaos(plane, World(plane, tenant, release, Hosts()), folder, server, random.Random(seed), settings, lost)
-        await it.start()
+        run = Chaos(plane, World(plane, tenant, release, Hosts()), folder, server, random.Random(seed), settings, lost)
+        await run.start()
         try:
-            yield it
+            yield run
         finally:
-            if it.replica is not None:
-                await it.replica.end()
+            if run.replica is not None:
+                await run.replica.end()
             for namespace in (tenant, release):
                 await asyncio.to_thread(plane.remove_namespace, namespace)
             plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # where a process was killed it would be waited for
             plane.request("DELETE", f"{GROUP}/latencytiers")
 
 
-async def compared(it: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
+async def compared(run: Chaos, operations: int, kills: int = 0) -> tuple[Picture, Picture]:
     """Run the operations; documents as they have become, and as a fresh operator writes them."""
-    await it.operations(operations, kills)
-    await it.declare_in_peace(IN_PEACE)
-    wanted = await it.expected()
-    return await it.becomes(wanted), wanted
+    await run.operations(operations, kills)
+    await run.declare_in_peace(IN_PEACE)
+    wanted = await run.expected()
+    return await run.becomes(wanted), wanted

@@ -31,8 +31,8 @@ class Request:
 
     @property
     def params(self) -> dict[str, Any]:
-        found = self.message.get("params")
-        return found if isinstance(found, dict) else {}
+        params = self.message.get("params")
+        return params if isinstance(params, dict) else {}
 
 
 @dataclass

@@ -53,8 +53,8 @@ async def final(
     """The response of a request, whole or as the last event of its stream has it."""
     answer = await respond(world, given, stream=stream, **members)
     assert answer.status == 200, answer.body
-    found: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message
-    return found
+    response: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message
+    return response
 
 
 def result(call_id: str, output: str) -> dict[str, Any]:

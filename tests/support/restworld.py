@@ -88,8 +88,8 @@ def _gemini(calls: Calls) -> Any:
 
 
 def _gemini_live(calls: Calls) -> Any:
-    found = [{"id": ident, "name": name, "args": arguments} for ident, name, arguments in calls]
-    return {"toolCall": {"functionCalls": found}}
+    function_calls = [{"id": ident, "name": name, "args": arguments} for ident, name, arguments in calls]
+    return {"toolCall": {"functionCalls": function_calls}}
 
 
 def _bedrock(calls: Calls) -> Any:

@@ -48,7 +48,7 @@ def documents(*manifests: Path) -> list[dict[str, Any]]:
 
 def granted() -> set[Grant]:
     """Everything that the manifests grant."""
-    found = set()
+    rules = set()
     for role in documents(MANIFEST, NETWORK_PROBE):
         if role["kind"] in ("ClusterRole", "Role"):
             name = role["metadata"]["name"]
@@ -58,13 +58,13 @@ def granted() -> set[Grant]:
                 where = "default"
                 account = "fairlead-operator"
             for rule in role["rules"]:
-                found |= {
+                rules |= {
                     Grant(account, where, group, resource, verb)
                     for group in rule["apiGroups"]
                     for resource in rule["resources"]
                     for verb in rule["verbs"]
                 }
-    return found
+    return rules
 
 
 def used(requests: Iterable[Write], world: World) -> set[Grant]:

@@ -54,7 +54,7 @@ class RoutedLiveWorld(LiveWorld):
         await eventually(lambda: self.contents == [*contents])
 
     @property
-    def asked(self) -> list[tuple[str, Any]]:
+    def messages(self) -> list[tuple[str, Any]]:
         """Roles and words of what the engine's model had last."""
         return [(each["role"], each["content"]) for each in self.backends.requests[-1]["messages"]]
 

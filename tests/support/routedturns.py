@@ -20,7 +20,7 @@ CALL = SpokenCall("demo__lookup", {}, "call_1")
 DEEP: dict[str, Any] = {"tiers": TIERS, "slow": [LOOKUP]}
 
 
-def said(client: RealtimeClient) -> list[str]:
+def transcripts(client: RealtimeClient) -> list[str]:
     return [each["transcript"] for each in client.of_type("response.output_audio_transcript.done")]
 
 

@@ -15,8 +15,8 @@ def execute(
     name: str, arguments: dict[str, Any] | None = None, *, meta: dict[str, Any] | None = None, **more: Any
 ) -> Ask:
     """A call of `execute_tool`; `more` are arguments beside tool and its own."""
-    asked = {"name": name, "arguments": arguments or {}, **more}
-    return calling("execute_tool", asked, **(meta or {})).to(ROUTER)
+    params = {"name": name, "arguments": arguments or {}, **more}
+    return calling("execute_tool", params, **(meta or {})).to(ROUTER)
 
 
 def kept_of(answer: Answer) -> Any:

@@ -97,7 +97,7 @@ def _objects(schema: Json) -> Strategy:
     if maybe:  # few at a time: what one member breaks is then told by its name
         few = st.lists(st.sampled_from(sorted(maybe)), max_size=3, unique=True)
         chosen = few.flatmap(lambda names: st.fixed_dictionaries({name: maybe[name] for name in names}))
-        return st.builds(lambda one, other: {**one, **other}, fixed, chosen)
+        return st.builds(lambda left, other: {**left, **other}, fixed, chosen)
     if "patternProperties" in schema:
         ((pattern, value),) = schema["patternProperties"].items()
         return st.dictionaries(_texts({"pattern": pattern}), values_of(value), max_size=3)

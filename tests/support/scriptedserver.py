@@ -43,15 +43,15 @@ def handshake(era: str, **members: Any) -> Results:
 
 def responder(results: Results) -> Respond:
     """Function that answers each message with the next of these results."""
-    asked: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
     def respond(line: bytes) -> dict[str, Any] | None:
         message = json.loads(line)
         if "id" not in message or "method" not in message:
             return None
         answers = results.get(message["method"], ["Method not found"])
-        times = asked.get(message["method"], 0)
-        asked[message["method"]] = times + 1
+        times = counts.get(message["method"], 0)
+        counts[message["method"]] = times + 1
         answer = answers[min(times, len(answers) - 1)]
         of = {"jsonrpc": "2.0", "id": message["id"]}
         if isinstance(answer, str):

@@ -63,6 +63,6 @@ def selecting(
     **more: Any,
 ) -> Generator[None, None, Selection]:
     """Builds a selection in slices, as the gateway does."""
-    known = upstreams or Upstreams()
-    reaches = {key: known.reach(server) for key, server in snapshot.servers.items()}
+    upstream = upstreams or Upstreams()
+    reaches = {key: upstream.reach(server) for key, server in snapshot.servers.items()}
     return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, figures=figures, **more))

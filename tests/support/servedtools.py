@@ -57,15 +57,15 @@ async def served_over_http(name: str, folder: Path, settings: Mapping[str, str] 
         yield f"http://127.0.0.1:{port}/mcp"
 
 
-def said(result: Any) -> str:
+def text_of(result: Any) -> str:
     """Text of a result."""
     assert isinstance(result, CallToolResult)
     return "\n".join(item.text for item in result.content if isinstance(item, TextContent))
 
 
 def structured(result: Any) -> dict[str, Any]:
-    """Structured content of a result that is no error."""
+    """Structured content of a result that is not an error."""
     assert isinstance(result, CallToolResult)
-    assert not result.is_error, said(result)
+    assert not result.is_error, text_of(result)
     assert isinstance(result.structured_content, dict)
     return result.structured_content

@@ -223,11 +223,11 @@ class LiveTalk:
 
     @property
     def results(self) -> dict[str, str]:
-        found = {}
+        results = {}
         for each in self._world.session.results():
             if each["id"] not in self._theirs:
-                found[each["id"]] = str(each["response"].get("output", each["response"].get("error")))
-        return found
+                results[each["id"]] = str(each["response"].get("output", each["response"].get("error")))
+        return results
 
     @property
     def client_calls(self) -> list[str]:
@@ -253,7 +253,7 @@ class LiveTalk:
         await self._client.hear(QUIET)
 
     async def spoken(self, text: str) -> None:
-        while text not in self._client.said():
+        while text not in self._client.transcript():
             await self._client.until("serverContent", len(self._client.of_type("serverContent")) + 1)
         await self._client.turns(1)
 

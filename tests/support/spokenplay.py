@@ -54,7 +54,7 @@ class PlayTrace:
     """Seconds that a step waited for the tools of its tier, behind what asked for them."""
     calls: list[PlayedCall] = field(default_factory=list)
     images: list[tuple[str, str]] = field(default_factory=list)
-    pictures: int | None = None
+    images_drawn: int | None = None
     """Pictures that were made; None where nobody counts."""
     transcript: str = ""
     scripted: str = ""
@@ -66,11 +66,11 @@ class PlayTrace:
     @property
     def tiers(self) -> list[str]:
         """Tiers in their order."""
-        found: list[str] = []
+        names: list[str] = []
         for _, tier, _ in self.shown:
-            if not found or found[-1] != tier:
-                found.append(tier)
-        return found
+            if not names or names[-1] != tier:
+                names.append(tier)
+        return names
 
 
 def cancellable(world: PlayWorld) -> list[Step]:
@@ -80,7 +80,7 @@ def cancellable(world: PlayWorld) -> list[Step]:
 
 async def play(engine: PlayEngine, world: PlayWorld) -> PlayTrace:
     """Play all steps. Fails where one takes too long, or the model is shown other tools than those of the tier."""
-    pictures = world.endpoints.pictures if world.endpoints else 0
+    drawn_before = world.endpoints.images_drawn if world.endpoints else 0
     steps = cancellable(world)
     trace = PlayTrace(engine.name)
     at: dict[str, str] = {}
@@ -93,7 +93,7 @@ async def play(engine: PlayEngine, world: PlayWorld) -> PlayTrace:
                 await player.step(step)
         trace.ended = time.monotonic() - began
         _tell(trace, talk, engine.table, at, began)
-    trace.pictures = None if world.endpoints is None else world.endpoints.pictures - pictures
+    trace.images_drawn = None if world.endpoints is None else world.endpoints.images_drawn - drawn_before
     return trace
 
 
@@ -119,7 +119,7 @@ class _Player:
             await talk.wish(step.wish)
             await self._shown(step)
         for turn in turns(step, late=not engine.hears_first):
-            await talk.begin(turn.said)
+            await talk.begin(turn.spoken)
             if engine.hears_first and engine.hears_partials:
                 await self._shown(step)
             await talk.finish()
@@ -192,15 +192,15 @@ def check(trace: PlayTrace, steps: Sequence[Step]) -> None:
         by_step.setdefault(call.step, []).append(call)
     for step in steps:
         outcome = REFUSED if step.refused else CANCELLED if step.end == "cancelled" else ANSWERED
-        found = [(call.name, call.outcome) for call in by_step.get(step.name, [])]
-        assert found == [(call.name, outcome) for call in step.calls], (trace.engine, step.name, found)
+        outcomes = [(call.name, call.outcome) for call in by_step.get(step.name, [])]
+        assert outcomes == [(call.name, outcome) for call in step.calls], (trace.engine, step.name, outcomes)
         assert all(call.shown is not step.refused for call in by_step.get(step.name, [])), (trace.engine, step.name)
     assert {call.name.partition("__")[0] for call in trace.calls if call.outcome == ANSWERED} == {*_servers(steps)}
     assert trace.images == [("call_draw", "image/png")]
-    assert trace.pictures in (None, 1), "what was refused made no picture"
+    assert trace.images_drawn in (None, 1), "what was refused made no picture"
     assert trace.transcript == trace.scripted, "nothing is said twice, and nothing is lost"
-    said = trace.transcript.split()
-    assert trace.heard_bytes == WORD_BYTES * len(said), "a piece of audio for each word"
+    words = trace.transcript.split()
+    assert trace.heard_bytes == WORD_BYTES * len(words), "a piece of audio for each word"
     assert trace.spoken_bytes[0] == trace.spoken_bytes[1], "all that the user said was heard, once"
 
 

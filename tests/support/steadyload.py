@@ -282,8 +282,8 @@ async def serve(load: SteadyLoad, host: str, port: int) -> None:
         except asyncio.IncompleteReadError:  # a probe that looks whether somebody listens
             writer.close()
             return
-        asked = parse_qs(urlsplit(target).query)
-        body = json.dumps(load.told(*(float(asked.get(name, ["0"])[0]) for name in ("since", "at")))).encode()
+        query = parse_qs(urlsplit(target).query)
+        body = json.dumps(load.told(*(float(query.get(name, ["0"])[0]) for name in ("since", "at")))).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         with contextlib.suppress(OSError):
             await writer.drain()

@@ -21,7 +21,7 @@ TIMES: Final = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-0
 ASKED: Final = {"method": "elicitation/create", "params": {"mode": "form", "message": "Which?", "requestedSchema": {}}}
 
 
-def said(text: str) -> dict[str, Any]:
+def text_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": False}
 
 
@@ -72,7 +72,7 @@ class TaskServer:
         if request.method == "tasks/cancel":
             self.ends(ident, status="cancelled")
         else:
-            self.ends(ident, result=said(str(request.params["inputResponses"])))
+            self.ends(ident, result=text_result(str(request.params["inputResponses"])))
         return reply.result(request, {"resultType": "complete"})
 
     async def _listened(self, request: Request, reply: Reply) -> None:
@@ -98,7 +98,7 @@ class TaskServer:
             required: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             return reply.error(request, 400, -32021, "must needs tasks", required)
         if name == "plain" or (name == "job" and not declares):
-            return reply.result(request, {"resultType": "complete", **said("at once")})
+            return reply.result(request, {"resultType": "complete", **text_result("at once")})
         ident = f"t{len(self.tasks) + 1}"
         self.tasks[ident] = {"taskId": ident, "status": "working", **self._new}
         ends = request.params["arguments"].get("ends")

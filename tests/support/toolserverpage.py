@@ -13,14 +13,14 @@ _FILE: Final = re.compile(r"`(harbor/[\w.]+)`[^\n]*:\n\n```\w+\n(.*?)```", re.DO
 
 def write_files(folder: Path) -> None:
     """Files that the page has the reader write, below `folder`."""
-    found = _FILE.findall(PAGE)
-    assert [name for name, _ in found] == [
+    files = _FILE.findall(PAGE)
+    assert [name for name, _ in files] == [
         "harbor/server.py",
         "harbor/mcp.json",
         "harbor/Dockerfile",
         "harbor/server.yaml",
     ]
-    for name, text in found:
+    for name, text in files:
         file = folder / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)

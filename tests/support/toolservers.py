@@ -202,25 +202,25 @@ def legacy_server(
     """Handshake first. With `sessions` each request needs its id; a tool called "forget" loses them all, upon which
     the next request gets `lost_status`. `stream` answers by events, each after a ping and a notification.
     """
-    known: set[str] = set()
+    session_ids: set[str] = set()
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.verb == "DELETE":
-            known.discard(request.headers.get("mcp-session-id", ""))
+            session_ids.discard(request.headers.get("mcp-session-id", ""))
             return reply.send(200)
         if request.verb != "POST":
             return reply.send(405, allow="POST")
         if "id" not in request.message or "method" not in request.message:
             return reply.send(202)
         if request.method == "initialize":
-            identity = f"session-{len(known) + 1}"
-            known.add(identity)
+            identity = f"session-{len(session_ids) + 1}"
+            session_ids.add(identity)
             result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": INFO}
             return reply.result(request, result, **({"mcp_session_id": identity} if sessions else {}))
-        if sessions and request.headers.get("mcp-session-id") not in known:
+        if sessions and request.headers.get("mcp-session-id") not in session_ids:
             return reply.error(request, lost_status, -32000, "Bad Request: No valid session ID provided")
         if request.params.get("name") == "forget":
-            known.clear()
+            session_ids.clear()
         result_or_none = _result(request, tools, page_size, call)
         if result_or_none is None:
             return reply.error(request, 200, -32601, "Method not found")

@@ -54,5 +54,5 @@ def streamed(stream: WireStream, rounds: Iterable[Iterable[bytes]]) -> bytes:
 
 
 def without_marks(text: str) -> str:
-    """A text of answers without the random marks of thoughts, which are made anew in each."""
+    """A text of answers without the random marks of thoughts, which differ in each."""
     return re.sub(r"(\.fairlead-|(?<=fairlead\.\d\.))[0-9a-f]{32}\.?", "", text)

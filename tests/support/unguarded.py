@@ -77,8 +77,8 @@ def main(names: Sequence[str]) -> int:
             continue
         otherwise = succeeds(guard)
         stopped += bool(otherwise)
-        said = f"STOPPED  {guard.attack}\n{otherwise}\n" if otherwise else f"succeeds {guard.attack}\n"
-        sys.stdout.write(said)
+        sentence = f"STOPPED  {guard.attack}\n{otherwise}\n" if otherwise else f"succeeds {guard.attack}\n"
+        sys.stdout.write(sentence)
         sys.stdout.flush()
     return min(stopped, 1)
 

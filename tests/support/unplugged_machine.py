@@ -79,16 +79,16 @@ def elsewhere() -> Iterator[Elsewhere]:
     name = f"fairlead-{os.getpid()}-{number}"
     cable = f"fl{os.getpid() % 10000}x{number}"
     subnet = f"10.213.{number}"
-    place = Elsewhere(name, subnet)
+    cabled = Elsewhere(name, subnet)
     _run("ip", "netns", "add", name)
     try:
         _run("ip", "link", "add", cable, "type", "veth", "peer", "name", "out", "netns", name)
-        _run("ip", "addr", "add", f"{place.host}/24", "dev", cable)
+        _run("ip", "addr", "add", f"{cabled.host}/24", "dev", cable)
         _run("ip", "link", "set", cable, "up")
         _run("ip", "-n", name, "link", "set", "out", "up")
-        yield place
+        yield cabled
     finally:
-        place.stop()
+        cabled.stop()
         _run("ip", "netns", "del", name)
 
 

@@ -72,11 +72,11 @@ class Up:
 
     async def states(self, servers: int) -> dict[str, str]:
         """States of so many servers: `ready:`, or `failed:` and the cause."""
-        found: dict[str, str] = {}
-        while len(found) < servers:
+        states: dict[str, str] = {}
+        while len(states) < servers:
             event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
-            found[event["server"]] = event["state"] + ":" + event.get("cause", "")
-        return found
+            states[event["server"]] = event["state"] + ":" + event.get("cause", "")
+        return states
 
     async def ended(self, within: float = WAIT_SECONDS) -> int:
         """Its exit code."""
@@ -168,7 +168,7 @@ async def _drained(stream: asyncio.StreamReader | None) -> None:
 
 def children_of(pid: int) -> list[int]:
     """Living processes below `pid`, at any depth."""
-    found: list[int] = []
+    pids: list[int] = []
     pending = [pid]
     while pending:
         for file in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
@@ -176,9 +176,9 @@ def children_of(pid: int) -> list[int]:
                 below = [int(child) for child in file.read_text().split()]
             except OSError:
                 continue
-            found += below
+            pids += below
             pending += below
-    return found
+    return pids
 
 
 def command_of(pid: int) -> str:

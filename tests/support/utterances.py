@@ -31,18 +31,20 @@ class Utterance:
 
 def utterances() -> list[Utterance]:
     """All of them, in the order of the files."""
-    known = [_utterance(line, SETS[place % EVERY == EVERY - 1]) for place, line in enumerate(_lines("utterances.txt"))]
+    written = [
+        _utterance(line, SETS[index % EVERY == EVERY - 1]) for index, line in enumerate(_lines("utterances.txt"))
+    ]
     others = {"ordinary": "ordinary.txt", "ordinary, aside": "ordinary-aside.txt", "unseen": "unseen.txt"}
-    return known + [_utterance(line, kind) for kind, name in others.items() for line in _lines(name)]
+    return written + [_utterance(line, kind) for kind, name in others.items() for line in _lines(name)]
 
 
 def sentences(name: str = "classes.txt") -> dict[str, list[str]]:
     """Sentences per class: `past`, `place` and `rule`, which ask for a look-up, and `ordinary`, which ask for none."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for line in _lines(name):
         kind, _, text = line.partition("\t")
-        found.setdefault(kind, []).append(text)
-    return found
+        texts.setdefault(kind, []).append(text)
+    return texts
 
 
 def raised(chooser: Chooser, text: str) -> bool:
@@ -96,5 +98,5 @@ def accuracy(chooser: Chooser, kind: str) -> Accuracy:
         if utterance.kind == kind:
             every.update(utterance.tiers)
             got = chosen(chooser, utterance)
-            right.update(tier for tier, found in zip(utterance.tiers, got, strict=True) if tier == found)
+            right.update(tier for tier, answer in zip(utterance.tiers, got, strict=True) if tier == answer)
     return Accuracy(right, every)

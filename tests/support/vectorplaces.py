@@ -21,8 +21,8 @@ PLACES: Final = [MEMORY, pytest.param(LANCEDB, marks=pytest.mark.skipif(find_spe
 class VectorPlace:
     """Catalogs that keep their vectors in one place."""
 
-    def __init__(self, place: str, folder: Path) -> None:
-        self.folder = str(folder) if place == LANCEDB else ""
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.folder = str(folder) if kind == LANCEDB else ""
         self.catalogs = IndexedCatalogs()
 
     def search(
@@ -33,8 +33,8 @@ class VectorPlace:
 
     def keys(self, query: str, vector: bytes, new: list[NewTool] | None = None, **more: Any) -> list[str]:
         """Keys that a search of the catalog `one` finds, which is made of `new` tools first."""
-        found = self.search("one", query, vector, base=None if new is None else "", added=new or (), **more)
-        return [hit.key for hit in found.hits[0]]
+        results = self.search("one", query, vector, base=None if new is None else "", added=new or (), **more)
+        return [hit.key for hit in results.hits[0]]
 
     def put(self, vectors: dict[str, bytes]) -> int:
         return self.catalogs.put(NewVectors({key: made(key, each) for key, each in vectors.items()}, self.folder))

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcp import Client
 
-from servedtools import said, structured
+from servedtools import structured, text_of
 
 KEEPERS: Final = ("memory", "session-manager", "file-io", "music-ambiance")
 """Servers that keep something."""
@@ -22,7 +22,7 @@ async def written(client: Client) -> str:
     return str(playing["track"])
 
 
-async def kept(client: Client, track: str) -> bool:
+async def state_survived(client: Client, track: str) -> bool:
     """Whether all servers answer again; then with what they had been told, or it fails."""
     answers = [
         await client.call_tool("memory__search_facts", {"query": "moon lantern"}),
@@ -32,11 +32,15 @@ async def kept(client: Client, track: str) -> bool:
     ]
     if any(answer.is_error for answer in answers):
         return False
-    facts, history, text, _ = (said(answer) for answer in answers)
+    facts, history, text, _ = (text_of(answer) for answer in answers)
     assert "somebody hung there" in facts
     assert "Fifty feet" in history
     assert "Landfall." in text
-    (state,) = [one for one in (await client.list_resources()).resources if str(one.uri).endswith("music://state")]
+    (state,) = [
+        resource
+        for resource in (await client.list_resources()).resources
+        if str(resource.uri).endswith("music://state")
+    ]
     (content,) = (await client.read_resource(state.uri)).contents
     now = json.loads(content.text)  # type: ignore[union-attr]  # it is text
     assert (now["track"], now["playing"]) == (track, True)

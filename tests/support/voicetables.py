@@ -98,10 +98,10 @@ async def utterances_choose_tiers(base: str, key: str) -> None:
             answer = await http.post(f"{base}/v1/tier", json=request)
             return dict(answer.raise_for_status().json())
 
-        said = {text: await chosen(text=text, number=4) for text in UTTERANCES}
-        assert {text: (one["tier"], one["rule"]) for text, one in said.items()} == UTTERANCES
+        choices = {text: await chosen(text=text, number=4) for text in UTTERANCES}
+        assert {text: (choice["tier"], choice["rule"]) for text, choice in choices.items()} == UTTERANCES
         assert (await chosen(text="Hello there"))["rule"] == "conversation"
         assert (await chosen(text="What did we do last session?", number=4, queueDepth=3))["tier"] == "fast"
-        state = said["Tell me everything you know about the conspiracy"]["state"]
+        state = choices["Tell me everything you know about the conspiracy"]["state"]
         again = await chosen(text="And everything you know about knots", state=state)
         assert again["tier"] != "deep", "not twice in a row"

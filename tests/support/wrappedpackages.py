@@ -112,7 +112,7 @@ class Run(NamedTuple):
     """A process that has ended."""
 
     how: str
-    said: list[dict[str, Any]]
+    reports: list[dict[str, Any]]
     log: list[str]
 
 
@@ -123,8 +123,10 @@ async def run(launcher: Launcher, spec: ChildSpec) -> Run:
     async with asyncio.timeout(50):
         how = await heard.ended
     await process.stop(1.0)
-    said = [json.loads(heard.lines.get_nowait()) for _ in range(heard.lines.qsize())]
-    return Run(how, [{name: value for name, value in one.items() if name != "pid"} for one in said], heard.log)
+    messages = [json.loads(heard.lines.get_nowait()) for _ in range(heard.lines.qsize())]
+    return Run(
+        how, [{name: value for name, value in message.items() if name != "pid"} for message in messages], heard.log
+    )
 
 
 async def running(launcher: Launcher, spec: ChildSpec) -> tuple[Process, dict[str, Any], Heard]:
@@ -132,8 +134,8 @@ async def running(launcher: Launcher, spec: ChildSpec) -> tuple[Process, dict[st
     heard = Heard()
     process = await launcher.launch(spec, heard)
     async with asyncio.timeout(50):
-        said = json.loads(await heard.lines.get())
-    return process, said, heard
+        message = json.loads(await heard.lines.get())
+    return process, message, heard
 
 
 def without_network(folder: Path) -> dict[str, str]:

@@ -84,7 +84,7 @@ async def _turn(client: LiveClient) -> tuple[float, float]:
     while not client.content("modelTurn"):
         await client.until("serverContent", len(client.of_type("serverContent")) + 1)
     first = time.monotonic()
-    while "crown" not in client.said():
+    while "crown" not in client.transcript():
         await client.until("serverContent", len(client.of_type("serverContent")) + 1)
     answer = time.monotonic()
     await client.turns(1)

@@ -135,11 +135,11 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("verb", ["tools", "tiers"])
 async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     ended = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.set()
+        requested.set()
         await ended.wait()
         writer.close()
         with suppress(ConnectionError):
@@ -158,7 +158,7 @@ async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
     )
     try:
         async with asyncio.timeout(60):
-            await asked.wait()
+            await requested.wait()
             process.send_signal(signal.SIGINT)
             _, err = await process.communicate()
         assert (process.returncode, err) == (130, b"")

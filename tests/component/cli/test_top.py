@@ -104,12 +104,15 @@ async def screen(
 
 def table(app: TopApp, kind: str) -> list[list[str]]:
     """Cells of a table, headings first."""
-    found = app.query_one(f"#{kind}", WatchedTable)
-    headings = [str(column.label).strip() for column in found.ordered_columns]
-    return [headings, *([cell.plain.strip() for cell in found.get_row_at(row)] for row in range(found.row_count))]
+    shown_table = app.query_one(f"#{kind}", WatchedTable)
+    headings = [str(column.label).strip() for column in shown_table.ordered_columns]
+    return [
+        headings,
+        *([cell.plain.strip() for cell in shown_table.get_row_at(row)] for row in range(shown_table.row_count)),
+    ]
 
 
-def said(app: TopApp, name: str) -> str:
+def text_of(app: TopApp, name: str) -> str:
     part = app.query_one(f"#{name}", Static)
     return str(part.content) if part.display else ""
 
@@ -127,7 +130,7 @@ async def test_the_screen_shows_servers_and_tools_and_follows_their_calls(tmp_pa
         assert table(app, "servers")[0][:2] == ["SERVER", "STATE"]
         assert [row[:2] for row in table(app, "servers")[1:]] == [["demo", "ready"], ["vault", "failed"]]
         assert "CommandNotFound" in table(app, "servers")[2]
-        assert "1 of 2 servers not ready" in said(app, "summary")
+        assert "1 of 2 servers not ready" in text_of(app, "summary")
         await call(gateway, "bad", "add", "add")
         await until_shown(pilot, "calls", lambda: ["demo__add", "2"] in [[r[0], r[6]] for r in table(app, "tools")])
         first, second, third = table(app, "tools")[1:]
@@ -151,7 +154,7 @@ async def test_keys_order_filter_and_pause(tmp_path: Path) -> None:
         await pilot.press("escape")
         assert len(table(app, "tools")) == 4
         await pilot.press("space")
-        assert "PAUSED" in said(app, "summary")
+        assert "PAUSED" in text_of(app, "summary")
         await pilot.press("space")
         await call(gateway, "add")
         await until_shown(pilot, "a call after the pause", lambda: table(app, "tools")[1][6] == "3")
@@ -181,10 +184,10 @@ async def test_a_lost_gateway_is_told_with_the_old_figures_and_comes_back(tmp_pa
         gateway = await before.enter_async_context(world(made(tmp_path / "a"), port=port))
         app, pilot = await opened.enter_async_context(screen(gateway))
         await before.aclose()
-        await until_shown(pilot, "the loss", lambda: "No answer, figures are" in said(app, "notice"))
+        await until_shown(pilot, "the loss", lambda: "No answer, figures are" in text_of(app, "notice"))
         assert [row[0] for row in table(app, "servers")[1:]] == ["demo", "vault"]
         await opened.enter_async_context(world(made(tmp_path / "b"), ("add", "other"), port=port))
-        await until_shown(pilot, "the return", lambda: not said(app, "notice"))
+        await until_shown(pilot, "the return", lambda: not text_of(app, "notice"))
         assert [row[0] for row in table(app, "tools")[1:]] == ["demo__add", "demo__other"]
 
 
@@ -217,7 +220,7 @@ async def test_top_once_prints_counts_since_the_start_for_people_and_programs(tm
     assert lines[1] == ["demo", "ready", "3", "2", "700", "ms", "900", "ms", "-", "3"]
     assert lines[5] == ["demo__bad", "fast", "2", "2", "-", "-"]
     document = json.loads(told[1])
-    (bad,) = [one for one in document["tools"] if one["name"] == "demo__bad"]
+    (bad,) = [each for each in document["tools"] if each["name"] == "demo__bad"]
     assert bad == {
         "name": "demo__bad",
         "server": "default/demo",
@@ -254,8 +257,8 @@ async def test_json_is_a_line_per_reading_with_rates_from_the_second_on(tmp_path
             process.send_signal(signal.SIGTERM)
             await process.communicate()
     assert first["origin"] == second["origin"]
-    assert {one["callsPerMinute"] for one in first["tools"]} == {None}
-    assert [one["callsPerMinute"] > 0 for one in second["tools"]] == [True, False, False]
+    assert {score["callsPerMinute"] for score in first["tools"]} == {None}
+    assert [score["callsPerMinute"] > 0 for score in second["tools"]] == [True, False, False]
 
 
 async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_path: Path) -> None:
@@ -273,13 +276,13 @@ async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_p
         await ask(gateway, calling("demo__bad").with_headers(authorization="Bearer dm"))
         seen = {}
         for agent in ("npc", "dm"):
-            found = (await get(gateway, "/v1/scores", authorization=f"Bearer {agent}")).message
-            seen[agent] = {one["name"]: one["count"] for one in found["tools"]}
+            document = (await get(gateway, "/v1/scores", authorization=f"Bearer {agent}")).message
+            seen[agent] = {score["name"]: score["count"] for score in document["tools"]}
     none = {"calls": 0, "errors": 0}
-    one = {"calls": 1, "errors": 1}
+    failed_call = {"calls": 1, "errors": 1}
     assert seen == {
         "npc": {"demo__add": none, "demo__slow": none},
-        "dm": {"demo__add": none, "demo__bad": one, "demo__slow": none},
+        "dm": {"demo__add": none, "demo__bad": failed_call, "demo__slow": none},
     }
 
 
@@ -290,16 +293,16 @@ def in_terminal(*words: str) -> int:
     process = subprocess.Popen([sys.executable, "-m", "fairlead_cli", *words], stdin=there, stdout=there, stderr=there)
     os.close(there)
     drawn = b""
-    asked = False
+    quitting = False
     try:
         while process.poll() is None and select.select([here], [], [], 30)[0]:
             try:
                 drawn += os.read(here, 1 << 16)
             except OSError:  # its end of the terminal is closed
                 break
-            if b"demo__add" in drawn and not asked:
-                asked = bool(os.write(here, b"q"))
-        return process.wait(30) if asked else -1
+            if b"demo__add" in drawn and not quitting:
+                quitting = bool(os.write(here, b"q"))
+        return process.wait(30) if quitting else -1
     finally:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""What `fairlead client setup` writes is what the vendors' own command lines read, and it connects."""
+"""Files of `fairlead client setup`, read by the vendors' own command lines, which connect by them."""
 
 from __future__ import annotations
 

@@ -55,14 +55,14 @@ def test_every_method_works_without_a_loop() -> None:
     with modern_in_a_thread() as url:
         servers = [Server(name="http", url=url), CHILD]
         with ToolRegistry(servers, on_connect=connected.append) as registry:
-            assert [one.name for one in registry.tools][:2] == ["http__a", "s__ask"]
+            assert [each.name for each in registry.tools][:2] == ["http__a", "s__ask"]
             assert registry.tools == registry.get_all_tools()
-            found = registry.get_tool("http__a")
-            assert found is not None
-            assert found.id == "mcp.http.a"
+            looked_up = registry.get_tool("http__a")
+            assert looked_up is not None
+            assert looked_up.id == "mcp.http.a"
             assert registry.execute("s__echo", {"x": 1}).text == '{"x": 1}'
             both = registry.execute_all([Request("http__a", {"n": 1}), Request("nothing")], "sequential")
-            assert [one.ok for one in both] == [True, False]
+            assert [outcome.ok for outcome in both] == [True, False]
             assert registry.health_check() == {"http": True, "s": True}
             assert len(registry.get_openai_tools()) == 7
             assert len(registry.get_tool_definitions("ANTHROPIC")) == 7
@@ -156,19 +156,19 @@ def test_a_process_that_ends_without_closing_leaves_no_child_behind(tmp_path: Pa
 
 
 def test_waiting_on_its_own_thread_is_refused_instead_of_never_ending() -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     async def asks(name: str) -> None:
         try:
             registry.get_all_tools()
         except RuntimeError as error:
-            said.append(str(error))
+            messages.append(str(error))
 
     registry = ToolRegistry([CHILD], initialize_on_startup=False, on_connect=asks)
     with registry:
         registry.get_all_tools()
-        until("the callback came through", lambda: said)
-    assert "use AsyncToolRegistry" in said[0]
+        until("the callback came through", lambda: messages)
+    assert "use AsyncToolRegistry" in messages[0]
 
 
 def test_a_missing_package_is_named_with_what_to_install() -> None:

@@ -65,16 +65,16 @@ async def test_an_unknown_name_is_an_error_with_the_nearest_name_that_is_there()
 
 
 async def test_the_tools_own_error_comes_unchanged() -> None:
-    said = {"content": [{"type": "text", "text": "no such city"}], "isError": True, "x-own": [1]}
+    result = {"content": [{"type": "text", "text": "no such city"}], "isError": True, "x-own": [1]}
     async with (
-        legacy_server([tool("a")], call=lambda request: said) as server,
+        legacy_server([tool("a")], call=lambda request: result) as server,
         AsyncToolRegistry([of(server)]) as registry,
     ):
         outcome = await registry.execute("s__a", retry=Retry())
     assert isinstance(outcome.error, ToolFailed)
-    assert outcome.error.result == outcome.result == said
+    assert outcome.error.result == outcome.result == result
     assert (str(outcome.error), outcome.value, outcome.attempts) == ("no such city", None, 1)
-    assert outcome.as_result() == said
+    assert outcome.as_result() == result
 
 
 async def test_arguments_that_cannot_be_read_are_an_error_and_nothing_is_called() -> None:
@@ -244,7 +244,13 @@ async def test_a_strategy_decides_how_many_calls_run_and_outcomes_come_in_the_or
             Request("s__a", {"n": 4}),
         ]
         outcomes = await registry.execute_all(requests, strategy)
-    assert [one.text for one in outcomes] == ['{"n":0}', "Unknown tool: nothing", '{"n":2}', '{"n":3}', '{"n":4}']
+    assert [outcome.text for outcome in outcomes] == [
+        '{"n":0}',
+        "Unknown tool: nothing",
+        '{"n":2}',
+        '{"n":3}',
+        '{"n":4}',
+    ]
     assert seen == most
 
 
@@ -347,7 +353,7 @@ async def test_a_name_means_what_it_meant_in_the_definitions_that_the_model_was_
     tools = [tool("a.b", description="meant")]
 
     async def handle(request: Raw, reply: Reply) -> None:
-        answer_modern(request, reply, tools, call=lambda asked: {"content": [], "structuredContent": asked.params})
+        answer_modern(request, reply, tools, call=lambda call: {"content": [], "structuredContent": call.params})
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server, prefix="")]) as registry:
         given = (await registry.get_openai_tools()).names
@@ -382,13 +388,13 @@ async def test_many_calls_to_one_server_run_side_by_side() -> None:
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server)]) as registry:
         outcomes = await registry.execute_all([Request("s__a")] * 20, timeout=20)
-    assert all(one.ok for one in outcomes)
+    assert all(outcome.ok for outcome in outcomes)
 
 
-async def test_more_calls_than_connections_wait_their_turn() -> None:
+async def test_calls_beyond_the_number_of_connections_wait_their_turn() -> None:
     async with modern_server([tool("a")]) as server, AsyncToolRegistry([of(server)]) as registry:
         outcomes = await registry.execute_all([Request("s__a", {"n": number}) for number in range(1500)])
-        assert [one.text for one in outcomes] == [f'{{"n":{number}}}' for number in range(1500)]
+        assert [outcome.text for outcome in outcomes] == [f'{{"n":{number}}}' for number in range(1500)]
         assert server.opened <= 65
 
 

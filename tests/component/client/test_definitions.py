@@ -34,11 +34,11 @@ async def world() -> AsyncIterator[AsyncToolRegistry]:
 async def test_openai_tools_are_strict_one_by_one_where_that_loses_nothing() -> None:
     async with world() as registry:
         offered = await registry.get_openai_tools()
-        strict = {one["function"]["name"]: one["function"].get("strict", False) for one in offered}
+        strict = {definition["function"]["name"]: definition["function"].get("strict", False) for definition in offered}
         assert strict == {"s__plain": True, "s__open": False, "s__odd_name_x": True}
         assert Action.NON_STRICT in {loss.action for loss in offered.report_of("s__open")}
         lax = await registry.get_openai_tools(strict=False)
-        assert not any(one["function"].get("strict") for one in lax)
+        assert not any(definition["function"].get("strict") for definition in lax)
 
 
 @pytest.mark.parametrize("provider", sorted(FORMATS))
@@ -55,9 +55,9 @@ async def test_an_unknown_format_names_the_known_ones() -> None:
     async with world() as registry:
         with pytest.raises(UnknownFormat, match=f"known are {', '.join(FORMATS)}"):
             await registry.get_tool_definitions("cohere")
-        found = await registry.get_tool_definitions_safe("cohere")
-        assert isinstance(found, UnknownFormat)
-        assert "anthropic" in found.formats
+        error = await registry.get_tool_definitions_safe("cohere")
+        assert isinstance(error, UnknownFormat)
+        assert "anthropic" in error.formats
 
 
 async def test_a_tool_is_called_by_the_name_that_its_provider_was_given() -> None:
@@ -95,7 +95,7 @@ async def test_the_requests_own_tools_stay_first_and_keep_their_names(caplog: py
     async with world() as registry:
         full = await registry.add_to_azure_request({"messages": [], "tools": [search, own]})
         assert full["tools"][:2] == [search, own]
-        assert [one["function"]["name"] for one in full["tools"][2:]] == ["s__odd_name_x", "s__open"]
+        assert [definition["function"]["name"] for definition in full["tools"][2:]] == ["s__odd_name_x", "s__open"]
         assert "tools of these names already, which stay: s__plain" in caplog.text
         with pytest.raises(ValueError, match="tools of the request is str, not a list"):
             await registry.add_to_openai_request({"messages": [], "tools": "all"})

@@ -44,7 +44,7 @@ def bare(server: RawServer) -> Server:
 
 async def test_functions_and_coroutine_functions_are_tools_with_a_schema_from_their_hints() -> None:
     async with AsyncToolRegistry(local_tools=[add, greet_async]) as registry:
-        assert [(one.name, one.server, one.id, one.local) for one in registry.tools] == [
+        assert [(each.name, each.server, each.id, each.local) for each in registry.tools] == [
             ("add", "local", "mcp.local.add", True),
             ("greet", "local", "mcp.local.greet", True),
         ]
@@ -53,7 +53,7 @@ async def test_functions_and_coroutine_functions_are_tools_with_a_schema_from_th
         assert (await registry.execute("add", {"a": 1})).text == "2"
         assert (await registry.execute("mcp.local.greet", {"name": "Ada"})).value == "Hello Ada"
         offered = await registry.get_openai_tools()
-        assert [one["function"]["name"] for one in offered] == ["add", "greet"]
+        assert [definition["function"]["name"] for definition in offered] == ["add", "greet"]
 
 
 async def test_a_function_without_the_decorator_and_one_with_a_schema_of_its_own_can_be_added_later() -> None:
@@ -66,7 +66,7 @@ async def test_a_function_without_the_decorator_and_one_with_a_schema_of_its_own
     async with AsyncToolRegistry() as registry:
         registry.add_tool(twice)
         registry.add_tool(CustomTool(name="raw", handler=itself, input_schema={"type": "object"}))
-        assert [one.name for one in registry.tools] == ["raw", "twice"]
+        assert [each.name for each in registry.tools] == ["raw", "twice"]
         assert (await registry.execute("raw", {"x": [1]})).value == {"x": [1]}
         with pytest.raises(BadTool, match="there is another of that name"):
             registry.add_tool(twice)
@@ -81,7 +81,7 @@ async def test_a_local_tool_shadows_one_of_a_server_and_no_call_falls_through_wh
         modern_server([raw_tool("both"), raw_tool("other")]) as server,
         AsyncToolRegistry([bare(server)], [fails]) as registry,
     ):
-        assert [(one.name, one.local) for one in await registry.get_all_tools()] == [
+        assert [(each.name, each.local) for each in await registry.get_all_tools()] == [
             ("both", True),
             ("other", False),
         ]
@@ -187,9 +187,9 @@ async def test_the_arguments_of_a_servers_tool_are_checked_against_its_own_schem
 
 async def test_structured_content_that_does_not_fit_is_returned_with_a_warning() -> None:
     output = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    said = {"content": [], "structuredContent": {"n": "many"}}
+    result = {"content": [], "structuredContent": {"n": "many"}}
     async with (
-        modern_server([raw_tool("a", outputSchema=output)], call=lambda request: said) as server,
+        modern_server([raw_tool("a", outputSchema=output)], call=lambda request: result) as server,
         AsyncToolRegistry([bare(server)]) as registry,
     ):
         outcome = await registry.execute("a")
@@ -218,7 +218,7 @@ async def test_closing_all_connections_leaves_local_tools_alone() -> None:
     async with modern_server([raw_tool("a")]) as server, AsyncToolRegistry([bare(server)], [add]) as registry:
         await registry.close_mcp_clients()
         registry.clear_cache()
-        assert [one.name for one in registry.tools] == ["add"]
+        assert [each.name for each in registry.tools] == ["add"]
         assert (await registry.execute("add", {"a": 1})).ok
 
 

@@ -1,4 +1,4 @@
-"""What a registry lists and finds, of real servers: caching, refreshing, servers that are down, changes, health."""
+"""Tools that a registry lists and finds, of real servers: caching, refreshing, dead servers, changes, health."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def changing_server(tools: Sequence[Item], *, port: int = 0) -> AbstractAsyncCon
 
 
 def names_of(registry: AsyncToolRegistry) -> list[str]:
-    return [one.name for one in registry.tools]
+    return [tool.name for tool in registry.tools]
 
 
 async def looked_up(registry: AsyncToolRegistry) -> list[str]:
-    return [one.name for one in await registry.get_all_tools()]
+    return [tool.name for tool in await registry.get_all_tools()]
 
 
 async def test_the_tools_of_all_servers_of_both_eras_and_transports_are_listed_by_name() -> None:
@@ -76,7 +76,10 @@ async def test_credentials_and_the_host_go_with_every_request_and_the_environmen
         child = Server(name="c", command=[sys.executable, "-c", script], env={"REASON": "because"})
         async with AsyncToolRegistry([remote, child]) as registry:
             await registry.execute("s__a")
-        sent = [(one.headers["authorization"], one.headers["x-team"], one.headers["host"]) for one in server.seen]
+        sent = [
+            (request.headers["authorization"], request.headers["x-team"], request.headers["host"])
+            for request in server.seen
+        ]
         assert len(sent) == 5, "a handshake and a listing more, for tools behind client capabilities"
         assert set(sent) == {("Bearer k1", "blue", "tools.test")}
     assert "c exited with code 1: because; " in caplog.text
@@ -120,7 +123,7 @@ async def test_without_initialize_on_startup_nothing_is_connected_before_the_fir
 
 
 def listings(server: RawServer) -> int:
-    """Listings so far that are no comparison, which declares capabilities."""
+    """Listings so far that are not comparisons, which declare capabilities."""
     listed = (request for request in server.seen if request.method == "tools/list")
     return sum(not request.params["_meta"][META_CAPABILITIES] for request in listed)
 
@@ -163,12 +166,12 @@ async def test_a_listing_is_kept_for_less_time_where_the_server_says_so() -> Non
 
 
 async def test_callers_that_come_together_share_one_refresh() -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.method == "tools/list":
-            asked.set()
+            requested.set()
             await go.wait()
         answer_modern(request, reply, [tool("a")])
 
@@ -177,7 +180,7 @@ async def test_callers_that_come_together_share_one_refresh() -> None:
         AsyncToolRegistry([Server(name="s", url=server.url)], initialize_on_startup=False) as registry,
     ):
         lookups = [asyncio.create_task(looked_up(registry)) for _ in range(8)]
-        await asyncio.wait_for(asked.wait(), 20)
+        await asyncio.wait_for(requested.wait(), 20)
         lookups[0].cancel()  # one who gives up stops it for nobody else
         await asyncio.wait([lookups[0]])
         go.set()
@@ -290,11 +293,11 @@ async def test_a_failed_health_check_drops_the_connection_and_the_tools() -> Non
 
 
 async def test_a_tool_is_found_by_name_by_id_and_by_its_own_name_where_one_server_has_it() -> None:
-    async with modern_server([tool("a"), tool("both")]) as one, modern_server([tool("both"), tool("x.y z")]) as two:
-        servers = [Server(name="one", url=one.url), Server(name="two", url=two.url)]
+    async with modern_server([tool("a"), tool("both")]) as first, modern_server([tool("both"), tool("x.y z")]) as two:
+        servers = [Server(name="one", url=first.url), Server(name="two", url=two.url)]
         async with AsyncToolRegistry(servers) as registry:
-            found = {name: await registry.get_tool(name) for name in ("one__a", "mcp.one.a", "a", "both", "two__x_y_z")}
-            assert {name: tool.name if tool else None for name, tool in found.items()} == {
+            tools = {name: await registry.get_tool(name) for name in ("one__a", "mcp.one.a", "a", "both", "two__x_y_z")}
+            assert {name: tool.name if tool else None for name, tool in tools.items()} == {
                 "one__a": "one__a",
                 "mcp.one.a": "one__a",
                 "a": "one__a",
@@ -304,8 +307,8 @@ async def test_a_tool_is_found_by_name_by_id_and_by_its_own_name_where_one_serve
 
 
 async def test_the_first_server_wins_where_two_have_a_tool_of_one_name() -> None:
-    async with modern_server([tool("a", description="1")]) as one, modern_server([tool("a", description="2")]) as two:
-        servers = [Server(name="one", url=one.url, prefix=""), Server(name="two", url=two.url, prefix="")]
+    async with modern_server([tool("a", description="1")]) as first, modern_server([tool("a", description="2")]) as two:
+        servers = [Server(name="one", url=first.url, prefix=""), Server(name="two", url=two.url, prefix="")]
         async with AsyncToolRegistry(servers) as registry:
             assert [(tool.name, tool.server, tool.description) for tool in registry.tools] == [("a", "one", "1")]
 

@@ -20,7 +20,7 @@ async def test_a_value_that_is_not_a_call_is_an_error_that_says_what_a_call_is(g
         assert (outcome.name, outcome.attempts) == ("", 0)
         assert "give a tool's name, a Request or a ModelCall" in outcome.text
         assert "execute_message" in outcome.text
-        assert [one.ok for one in await registry.execute_all([given])] == [False]
+        assert [outcome.ok for outcome in await registry.execute_all([given])] == [False]
 
 
 @pytest.mark.parametrize("form", sorted(formats.FORMATS))

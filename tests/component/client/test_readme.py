@@ -32,7 +32,7 @@ def test_every_method_has_an_example_on_the_page() -> None:
             assert re.search(rf"\.{name}\b", code), name
 
 
-def test_both_registries_have_the_same_methods_with_the_same_parameters() -> None:
+def test_the_blocking_and_the_async_registry_have_the_same_methods() -> None:
     def methods(kind: type) -> dict[str, object]:
         return {
             name: list(inspect.signature(member).parameters.values())

@@ -20,7 +20,7 @@ async def test_a_gateways_tools_keep_their_names_and_its_refusals_are_execution_
             running(tmp_path, there, gone) as gateway,
             AsyncToolRegistry([Server(name="g", url=f"http://127.0.0.1:{gateway.port}/mcp", prefix="")]) as registry,
         ):
-            assert [one.name for one in registry.tools] == ["gone__b", "there__a"]
+            assert [tool.name for tool in registry.tools] == ["gone__b", "there__a"]
             assert (await registry.execute("there__a", {"n": 1})).text == '{"n":1}'
             outcome = await registry.execute("gone__b")
             assert isinstance(outcome.error, ExecutionError)
@@ -41,13 +41,13 @@ async def test_a_gateways_tools_keep_their_names_and_its_refusals_are_execution_
 async def test_a_refusal_says_whether_to_try_again(
     error: dict[str, Any], kind: type, retryable: bool, after: float | None
 ) -> None:
-    said = {"content": [{"type": "text", "text": "m"}], "isError": True, "_meta": {"fairlead.dev/error": error}}
+    result = {"content": [{"type": "text", "text": "m"}], "isError": True, "_meta": {"fairlead.dev/error": error}}
     async with (
-        legacy_server([tool("a")], call=lambda request: said) as server,
+        legacy_server([tool("a")], call=lambda request: result) as server,
         AsyncToolRegistry([Server(name="s", url=server.url)]) as registry,
     ):
         outcome = await registry.execute("s__a")
     assert outcome.error is not None
     assert type(outcome.error) is kind
     assert str(outcome.error) == "m"
-    assert (outcome.error.retryable, outcome.error.retry_after, outcome.result) == (retryable, after, said)
+    assert (outcome.error.retryable, outcome.error.retry_after, outcome.result) == (retryable, after, result)

@@ -161,7 +161,7 @@ async def test_tools_behind_http_with_sse_are_listed_and_called_and_their_loss_i
             [Server(name="s", url=url, transport="sse")], on_disconnect=lambda name, error: lost.append(name)
         )
         await registry.start()
-        assert [one.own_name for one in registry.tools] == list(SDK_TOOLS)
+        assert [tool.own_name for tool in registry.tools] == list(SDK_TOOLS)
         assert (await registry.execute("s__add", {"a": 1, "b": 2})).value == {"result": 3}
         assert await registry.health_check() == {"s": True}
     await eventually(lambda: lost == ["s"])
@@ -190,11 +190,11 @@ async def test_a_legacy_server_announces_changes_on_its_stream() -> None:
     async with raw_server(handle) as server, AsyncToolRegistry([Server(name="s", url=server.url)]) as registry:
         await eventually(lambda: streams)
         tools.append(tool("late"))
-        assert [one.own_name for one in await registry.get_all_tools()] == ["early"]
+        assert [tool.own_name for tool in await registry.get_all_tools()] == ["early"]
         streams[0].event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
         async def both() -> bool:
-            return [one.own_name for one in await registry.get_all_tools()] == ["early", "late"]
+            return [tool.own_name for tool in await registry.get_all_tools()] == ["early", "late"]
 
         await until_async("the announced tool is listed", both)
 
@@ -269,7 +269,7 @@ async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_s
     async with modern_server(ODD_TOOLS) as odd, modern_server([tool("a")]) as plain:
         servers = [Server(name="odd", url=odd.url), Server(name="plain", url=plain.url)]
         async with AsyncToolRegistry(servers) as registry:
-            names = {one.name for one in registry.tools}
+            names = {tool.name for tool in registry.tools}
             assert len(names) == 2007
             for provider in ("openai", "anthropic", "gemini", "bedrock"):
                 offered = await registry.get_tool_definitions(provider)
@@ -283,8 +283,8 @@ async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_s
 async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why() -> None:
     program = "import sys; print('Error: no key', 'Node.js v20.20.2', sep='\\n', file=sys.stderr); sys.exit(1)"
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, "-c", program])]) as registry:
-        said = str((await registry.execute("s__a", {})).error)
-    assert said.startswith(
+        message = str((await registry.execute("s__a", {})).error)
+    assert message.startswith(
         "s exited with code 1: Error: no key (it failed once; the next use after 1 s starts it again"
     )
 
@@ -324,8 +324,8 @@ def test_an_interrupt_ends_the_wait_and_cancels_the_call(tmp_path: Path) -> None
     )
     until("the tool runs", (tmp_path / "called").exists, seconds=40)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=40)
-    assert (said, process.returncode) == ("interrupted\n", 0)
+    output, _ = process.communicate(timeout=40)
+    assert (output, process.returncode) == ("interrupted\n", 0)
 
 
 @pytest.mark.network

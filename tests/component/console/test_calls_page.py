@@ -52,7 +52,7 @@ async def newest(gateway: Gateway, **headers: str) -> str:
 async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: Path, chromium: Browser) -> None:
     async with shop(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, LIST)
-        said = complaints(page)
+        problems = complaints(page)
         empty = await page.locator("main").inner_text()
         await page.locator("#live:not([hidden])").wait_for()
         await ask(gateway, calling("demo__add", {}))
@@ -71,16 +71,16 @@ async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: P
     assert "No call yet" in empty
     assert failed == 1
     assert [name.strip() for name in names] == ["away__x", "away__x"]
-    assert said == []
+    assert problems == []
 
 
 @beside_the_browser
-async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_path: Path, chromium: Browser) -> None:
+async def test_the_page_of_a_call_shows_its_phases_and_links_its_trace(tmp_path: Path, chromium: Browser) -> None:
     url = "https://traces.example.com/trace/{trace_id}?from=now-1h"
     async with shop(tmp_path, console_trace_url=url) as gateway, emptied(chromium):
         await ask(gateway, calling("demo__add", {}).with_headers(traceparent=PARENT))
         page = await opened(chromium, gateway, LIST)
-        said = complaints(page)
+        problems = complaints(page)
         await page.get_by_role("link", name="demo__add").click()
         picture = await page.get_by_role("img").get_attribute("aria-label")
         rows = await page.locator("tbody th").all_inner_texts()
@@ -92,7 +92,7 @@ async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_p
     assert "server" in picture
     assert link == f"https://traces.example.com/trace/{TRACE}?from=now-1h"
     assert broken == []
-    assert said == []
+    assert problems == []
 
 
 @beside_the_browser
@@ -102,7 +102,7 @@ async def test_outcomes_are_words_with_the_code_beside_them(tmp_path: Path, chro
             await ask(gateway, calling(name, {}))
         page = await opened(chromium, gateway, LIST)
         shown = await page.locator("td .tag").all_inner_texts()
-        titles = [await one.get_attribute("title") for one in await page.locator("td .tag").all()]
+        titles = [await tag.get_attribute("title") for tag in await page.locator("td .tag").all()]
         offered = await page.locator("#outcome option").all_inner_texts()
         await page.get_by_label("Outcome").select_option(label="no connection to the server")
         await page.get_by_role("link", name="demo__add").wait_for(state="detached")
@@ -162,7 +162,7 @@ async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark
             await ask(gateway, calling(name, {}))
         for path in (LIST, f"{LIST}?outcome=failed&slow=1", await newest(gateway)):
             page = await opened(chromium, gateway, path, width=width, dark=dark)
-            broken += [f"{path}: {one}" for one in await violations(page)]
+            broken += [f"{path}: {violation}" for violation in await violations(page)]
             wide.append(await too_wide(page))
 
     assert broken == []
@@ -189,7 +189,7 @@ async def test_names_and_arguments_of_clients_are_text(tmp_path: Path, chromium:
         await ask(gateway, legacy("tools/call", {"name": HOSTILE, "arguments": {}}))
         await ask(gateway, legacy("tools/call", {"name": "demo__add", "arguments": {HOSTILE: HOSTILE}}))
         page = await opened(chromium, gateway, LIST)
-        said = complaints(page)
+        problems = complaints(page)
         title = await page.title()
         text = await page.locator("main").inner_text()
         images = await page.locator("main img, main script").count()
@@ -203,7 +203,7 @@ async def test_names_and_arguments_of_clients_are_text(tmp_path: Path, chromium:
     assert "<script>" in shown
     assert images == 0
     assert "<img" not in filtered.body.decode().partition("<main")[2]
-    assert said == []
+    assert problems == []
 
 
 async def test_pages_of_many_calls_with_hostile_names_stay_small(tmp_path: Path) -> None:
@@ -213,14 +213,14 @@ async def test_pages_of_many_calls_with_hostile_names_stay_small(tmp_path: Path)
             await ask(gateway, legacy("tools/call", {"name": f"{number:03}" + '"' * 61, "arguments": {}}))
         await ask(gateway, legacy("tools/call", {"name": '"' * 5000, "arguments": {"a": '"' * 7000}}))
         first = await visited(gateway, LIST)
-        found = re.search('rel="next" href="([^"]+)"', first.body.decode())
-        assert found is not None
-        older = await visited(gateway, f"{LIST}{unescape(found[1])}")
-        one = await visited(gateway, await newest(gateway))
+        match = re.search('rel="next" href="([^"]+)"', first.body.decode())
+        assert match is not None
+        older = await visited(gateway, f"{LIST}{unescape(match[1])}")
+        detail = await visited(gateway, await newest(gateway))
         missing = await visited(gateway, f"{LIST}/other-1")
 
-    assert [page.status for page in (first, older, one, missing)] == [200, 200, 200, 404]
-    assert max(len(page.body) for page in (first, older, one)) <= 100_000
+    assert [page.status for page in (first, older, detail, missing)] == [200, 200, 200, 404]
+    assert max(len(page.body) for page in (first, older, detail)) <= 100_000
     assert "Newest" in older.body.decode()
 
 

@@ -241,7 +241,7 @@ def test_a_session_ends_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["https://evil.example/console/", "//evil.example/console/", "/console/../v1", "/v1/tools", "\\\\evil"]
+    "target", ["https://evil.example/console/", "//evil.example/console/", "/console/../v1", "/v1/tools", "\\\\evil"]
 )
-def test_signing_in_leads_nowhere_but_into_the_console(place: str) -> None:
-    assert own_place(place) == "/console/"
+def test_signing_in_leads_nowhere_but_into_the_console(target: str) -> None:
+    assert own_place(target) == "/console/"

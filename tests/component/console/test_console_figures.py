@@ -1,4 +1,4 @@
-"""What the console counts of calls, and what metrics count of the console."""
+"""Figures of the console about calls, and metrics about the console."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ SERVERS = "/console/servers"
 
 def figure(page: str, title: str) -> str:
     """A figure of a page, by the words above it."""
-    found = re.search(rf"<dt>{title}</dt><dd>(.*?)</dd>", page)
-    assert found is not None
-    return re.sub(r"<.*?>", "", found[1]).strip()
+    match = re.search(rf"<dt>{title}</dt><dd>(.*?)</dd>", page)
+    assert match is not None
+    return re.sub(r"<.*?>", "", match[1]).strip()
 
 
 async def test_calls_of_tools_that_one_may_not_see_are_in_no_sum(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ async def world(name: str, folder: Path) -> AsyncIterator[Gateway]:
         yield gateway
 
 
-def pictures(name: str) -> Path | None:
+def screenshots(name: str) -> Path | None:
     """Where the pictures of one world go."""
     if not PICTURES:
         return None
@@ -46,7 +46,7 @@ async def problems_of(chromium: Browser, name: str, folder: Path, look: Look) ->
     """Faults of all pages of one world, and that every page was found."""
     async with world(name, folder) as gateway, emptied(chromium):
         first = (await visited(gateway, "/console/servers")).body.decode()
-        pages = await walked(chromium, gateway, look, keyboard=look == DAY, folder=pictures(name))
+        pages = await walked(chromium, gateway, look, keyboard=look == DAY, folder=screenshots(name))
     entries = first.partition("</nav>")[0].count("<li>")
     assert len(pages) >= entries >= 7
     return [f"{page.path}: {problem}" for page in pages for problem in page.problems]

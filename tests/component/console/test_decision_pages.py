@@ -80,17 +80,17 @@ PAGES = (
 async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool, chromium: Browser) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/", width=width, dark=dark)
-        said = complaints(page)
+        problems = complaints(page)
         broken = []
         wide = []
         for path in PAGES:
             await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
-            broken += [f"{path}: {one}" for one in await violations(page)]
+            broken += [f"{path}: {violation}" for violation in await violations(page)]
             wide += [path] if await too_wide(page) else []
 
         assert broken == []
         assert wide == []
-        assert said == []
+        assert problems == []
 
 
 async def test_each_page_is_small_with_1300_tools_and_without_any(tmp_path: Path) -> None:
@@ -225,14 +225,14 @@ async def test_every_known_client_gets_a_text_that_it_can_read(tmp_path: Path, k
         cookie = await signed_in(gateway, "npc") if keyed else ""
         page = await visited(gateway, "/console/connect?endpoint=/mcp/deep", **({"cookie": cookie} if keyed else {}))
     text = page.body.decode()
-    found = {key: unescape(shown) for key, shown in re.findall(r'<pre id="text-([\w-]+)"[^>]*>(.*?)</pre>', text, re.S)}
+    texts = {key: unescape(shown) for key, shown in re.findall(r'<pre id="text-([\w-]+)"[^>]*>(.*?)</pre>', text, re.S)}
 
-    assert found.keys() == CLIENTS.keys()
+    assert texts.keys() == CLIENTS.keys()
     for name, client in CLIENTS.items():
-        assert f"http://127.0.0.1:{gateway.port}/mcp/deep" in found[name]
-        assert any(key in found[name] for key in ("FAIRLEAD_TOKEN", "fairlead.key")) is keyed
+        assert f"http://127.0.0.1:{gateway.port}/mcp/deep" in texts[name]
+        assert any(key in texts[name] for key in ("FAIRLEAD_TOKEN", "fairlead.key")) is keyed
         if client.form == "json":
-            assert "fairlead" in json.loads(found[name])[client.member]
+            assert "fairlead" in json.loads(texts[name])[client.member]
     assert ("export FAIRLEAD_TOKEN" in text) is keyed
 
 

@@ -136,8 +136,8 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
     base = f"http://127.0.0.1:{port}"
     async with dex(folder, base) as issuer:
         file = folder / "identity.yaml"
-        known = {"issuer": issuer, "agentClaims": ["preferred_username"], "audiences": [CLIENT]}
-        file.write_text(json.dumps({"issuers": [known]}))
+        issuer_entry = {"issuer": issuer, "agentClaims": ["preferred_username"], "audiences": [CLIENT]}
+        file.write_text(json.dumps({"issuers": [issuer_entry]}))
         settings: dict[str, Any] = {
             "identity": file,
             "port": port,
@@ -164,7 +164,7 @@ async def signed_in(page: Page) -> None:
 async def let_end(page: Page) -> None:
     """Have the token of the console's session be over."""
     cookies = await page.context.cookies()
-    (cookie,) = [one for one in cookies if one["name"] == SEALER.name]
+    (cookie,) = [cookie for cookie in cookies if cookie["name"] == SEALER.name]
     session = SEALER.session(f"{SEALER.name}={cookie['value']}")
     assert session is not None
     over = msgspec.structs.replace(session, expires_at=int(time.time()) - 1)
@@ -177,20 +177,20 @@ async def let_end(page: Page) -> None:
 async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, chromium: Browser) -> None:
     async with signing_in_by_dex(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/tools")
-        said = complaints(page)
+        problems = complaints(page)
         await signed_in(page)
         who = await page.locator(".who").inner_text()
         tools = await page.locator("tbody th").all_inner_texts()
         await let_end(page)
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        urls: list[str] = []
+        page.on("request", lambda request: urls.append(request.url))
         await page.get_by_role("link", name="Tiers").click()
         await page.wait_for_url("**/console/tiers")
         renewed = await page.locator(".who").inner_text()
-        silent = [url for url in asked if "/dex/auth?" in url and "prompt=none" in url]
+        silent = [url for url in urls if "/dex/auth?" in url and "prompt=none" in url]
         await page.get_by_role("button", name="Sign out").click()
         await page.wait_for_url("**/console/sign-in")
-        left = [one["name"] for one in await page.context.cookies()]
+        left = [cookie["name"] for cookie in await page.context.cookies()]
         await page.get_by_role("link", name="Sign in with localhost").click()
         again = await page.locator("#password").count()
 
@@ -199,7 +199,7 @@ async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, ch
     assert len(silent) == 1
     assert left == []
     assert again == 1, "Dex asks for the password again: its session ended too"
-    assert said == []
+    assert problems == []
 
 
 @beside_the_browser
@@ -213,7 +213,7 @@ async def test_a_person_whose_session_at_dex_is_gone_signs_in_again(tmp_path: Pa
         await page.get_by_role("link", name="Tiers").click()
         text = await page.locator("main").inner_text()
         await signed_in(page)
-        place = page.url
+        address = page.url
 
     assert "Your session at localhost" in text
-    assert place.endswith("/console/tiers")
+    assert address.endswith("/console/tiers")

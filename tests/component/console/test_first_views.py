@@ -1,4 +1,4 @@
-"""What first views wait for is made once somebody has looked at a page: once of what a person sees, again of the next
+"""First views find ready what they wait for once somebody has looked at a page: of what a person sees, and of the next
 catalog.
 """
 

@@ -60,7 +60,7 @@ async def gateway_with(tmp_path: Path, held: Pins, **settings: Any) -> AsyncIter
         yield gateway
 
 
-def asked(gateway: Gateway) -> tuple[AskedApproval, ...]:
+def requested_approvals(gateway: Gateway) -> tuple[AskedApproval, ...]:
     return gateway.outbox.report("").approvals
 
 
@@ -70,7 +70,7 @@ async def test_changed_definitions_are_shown_with_signs_and_one_of_them_is_appro
 ) -> None:
     async with gateway_with(tmp_path, HELD) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
-        said = complaints(page)
+        problems = complaints(page)
         await page.get_by_role("link", name="2 changes held back").click()
         card = page.locator("section", has=page.get_by_role("heading", name="tool buy"))
         removed = await card.locator("del").inner_text()
@@ -89,8 +89,10 @@ async def test_changed_definitions_are_shown_with_signs_and_one_of_them_is_appro
         assert "new" in new
         assert broken == []
         assert await violations(page) == []
-        assert [(one.server, one.hash) for one in asked(gateway)] == [("shop", CHANGED.approval)]
-        assert said == []
+        assert [(approval.server, approval.hash) for approval in requested_approvals(gateway)] == [
+            ("shop", CHANGED.approval)
+        ]
+        assert problems == []
 
 
 @beside_the_browser
@@ -111,7 +113,7 @@ async def test_a_definition_that_changed_since_it_was_shown_is_not_approved(tmp_
         assert answer.status == 409
         assert "Nothing was approved" in answer.body.decode()
         assert "tool sell" in answer.body.decode()
-        assert asked(gateway) == ()
+        assert requested_approvals(gateway) == ()
 
 
 async def test_an_approval_in_force_says_so_and_the_past_ones_are_listed(tmp_path: Path) -> None:
@@ -129,13 +131,13 @@ async def test_texts_of_definitions_are_text(tmp_path: Path, chromium: Browser) 
     evil = pins(pinned(HOSTILE, HOSTILE), approved=(pinned("buy", HOSTILE + "!"),))
     async with gateway_with(tmp_path, evil) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, PAGE)
-        said = complaints(page)
+        problems = complaints(page)
         await page.reload()
 
         assert (await page.title()).startswith("Changes of default/shop")
         assert HOSTILE in await page.locator("main").inner_text()
         assert await page.locator("main img, main script").count() == 0
-        assert said == []
+        assert problems == []
 
 
 async def test_a_definition_that_is_not_shown_whole_cannot_be_approved(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ async def test_only_administrators_see_and_approve(tmp_path: Path) -> None:
 
         assert "held back" not in listed.body.decode()
         assert (page.status, answer.status) == (403, 403)
-        assert asked(gateway) == ()
+        assert requested_approvals(gateway) == ()
 
 
 async def test_a_form_from_elsewhere_approves_nothing(tmp_path: Path) -> None:
@@ -172,7 +174,7 @@ async def test_a_form_from_elsewhere_approves_nothing(tmp_path: Path) -> None:
         forged = await posted(gateway, APPROVE, cookie, csrf="x", hash=HELD.held_hash)
 
         assert forged.status == 403
-        assert asked(gateway) == ()
+        assert requested_approvals(gateway) == ()
 
 
 async def test_an_approval_is_audited_with_who_and_what(tmp_path: Path) -> None:
@@ -182,11 +184,11 @@ async def test_an_approval_is_audited_with_who_and_what(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, HELD, **settings) as gateway:
         ann = {"authorization": "Bearer ann"}
         answer = await post(gateway, "/v1/servers/shop/approve", {"hash": HELD.held_hash}, **ann)
-        report = asked(gateway)
+        report = requested_approvals(gateway)
 
     (line,) = [json.loads(line) for line in audit.read_text().splitlines()]
     assert answer.status == 202
-    assert [one.by for one in report] == [line["principal"]]
+    assert [approval.by for approval in report] == [line["principal"]]
     assert line["event"] == "admin"
     assert line["method"] == "definitions/approve"
     assert (line["agent"], line["server"], line["name"]) == ("ann", "default/shop", HELD.held_hash)
@@ -205,4 +207,4 @@ async def test_a_gateway_that_takes_no_approvals_shows_the_command_for_exactly_t
         assert "<button" not in page.body.decode().partition('class="diff"')[2].partition('id="command"')[0]
         assert (document["total"], document["approvable"]) == (2, False)
         assert refused.status == 403
-        assert asked(gateway) == ()
+        assert requested_approvals(gateway) == ()

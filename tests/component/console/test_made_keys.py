@@ -58,9 +58,9 @@ async def made(gateway: Gateway, name: str = "editor", **more: Any) -> Any:
     """A new key of Ann's, once the gateway takes it."""
     answer = await post(gateway, "/v1/keys", {"name": name, **more}, **bearer(ANN))
     assert (answer.status, answer.headers["cache-control"]) == (201, "no-store")
-    found = json.loads(answer.body)
-    await until_async("the key", lambda: taken(gateway, found["key"]))
-    return found
+    key = json.loads(answer.body)
+    await until_async("the key", lambda: taken(gateway, key["key"]))
+    return key
 
 
 async def taken(gateway: Gateway, key: str) -> bool:
@@ -80,7 +80,7 @@ async def revoked(gateway: Gateway, ident: str, key: str) -> int:
 async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chromium: Browser) -> None:
     async with gateway_with(tmp_path) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, PAGE, width=375)
-        said = complaints(page)
+        problems = complaints(page)
         await page.get_by_label("API key or bearer token").fill(ANN)
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_label("Name").fill("editor on my laptop")
@@ -95,12 +95,12 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
         await page.get_by_text("Revoked. Within a second").wait_for()
         await until_async("the end", lambda: refused(gateway, key))
 
-    kept = (tmp_path / "made.json").read_text()
+    stored = (tmp_path / "made.json").read_text()
     assert re.fullmatch(r"flk_[0-9a-f]{12}_[\w-]{43}", key)
     assert key not in text
     assert key[:17] in text
-    assert (wide, broken, said) == (False, [], [])
-    assert key not in kept
+    assert (wide, broken, problems) == (False, [], [])
+    assert key not in stored
     assert (tmp_path / "made.json").stat().st_mode & 0o077 == 0
 
 
@@ -136,7 +136,7 @@ async def test_principals_without_the_right_make_no_keys(tmp_path: Path) -> None
     assert "Make a key" not in page.body.decode()
 
 
-async def test_nobody_makes_keys_where_it_is_not_set(tmp_path: Path) -> None:
+async def test_keys_cannot_be_made_where_no_key_makers_are_set(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, key_makers=()) as gateway:
         answer = await post(gateway, "/v1/keys", {"name": "mine"}, **bearer(ANN))
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, ANN))
@@ -177,11 +177,11 @@ async def test_keys_of_other_principals_are_for_administrators_alone(tmp_path: P
         outcomes = [await revoked(gateway, anns, BEN), await revoked(gateway, bens, ANN)]
 
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    assert [one["id"] for one in ben["keys"]] == [bens]
+    assert [key["id"] for key in ben["keys"]] == [bens]
     assert problem(all_by_ben) == (403, "FORBIDDEN")
-    assert [one["id"] for one in all_by_ann["keys"]] == [anns, bens]
+    assert [key["id"] for key in all_by_ann["keys"]] == [anns, bens]
     assert outcomes == [404, 200]
-    changes = [(one["agent"], one["method"], one["name"]) for one in lines if one["event"] == "admin"]
+    changes = [(line["agent"], line["method"], line["name"]) for line in lines if line["event"] == "admin"]
     assert changes == [("ann", "keys/create", anns), ("ben", "keys/create", bens), ("ann", "keys/revoke", bens)]
 
 
@@ -198,4 +198,4 @@ async def test_forms_without_the_token_of_the_session_make_and_revoke_nothing(tm
 
     assert (forged.status, hostile.status, gone.status) == (403, 200, 403)
     assert HOSTILE not in hostile.body.decode()
-    assert [one["name"] for one in left["keys"]] == [HOSTILE]
+    assert [key["name"] for key in left["keys"]] == [HOSTILE]

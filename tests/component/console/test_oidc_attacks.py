@@ -1,4 +1,4 @@
-"""What gets nobody into the console by an OpenID provider: each deceit of a browser, a thief and a provider."""
+"""Attacks on the sign-in by an OpenID provider: each deceit of a browser, a thief and a provider fails."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_a_redirect_is_of_no_use_in_another_browser(tmp_path: Path) -> Non
     assert provider.exchanged == []
 
 
-async def test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_none(tmp_path: Path) -> None:
+async def test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     async with (
         providing() as provider,
@@ -129,7 +129,7 @@ def signed_by_another(provider: OidcProvider) -> Callable[[dict[str, Any]], str]
 CLAIMS: dict[str, dict[str, Any]] = {
     "another nonce": {"nonce": "guessed"},
     "no nonce": {"nonce": None},
-    "a nonce that is no text": {"nonce": ["x"]},
+    "a nonce that is not a text": {"nonce": ["x"]},
     "another client": {"aud": "other"},
     "no audience": {"aud": None},
     "issued to another of its audiences": {"aud": [CLIENT, "other"], "azp": "other"},

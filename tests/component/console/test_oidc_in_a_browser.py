@@ -24,16 +24,16 @@ async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites
         provider.url = provider.url.replace("127.0.0.1", "localhost")  # another site than the console's
         async with running(tmp_path, shop, **console_of(tmp_path, provider)) as gateway:
             page = await opened(chromium, gateway, "/console/servers", width=375)
-            said = complaints(page)
+            problems = complaints(page)
             form = (await too_wide(page), await violations(page))
             await page.get_by_role("link", name="Sign in with localhost").click()
             await page.get_by_role("button", name="Yes, it is me").click()
             await page.wait_for_url("**/console/servers")
             who = await page.locator(".who").inner_text()
-            cookies = {one["name"]: one["sameSite"] for one in await page.context.cookies()}
+            cookies = {cookie["name"]: cookie["sameSite"] for cookie in await page.context.cookies()}
             await page.get_by_role("button", name="Sign out").click()
             await page.wait_for_url("**/console/sign-in")
-            left = [one["name"] for one in await page.context.cookies()]
+            left = [cookie["name"] for cookie in await page.context.cookies()]
             await page.goto(f"http://127.0.0.1:{gateway.port}/console/servers")
             shut = page.url
 
@@ -42,7 +42,7 @@ async def test_a_person_signs_in_and_out_and_no_cookie_is_lost_between_two_sites
     assert [*cookies.values()] == ["Strict"]
     assert left == []
     assert shut.endswith("/console/sign-in?next=%2Fconsole%2Fservers")
-    assert said == []
+    assert problems == []
 
 
 @beside_the_browser
@@ -66,4 +66,4 @@ async def test_a_person_whose_token_ended_goes_on_without_a_word(tmp_path: Path,
             who = await page.locator(".who").inner_text()
 
     assert who == "alice"
-    assert [asked.get("prompt") for asked in provider.asked_for] == [None, "none"]
+    assert [request.get("prompt") for request in provider.asked_for] == [None, "none"]

@@ -31,15 +31,15 @@ async def test_the_whole_way_in(tmp_path: Path) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
         first = await browser.get(SERVERS)
         form = await browser.get(first.location)
-        asked = await browser.begin()
-        back = await browser.come_back(asked)
+        begun = await browser.begin()
+        back = await browser.come_back(begun)
         leads_on = await browser.get(back)
         page = await browser.get(SERVERS)
 
     host = provider.url.removeprefix("http://")
     assert f"Sign in with {host}" in form.text
     assert "/console/sign-in/oidc?next=/console/servers" in form.text
-    told = parameters(asked)
+    told = parameters(begun)
     fields = provider.exchanged[0]
     assert {name: told[name] for name in ("client_id", "scope", "response_type", "code_challenge_method")} == {
         "client_id": CLIENT,
@@ -215,18 +215,18 @@ async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_pat
         later = await browser.get(await browser.come_back(second))
         earlier = await browser.get(await browser.come_back(first))
         ways = [await browser.begin() for _ in range(12)]
-        kept = [name for name in browser.cookies if "_oidc_" in name]
+        pending = [name for name in browser.cookies if "_oidc_" in name]
         given_up = await browser.get(await browser.come_back(ways[0]))
         last = await browser.get(await browser.come_back(ways[-1]))
 
     assert "url=/console/tools" in earlier.text
     assert "url=/console/tiers" in later.text
-    assert len(kept) == 5
+    assert len(pending) == 5
     assert (given_up.status, last.status) == (400, 200)
 
 
 @pytest.mark.parametrize(
-    "place",
+    "target",
     [
         "https://evil.example/",
         "//evil.example/console/",
@@ -240,9 +240,9 @@ async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_pat
         "/other",
     ],
 )
-async def test_the_way_leads_to_no_other_place(tmp_path: Path, place: str) -> None:
+async def test_the_way_leads_to_no_other_place(tmp_path: Path, target: str) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
-        assert 'content="0; url=/console/"' in (await browser.sign_in(place)).text
+        assert 'content="0; url=/console/"' in (await browser.sign_in(target)).text
 
 
 async def test_a_token_too_long_for_a_cookie_is_explained(tmp_path: Path) -> None:

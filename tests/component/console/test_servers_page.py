@@ -36,23 +36,23 @@ HOSTILE = '<img src=x onerror="document.title=\'owned\'"><script>document.title=
 async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, *shops(14), BROKEN) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
-        said = complaints(page)
+        problems = complaints(page)
         card = page.locator("section.problem")
         text = await card.inner_text()
         heading = await card.locator("h2").inner_text()
         rows = await page.locator("tbody tr").count()
         broken = await violations(page)
         await card.get_by_role("link").click()
-        one = await page.locator("main").inner_text()
+        shown = await page.locator("main").inner_text()
 
         assert "MAIL_TOKEN is not set" in text
         assert "Check command, args, cwd and env" in text
         assert heading.startswith("default/mail")
         assert rows == 14
         assert broken == []
-        assert "StartFailed" in one
+        assert "StartFailed" in shown
         assert await violations(page) == []
-        assert said == []
+        assert problems == []
 
 
 def failed(name: str, message: str) -> ServerEntry:
@@ -146,7 +146,7 @@ async def test_transports_of_servers_are_named_in_words(tmp_path: Path) -> None:
 
 
 def test_each_transport_of_the_catalog_has_words() -> None:
-    tags = {str(one.__struct_config__.tag) for one in get_args(Endpoint)}
+    tags = {str(endpoint.__struct_config__.tag) for endpoint in get_args(Endpoint)}
     assert TRANSPORTS.keys() == tags
     assert "stdio" in TRANSPORTS["stdio-child"]
 
@@ -179,8 +179,8 @@ async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path, chr
 
 @beside_the_browser
 async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path, chromium: Browser) -> None:
-    one, two = shops(2, 2)
-    async with running(tmp_path, one) as gateway, emptied(chromium):
+    first, two = shops(2, 2)
+    async with running(tmp_path, first) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
         await page.locator("#live:not([hidden])").wait_for()
         publish(tmp_path / "documents", two)
@@ -198,7 +198,7 @@ async def test_texts_of_servers_are_text(tmp_path: Path, chromium: Browser) -> N
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"], version=HOSTILE)
     async with running(tmp_path, shop, Servers(servers=(entry,))) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
-        said = complaints(page)
+        problems = complaints(page)
         title = await page.title()
         text = await page.locator("main").inner_text()
         await page.goto(f"http://127.0.0.1:{gateway.port}/console/servers/default/evil")
@@ -206,7 +206,7 @@ async def test_texts_of_servers_are_text(tmp_path: Path, chromium: Browser) -> N
         assert title.startswith("Servers")
         assert HOSTILE in text
         assert await page.locator("main img, main script").count() == 0
-        assert said == []
+        assert problems == []
 
 
 async def test_pages_of_large_installations_stay_small(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_the_holder_of_a_prefix_is_shown_beside_other_faults_of_a_server(t
     assert "strict/ready" in texts[1]
     assert "strict/mail" in texts[2]
     assert "MAIL_TOKEN" in texts[2]
-    assert [one["conflict"].split(":")[0] for one in served] == ["PrefixTaken", "PrefixReserved"]
+    assert [entry["conflict"].split(":")[0] for entry in served] == ["PrefixTaken", "PrefixReserved"]
 
 
 async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: Path) -> None:

@@ -60,16 +60,16 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
         await moved(gateway, tmp_path, everywhere, 2)
         document = await moves(gateway)
         page = await opened(chromium, gateway, PAGE, width=375, dark=True)
-        said = complaints(page)
+        problems = complaints(page)
         text = await page.locator("section", has=page.get_by_role("heading", name="Moves between tiers")).inner_text()
         picture = await page.locator("svg.moves").get_attribute("aria-label")
 
         assert "No tool has moved since" in before
-        assert [(one["before"], one["after"]) for one in document["moves"]] == [
+        assert [(move["before"], move["after"]) for move in document["moves"]] == [
             ("standard", "fast"),
             ("fast", "standard"),
         ]
-        assert [(one["tool"], one["left"], one["entered"]) for one in document["moves"]] == [
+        assert [(move["tool"], move["left"], move["entered"]) for move in document["moves"]] == [
             ("shop__look", [], ["fast"]),
             ("shop__look", ["fast"], []),
         ]
@@ -80,7 +80,7 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
         assert picture.endswith("1 moves to slower tiers, 1 to faster ones")
         assert not await too_wide(page)
         assert await violations(page) == []
-        assert said == []
+        assert problems == []
 
 
 @beside_the_browser
@@ -113,7 +113,7 @@ async def test_moves_of_tools_that_somebody_may_not_see_are_not_told_to_them(tmp
         document = await moves(gateway, authorization="Bearer npc")
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, "npc"))
 
-    assert [one["tool"] for one in document["moves"]] == ["shop__buy"]
+    assert [move["tool"] for move in document["moves"]] == ["shop__buy"]
     assert document["total"] == 1
     assert "shop__look" not in page.body.decode()
 

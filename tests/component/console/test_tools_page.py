@@ -78,19 +78,19 @@ def selling(seen: list[Any], text: str = "sold") -> Any:
 async def test_tools_are_found_while_one_types(tmp_path: Path, chromium: Browser) -> None:
     async with running(tmp_path, *shops(14)) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/tools")
-        said = complaints(page)
+        problems = complaints(page)
         broken = await violations(page)
         await page.keyboard.press("/")
         await page.keyboard.type("shop07 item_01")
         await page.get_by_text("10 tools of 1,302").wait_for()
-        found = await page.locator("tbody th").all_inner_texts()
+        names = await page.locator("tbody th").all_inner_texts()
         await page.get_by_label("Server").select_option("default/shop03")
         await page.get_by_text("Nothing found").wait_for()
 
         assert broken == []
-        assert found == [f"shop07__item_01{place}" for place in range(10)]
+        assert names == [f"shop07__item_01{number}" for number in range(10)]
         assert "q=shop07" in page.url
-        assert said == []
+        assert problems == []
 
 
 @beside_the_browser
@@ -125,7 +125,9 @@ async def test_a_tool_is_tried_as_oneself(tmp_path: Path, chromium: Browser) -> 
             picture = await page.get_by_role("img", name="Calls by duration").count()
             copied = await page.locator("#snippet1").inner_text()
 
-            assert [one["arguments"] for one in called] == [{"item": "rope", "many": 3, "loud": True, "size": "large"}]
+            assert [call["arguments"] for call in called] == [
+                {"item": "rope", "many": 3, "loud": True, "size": "large"}
+            ]
             assert "done" in result
             assert "sold" in result
             assert picture == 1
@@ -138,14 +140,14 @@ async def test_a_page_does_not_wait_for_the_process_that_counts_tokens(tmp_path:
     async with running(tmp_path, *shops(1, 2), rest_processes=1) as gateway, emptied(chromium):
         first = (await visited(gateway, "/console/tools/shop00__item_000")).body.decode()
         page = await opened(chromium, gateway, "/console/tools/shop00__item_000")
-        said = complaints(page)
+        problems = complaints(page)
         await page.get_by_text("being counted").first.wait_for(state="detached")
         tokens = await page.locator("#costs td.n").all_inner_texts()
 
         assert "being counted" in first
-        assert all(int(one) > 0 for one in tokens)
+        assert all(int(count) > 0 for count in tokens)
         assert len(tokens) >= 3
-        assert said == []
+        assert problems == []
 
 
 @beside_the_browser
@@ -159,7 +161,7 @@ async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path, c
         shop = catalog("shop", server.url, [definition])
         async with running(tmp_path, shop) as gateway, emptied(chromium):
             page = await opened(chromium, gateway, "/console/tools")
-            said = complaints(page)
+            problems = complaints(page)
             assert HOSTILE in await page.locator("main").inner_text()
             await page.get_by_role("link", name="shop__buy").click()
             await page.get_by_role("button", name="Call it").click()
@@ -168,7 +170,7 @@ async def test_hostile_names_descriptions_and_results_are_text(tmp_path: Path, c
             assert HOSTILE in json.loads(result.partition("\n")[2].strip())["content"][0]["text"]
             assert await page.locator("main img").count() == 0
             assert (await page.title()).startswith("shop__buy")
-            assert said == []
+            assert problems == []
 
 
 async def test_pages_of_ten_thousand_tools_stay_small_and_a_large_one_is_cut(tmp_path: Path) -> None:
@@ -183,11 +185,11 @@ async def test_pages_of_ten_thousand_tools_stay_small_and_a_large_one_is_cut(tmp
                 "/console/tools?q=huge",
             )
         ]
-        one = await visited(gateway, "/console/tools/shop__huge")
+        detail = await visited(gateway, "/console/tools/shop__huge")
 
-    assert max(len(page.body) for page in [*pages, one]) <= MOST_BYTES
+    assert max(len(page.body) for page in [*pages, detail]) <= MOST_BYTES
     assert "10,001" in pages[0].body.decode()
-    assert one.status == 200
+    assert detail.status == 200
 
 
 async def test_hidden_tools_are_not_found_and_a_form_of_another_session_calls_nothing(tmp_path: Path) -> None:

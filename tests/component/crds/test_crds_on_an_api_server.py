@@ -51,12 +51,12 @@ def test_a_sample_is_accepted_as_it_stands(control_plane: ControlPlane, namespac
     status, answer = create(control_plane, namespace, manifest)
 
     assert status == 201, answer
-    kept = {name: value for name, value in answer["spec"].items() if name in wanted["spec"]}
+    stored = {name: value for name, value in answer["spec"].items() if name in wanted["spec"]}
     for name, value in wanted["spec"].items():
         if isinstance(value, dict) and name != "podTemplate":  # defaults may have been added inside
-            assert {inner: kept[name].get(inner) for inner in value} == value
+            assert {inner: stored[name].get(inner) for inner in value} == value
         elif name != "tools":
-            assert kept[name] == value
+            assert stored[name] == value
 
 
 RESOURCES: list[tuple[dict[str, Any], bool]] = [
@@ -220,12 +220,12 @@ def test_kubectl_shows_a_policy_of_which_a_rule_allows_nothing_as_such(
 ) -> None:
     bad = Rule(action="Allow", tools=("*",), arguments={"type": "nothing that JSON Schema knows"})
     rules = Rules(policies=(CompiledPolicy(namespace=namespace, name="bad", every=True, rules=(bad,)),))
-    found = review(rules, [ServerKey(namespace, "docs")], {})[ServerKey(namespace, "bad")]
+    reviewed = review(rules, [ServerKey(namespace, "docs")], {})[ServerKey(namespace, "bad")]
     head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy", "metadata": {"name": "bad"}}
     spec = {"rules": [{"action": "Allow", "tools": ["*"], "arguments": bad.arguments}]}
     status, policy = create(control_plane, namespace, {**head, "spec": spec}, dry_run=False)
     assert status == 201, policy
-    shown = status_of(ToolPolicy.model_validate(policy), found, datetime.now(UTC))
+    shown = status_of(ToolPolicy.model_validate(policy), reviewed, datetime.now(UTC))
     path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/toolpolicies/bad/status"
     status, answer = control_plane.request("PUT", path, {**policy, "status": shown.to_wire()})
     assert status == 200, answer

@@ -19,7 +19,7 @@ LOCAL = "command"
 
 
 def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]:
-    """What the API server says against an object and what the operator makes of it."""
+    """Refusals of an object by the API server and by the operator."""
     manifest = json.loads(json.dumps(example.manifest, default=str))
     manifest["metadata"].pop("namespace", None)
     status, answer = dry_run(plane, namespace, manifest)
@@ -27,14 +27,14 @@ def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]
         return [f"{example.where}: {manifest['kind']}: {answer['message']}"]
     if manifest["kind"] != "McpServer":
         return []
-    found = []
+    problems = []
     wanted = plan(McpServer.model_validate(answer), ManifestContext("fairlead-system"))
     for kind, rendered in wanted.apply:
         typed = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
         status, answer = dry_run(plane, namespace, typed)
         if status not in (200, 201):
-            found.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
-    return found
+            problems.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
+    return problems
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

@@ -37,12 +37,12 @@ Tool = dict[str, Any]
 
 
 def broken(choice: str, tools: list[Tool]) -> list[Any]:
-    """What is refused or breaks a rule, of `tools` converted."""
+    """Tools that are refused or break a rule, of `tools` converted."""
     format_name, options = CHOICES[choice]
     converted = find(format_name).convert(tools, options)
     refused: list[Any] = [loss for loss in converted.report if loss.action == "refused"]
     return refused + [
-        (tool, found) for tool in converted.tools if (found := violations(format_name, tool, options.model))
+        (tool, problems) for tool in converted.tools if (problems := violations(format_name, tool, options.model))
     ]
 
 
@@ -53,11 +53,11 @@ def evaluation_tools() -> list[Tool]:
     if not path or not Path(path).is_file():
         pytest.skip(f"{EVAL} names no file of tool definitions (JSON lines with name, description, inputSchema)")
     with Path(path).open(encoding="utf-8") as lines:
-        found = [json.loads(line) for line in lines]
+        definitions = [json.loads(line) for line in lines]
     members = ("description", "inputSchema")
     return [
         {"name": tool.get("id", tool["name"]), **{key: tool[key] for key in members if key in tool}}
-        for tool in found
+        for tool in definitions
         if tool.get("pool", "mcp") == "mcp"
     ]
 
@@ -69,7 +69,7 @@ def test_every_tool_of_the_evaluation_set_is_converted_validly(choice: str, eval
 
 @pytest.fixture(scope="module", params=["mcp-server-time", "mcp-server-git", "mcp-server-fetch"])
 def server_tools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Tool]:
-    """What a published server answers to tools/list; skipped, with the reason, where PyPI is out of reach."""
+    """Answer of a published server to tools/list; skipped, with the reason, where PyPI is out of reach."""
     return listed(installed(request.param, tmp_path_factory.mktemp("package")))
 
 
@@ -79,16 +79,16 @@ def installed(package: str, folder: Path) -> str:
     assert uv, "uv comes with the development dependencies"
     words = [uv, "tool", "install", "--quiet", package]
     env = {**os.environ, "UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
-    said = ""
+    output = ""
     for _ in range(3):
         done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode == 0:
             return str(folder / "bin" / package)
-        said = done.stderr.strip()
-    failure = explain(PackageVersion("pypi", package, "newest"), said.splitlines())
+        output = done.stderr.strip()
+    failure = explain(PackageVersion("pypi", package, "newest"), output.splitlines())
     if failure.network and "CI" not in os.environ:
-        pytest.skip(f"{failure}: {said[-300:]}")
-    pytest.fail(f"{failure}: {said}")
+        pytest.skip(f"{failure}: {output[-300:]}")
+    pytest.fail(f"{failure}: {output}")
 
 
 def listed(program: str) -> list[Tool]:
@@ -123,7 +123,7 @@ def test_every_tool_of_a_published_server_is_converted_validly(choice: str, serv
 
 
 def suspicious(tools: list[Tool]) -> list[str]:
-    """What the operator's scan of definitions says of them."""
+    """Findings of the operator's scan of definitions."""
     return [
         str(finding)
         for tool in tools
@@ -133,11 +133,11 @@ def suspicious(tools: list[Tool]) -> list[str]:
 
 @pytest.mark.network
 @pytest.mark.timeout(400)
-def test_nothing_is_suspicious_about_a_published_server(server_tools: list[Tool]) -> None:
+def test_definitions_of_published_servers_are_not_suspicious(server_tools: list[Tool]) -> None:
     assert suspicious(server_tools) == []
 
 
-def test_nothing_is_suspicious_about_the_evaluation_set(evaluation_tools: list[Tool]) -> None:
+def test_definitions_of_the_evaluation_set_are_not_suspicious(evaluation_tools: list[Tool]) -> None:
     assert suspicious(evaluation_tools) == []
 
 
@@ -174,4 +174,4 @@ def test_the_validators_of_botocore_and_google_refuse_what_is_not_converted(vali
         "gemini": [{"name": "t", "parameters": raw}],
         "bedrock-converse": [{"toolSpec": spec}],
     }
-    assert [found[0] for found in judge(validators, tools)] == ["gemini", "bedrock-converse"]
+    assert [refusal[0] for refusal in judge(validators, tools)] == ["gemini", "bedrock-converse"]

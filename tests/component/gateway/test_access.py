@@ -43,16 +43,16 @@ async def access(gateway: Gateway, who: str | None, **query: str) -> Answer:
 
 async def test_everybody_may_ask_about_oneself(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
-        found = (await access(gateway, "npc", tool="tavern__roll-dice")).message
-        assert (found["allowed"], found["policy"], found["rule"]) == (True, "default/all", 0)
-        assert (found["bounded"], found["listed"], found["pinned"]) == (False, True, True)
-        assert found["limits"] == {"callsPerMinute": 60}
-        assert found["policies"] == [], "which policies there are is told to administrators"
+        decision = (await access(gateway, "npc", tool="tavern__roll-dice")).message
+        assert (decision["allowed"], decision["policy"], decision["rule"]) == (True, "default/all", 0)
+        assert (decision["bounded"], decision["listed"], decision["pinned"]) == (False, True, True)
+        assert decision["limits"] == {"callsPerMinute": 60}
+        assert decision["policies"] == [], "which policies there are is told to administrators"
         for name in ("mcp.tavern.roll-dice", "default/tavern/roll-dice", "tavern/roll-dice"):
             assert (await access(gateway, "npc", tool=name)).message["tool"] == "tavern__roll-dice"
 
 
-async def test_what_is_kept_from_somebody_is_answered_as_what_does_not_exist(tmp_path: Path) -> None:
+async def test_access_to_a_denied_tool_is_answered_as_to_an_unknown_one(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
         for name, none in (
             ("tavern__web-search", "tavern__qzxqzxqzxq"),
@@ -64,17 +64,17 @@ async def test_what_is_kept_from_somebody_is_answered_as_what_does_not_exist(tmp
 
 
 async def test_others_are_spoken_of_to_administrators_alone(tmp_path: Path) -> None:
-    asked = {"agent": "npc", "groups": "players", "tool": "tavern__web-search"}
+    query = {"agent": "npc", "groups": "players", "tool": "tavern__web-search"}
     async with running(tmp_path, TAVERN, RULES, trust=TRUST, admin_groups=("admins",)) as gateway:
-        refused = await access(gateway, "qa", **asked)
+        refused = await access(gateway, "qa", **query)
         assert refused.status == 403
         assert "gateway.settings.adminGroups" in refused.message["detail"], "what a cluster sets it by"
-        assert (await access(gateway, "npc", **{**asked, "groups": "admins"})).status == 404, "groups are not chosen"
-        found = (await access(gateway, "root", **asked)).message
-        assert (found["allowed"], found["reason"]) == (False, "rule web of default/no-web denies it")
-        assert (found["rule"], found["ruleName"]) == (0, "web")
-        assert found["policies"] == ["default/all", "default/no-web"]
-        assert (await access(gateway, "root", **{**asked, "groups": ""})).message["allowed"] is True
+        assert (await access(gateway, "npc", **{**query, "groups": "admins"})).status == 404, "groups are not chosen"
+        decision = (await access(gateway, "root", **query)).message
+        assert (decision["allowed"], decision["reason"]) == (False, "rule web of default/no-web denies it")
+        assert (decision["rule"], decision["ruleName"]) == (0, "web")
+        assert decision["policies"] == ["default/all", "default/no-web"]
+        assert (await access(gateway, "root", **{**query, "groups": ""})).message["allowed"] is True
 
 
 async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) -> None:
@@ -99,16 +99,16 @@ async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) ->
 
 async def test_where_nobody_is_asked_who_they_are_everybody_may_ask_everything(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES) as gateway:
-        found = (await access(gateway, None, agent="npc", groups="players", tool="tavern__web-search")).message
-        assert found["allowed"] is False
+        decision = (await access(gateway, None, agent="npc", groups="players", tool="tavern__web-search")).message
+        assert decision["allowed"] is False
 
 
 async def test_arguments_are_part_of_the_question(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
         for arguments, allowed in ((None, True), ({"q": "public x"}, True), ({"q": "secret"}, False), ({}, False)):
             more = {} if arguments is None else {"arguments": json.dumps(arguments)}
-            found = (await access(gateway, "qa", tool="tavern__web-search", **more)).message
-            assert (found["allowed"], found["bounded"]) == (allowed, True)
+            decision = (await access(gateway, "qa", tool="tavern__web-search", **more)).message
+            assert (decision["allowed"], decision["bounded"]) == (allowed, True)
 
 
 async def test_the_command_says_yes_or_no_and_why(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an endpoint declares of its servers, and what it serves of that: nothing is declared that no client can have."""
+"""Capabilities that an endpoint declares of its servers, and serves: none is declared that no client can have."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ async def test_tasks_are_declared_where_a_server_of_their_revision_has_them(
 async def test_log_messages_are_declared_where_they_reach_their_client(
     tmp_path: Path, endpoint: Endpoint, session: str, passed_on: bool
 ) -> None:
-    said = Raw(b'{"tools":{},"logging":{}}')
-    document = catalog("demo", endpoint, ["job"], version=MODERN, session=session, capabilities=said)
+    capabilities = Raw(b'{"tools":{},"logging":{}}')
+    document = catalog("demo", endpoint, ["job"], version=MODERN, session=session, capabilities=capabilities)
     children = ChildHost()
     try:
         async with running(tmp_path, document, children=children) as gateway:

@@ -64,9 +64,9 @@ async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> N
     code, key, _ = await fairlead("keys", "create", "npc", "--group", "game", "--file", str(file))
     key = key.strip()
     assert code == 0
-    kept = file.read_text()
-    assert key not in kept
-    assert key.removeprefix(PREFIX).split("_", 1)[1] not in kept
+    stored = file.read_text()
+    assert key not in stored
+    assert key.removeprefix(PREFIX).split("_", 1)[1] not in stored
     assert file.stat().st_mode & 0o077 == 0
     async with running(tmp_path, DEMO, trust=trusted(Settings.of(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)
@@ -244,31 +244,31 @@ async def test_a_service_account_is_let_in_by_a_token_that_is_made_for_the_gatew
         assert await status(gateway, await token("https://kubernetes.default.svc")) == 401
         head, claims, signature = good.split(".")
         assert await status(gateway, f"{head}.{claims}.{signature[:-4]}AAAA") == 401
-        asked = Ask(verb="GET", target="/v1/servers", headers={"authorization": f"Bearer {good}"}, body=b"")
+        request = Ask(verb="GET", target="/v1/servers", headers={"authorization": f"Bearer {good}"}, body=b"")
         async with await Wire.connect(gateway) as wire:
-            assert (await wire.ask(asked)).status == 200
+            assert (await wire.ask(request)).status == 200
 
 
 async def test_a_key_goes_into_a_file_that_its_owner_alone_can_read(tmp_path: Path) -> None:
-    kept = tmp_path / "keys.json"
+    keys_file = tmp_path / "keys.json"
     out = tmp_path / "npc.key"
-    create = ["keys", "create", "npc", "--file", str(kept), "--out", str(out)]
-    code, said, _ = await fairlead(*create)
+    create = ["keys", "create", "npc", "--file", str(keys_file), "--out", str(out)]
+    code, output, _ = await fairlead(*create)
     assert code == 0
     first = out.read_text()
-    assert first.strip() not in said
-    assert digest(first.strip()) == read(kept.read_bytes()).keys[0].hash
-    assert out.stat().st_mode & 0o777 == kept.stat().st_mode & 0o777 == 0o600
+    assert first.strip() not in output
+    assert digest(first.strip()) == read(keys_file.read_bytes()).keys[0].hash
+    assert out.stat().st_mode & 0o777 == keys_file.stat().st_mode & 0o777 == 0o600
 
     code, _, error = await fairlead(*create)
     assert (code, "is there already" in error, "--overwrite" in error) == (2, True, True)
     assert out.read_text() == first
-    assert len(read(kept.read_bytes()).keys) == 1, "a key that nobody got is not kept"
+    assert len(read(keys_file.read_bytes()).keys) == 1, "a key that nobody got is not kept"
 
     out.chmod(0o644)
     assert (await fairlead(*create, "--overwrite"))[0] == 0
     assert out.stat().st_mode & 0o777 == 0o600
-    assert digest(out.read_text().strip()) == read(kept.read_bytes()).keys[1].hash
+    assert digest(out.read_text().strip()) == read(keys_file.read_bytes()).keys[1].hash
 
     code, _, error = await fairlead(*create[:-1], str(tmp_path / "nowhere" / "npc.key"))
     assert (code, "no folder" in error) == (1, True)

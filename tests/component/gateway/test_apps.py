@@ -21,10 +21,10 @@ async def test_servers_that_share_a_uri_are_each_read_by_their_own_name(
 ) -> None:
     async with world(AppServer, tmp_path, era=server_era) as (gateway, a, b):
         listed = (await ask(gateway, asking("resources/list", {}, era))).message["result"]["resources"]
-        assert [one["uri"] for one in listed] == ["ui://a/shared/app.html", "ui://b/shared/app.html"]
+        assert [resource["uri"] for resource in listed] == ["ui://a/shared/app.html", "ui://b/shared/app.html"]
         assert listed[0]["mimeType"] == "text/html;profile=mcp-app"
         tools = (await ask(gateway, asking("tools/list", {}, era))).message["result"]["tools"]
-        metas = {one["name"]: one["_meta"] for one in tools if "_meta" in one}
+        metas = {each["name"]: each["_meta"] for each in tools if "_meta" in each}
         for server in (a, b):
             shown = f"ui://{server.name}/shared/app.html"
             meta = metas[f"{server.name}__show"]
@@ -120,11 +120,11 @@ async def test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_d
     )
     a = AppServer("a")
     async with (
-        raw_server(a.handle) as one,
+        raw_server(a.handle) as server_a,
         raw_server(plain.handle) as two,
         running(
             tmp_path,
-            a.catalog(one.url),
+            a.catalog(server_a.url),
             plain.catalog(two.url, tools=["pay"]),
             Rules(policies=(policy,)),
         ) as gateway,

@@ -29,7 +29,7 @@ async def key_of(agent: str, file: Path) -> str:
 
 
 @contextlib.asynccontextmanager
-async def known(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterator[Gateway]:
+async def with_keys(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterator[Gateway]:
     async with modern_server([tool("add")]) as server:
         demo = catalog("demo", server.url, ["add"])
         async with running(tmp_path, demo, trust=trusted(Settings.of(api_keys=keys)), **settings) as gateway:
@@ -37,7 +37,7 @@ async def known(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterator[Ga
 
 
 async def outcome(gateway: Gateway, key: str) -> str:
-    """What a call comes to: a code, a status, or ok. Keys are read a moment after the start."""
+    """Outcome of a call: a code, a status, or ok. Keys are read a moment after the start."""
 
     async def told() -> str:
         answer = await ask(gateway, calling("demo__add").with_headers(authorization=f"Bearer {key}"))
@@ -52,7 +52,7 @@ async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_
     keys = tmp_path / "keys.json"
     log = tmp_path / "audit.log"
     key = await key_of("npc", keys)
-    async with known(tmp_path, keys, audit="all", audit_file=log) as gateway:
+    async with with_keys(tmp_path, keys, audit="all", audit_file=log) as gateway:
         assert await outcome(gateway, key) == "ok"
         assert (
             await ask(gateway, calling("demo__add").with_headers(authorization="Bearer flk_nonsense"))
@@ -76,7 +76,7 @@ async def test_an_agent_is_limited_whatever_connection_it_uses_and_others_are_no
     keys = tmp_path / "keys.json"
     npc = await key_of("npc", keys)
     qa = await key_of("qa", keys)
-    async with known(tmp_path, keys, agent_calls_per_minute=2) as gateway:
+    async with with_keys(tmp_path, keys, agent_calls_per_minute=2) as gateway:
         assert [await outcome(gateway, npc) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
         assert [await outcome(gateway, qa) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
 

@@ -92,14 +92,14 @@ async def test_calls_at_once_of_one_agent_are_bounded_and_each_end_makes_room(
 
     async with raw_server(handle) as server, audited(tmp_path, server, agent_concurrency=2) as (gateway, _):
         wires = [await Wire.connect(gateway) for _ in range(2)]
-        asked = [asyncio.ensure_future(wire.ask(calling("demo__add", {}, **more))) for wire in wires]
+        requests = [asyncio.ensure_future(wire.ask(calling("demo__add", {}, **more))) for wire in wires]
         await reached(server, 2)
         assert refused(await ask(gateway, calling("demo__add")))["code"] == "RATE_LIMITED"
         wires[0].close()
-        await asyncio.wait([asked[0]])
-        assert asked[0].exception() is not None
+        await asyncio.wait([requests[0]])
+        assert requests[0].exception() is not None
         go.set()
-        await asked[1]
+        await requests[1]
         await eventually(lambda: not gateway.endpoint.calls)
         for _ in range(5):
             assert not (await ask(gateway, calling("demo__add", {}, **more))).message["result"]["isError"]
@@ -115,7 +115,7 @@ async def test_calls_of_a_models_message_are_limited_as_any_other(tmp_path: Path
         message = {"role": "assistant", "content": None, "tool_calls": calls}
         body = {"format": "openai", "message": message, "strategy": "sequential", "tools": []}
         made = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
-        assert [(one["state"], one.get("code")) for one in made] == [
+        assert [(call["state"], call.get("code")) for call in made] == [
             ("done", None),
             ("refused", "RATE_LIMITED"),
             ("unknown", "UNKNOWN_TOOL"),
@@ -141,7 +141,7 @@ async def test_a_tool_takes_so_many_calls_from_everybody_together_and_another_it
         assert gateway.call_metrics.limited == {"tool": 1}
 
 
-async def test_what_a_server_may_get_in_a_second_is_a_limit_too(tmp_path: Path, server: RawServer) -> None:
+async def test_calls_per_second_of_a_server_are_a_limit_too(tmp_path: Path, server: RawServer) -> None:
     demo = catalog("demo", server.url, ["add"], limits=limits(calls_per_second=1))
     log = tmp_path / "audit.log"
     async with running(tmp_path, demo, audit_file=log) as gateway:
@@ -244,7 +244,7 @@ async def test_the_trace_of_a_request_goes_on_to_its_server(tmp_path: Path, more
     assert b"traceparent" not in third.body
 
 
-async def test_one_agent_with_many_calls_keeps_another_waiting_for_one_of_them(tmp_path: Path) -> None:
+async def test_calls_of_one_agent_keep_another_waiting_for_one_of_them(tmp_path: Path) -> None:
     served: list[str] = []
 
     async def handle(request: Request, reply: Reply) -> None:

@@ -13,7 +13,7 @@ from toolservers import modern_server, tool
 CALLS = 3_000
 
 
-async def test_one_request_of_thousands_of_denied_calls_is_a_few_lines_of_the_audit_log(tmp_path: Path) -> None:
+async def test_thousands_of_denied_calls_in_one_request_are_a_few_lines_of_the_audit_log(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     denying = Policy(
         namespace="default",

@@ -87,7 +87,7 @@ async def test_a_uri_that_nobody_has_is_refused_in_the_words_of_the_era(tmp_path
         (LEGACY, MODERN, -32602),
     ],
 )
-async def test_what_a_server_says_of_a_uri_is_told_in_words_that_the_era_has(
+async def test_errors_of_resources_read_have_the_code_of_the_clients_era(
     tmp_path: Path, era: str, server_era: str, code: int
 ) -> None:
     async def unknown(request: Request, reply: Reply) -> None:
@@ -105,13 +105,13 @@ async def test_what_a_server_says_of_a_uri_is_told_in_words_that_the_era_has(
 
 async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpoint(tmp_path: Path) -> None:
     async with (
-        raw_server(handle) as one,
+        raw_server(handle) as first,
         raw_server(handle) as two,
-        running(tmp_path, demo(one.url, name="a"), demo(two.url, name="b")) as gateway,
+        running(tmp_path, demo(first.url, name="a"), demo(two.url, name="b")) as gateway,
     ):
         await ask(gateway, asking("resources/read", {"uri": "test://one"}, MODERN, MERGED))
         collisions = [collision.exposed for collision in gateway.snapshot.collisions]
-        assert (one.methods(), two.methods()) == (["resources/read"], [])
+        assert (first.methods(), two.methods()) == (["resources/read"], [])
         assert collisions == ["test://one", "test://{id}/data"]
 
 
@@ -137,7 +137,7 @@ LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resource
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("target", [MERGED, SERVER])
 @pytest.mark.parametrize("changed", LISTS.values())
-async def test_who_listens_hears_of_a_list_that_changed_or_is_said_to_and_of_no_other(
+async def test_list_changed_notifications_reach_listeners_for_the_lists_that_changed(
     tmp_path: Path, era: str, target: str, changed: str
 ) -> None:
     async with (
@@ -179,16 +179,18 @@ async def test_a_stream_is_kept_alive_by_comments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [{}, {"promptsListChanged": True}, {"toolsListChanged": False}])
-async def test_who_did_not_ask_for_a_list_hears_nothing_of_it(tmp_path: Path, wanted: dict[str, bool]) -> None:
+async def test_list_changed_notifications_reach_no_client_that_did_not_ask(
+    tmp_path: Path, wanted: dict[str, bool]
+) -> None:
     async with (
         raw_server(handle) as server,
         running(tmp_path, demo(server.url)) as gateway,
         await Wire.connect(gateway) as wire,
         await Wire.connect(gateway) as everything,
     ):
-        for one, notifications in ((wire, wanted), (everything, dict.fromkeys(LISTS, True))):
-            one.send(modern("subscriptions/listen", {"notifications": notifications}, number="s"))
-            await one.reader.readuntil(b"}}\n\n")
+        for listener, notifications in ((wire, wanted), (everything, dict.fromkeys(LISTS, True))):
+            listener.send(modern("subscriptions/listen", {"notifications": notifications}, number="s"))
+            await listener.reader.readuntil(b"}}\n\n")
         publish(tmp_path / "documents", other(server.url, "tools"))
         await everything.reader.readuntil(b"tools/list_changed")
         publish(tmp_path / "documents", other(server.url, "prompts"))

@@ -81,7 +81,7 @@ async def test_a_definition_that_unfolds_is_listed_converted_and_called_in_bound
         running(tmp_path, catalog("demo", server.url, tools), rest_processes=0) as gateway,
     ):
         listed = await ask(gateway, modern("tools/list"))
-        assert [one["name"] for one in listed.message["result"]["tools"]] == ["demo__bomb", "demo__fine"]
+        assert [each["name"] for each in listed.message["result"]["tools"]] == ["demo__bomb", "demo__fine"]
         for target in FORMATS:
             answer = await get(gateway, f"/v1/tools?format={target}")
             assert answer.status == 200, (target, answer.body[:500])
@@ -132,7 +132,7 @@ async def test_a_body_that_is_hard_to_read_is_refused_and_costs_nobody_else_anyt
 
 
 async def as_arguments(gateway: Any, body: bytes) -> Answer:
-    """The same in the place of a call's arguments."""
+    """A bomb in the place of a call's arguments."""
     request = calling("demo__fine", {"x": "HERE"})
     whole = json.dumps(request.message).encode().replace(b'"HERE"', body)
     return await ask(gateway, Ask(body=whole, headers=request.headers, target=request.target))

@@ -41,7 +41,7 @@ def cacheable(name: str = "x", seconds: int = 60, **more: Any) -> Any:
     return entry(definition, latency=DeclaredLatency(cacheable_seconds=seconds))
 
 
-def kept(answer: Answer) -> bool:
+def from_cache(answer: Answer) -> bool:
     result = answer.message["result"]
     assert not result.get("isError", False)
     return CACHE in result.get("_meta", {})
@@ -55,13 +55,13 @@ async def test_an_equal_call_is_answered_without_the_server_in_either_era(
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         made = await ask(gateway, calling("demo__x", {"a": 1, "b": 2}, era=first))
         again = await ask(gateway, calling("demo__x", {"b": 2, "a": 1}, era=second, number=7))
-        assert (kept(made), kept(again)) == (False, True)
+        assert (from_cache(made), from_cache(again)) == (False, True)
         assert again.message["id"] == 7
         assert again.message["result"]["content"] == made.message["result"]["content"]
         assert ("resultType" in again.message["result"]) is (second == MODERN)
         assert again.message["result"]["_meta"][CACHE]["ageMs"] >= 0
         assert len(server.seen) == 1
-        assert not kept(await ask(gateway, calling("demo__x", {"a": 2}, era=second)))
+        assert not from_cache(await ask(gateway, calling("demo__x", {"a": 2}, era=second)))
         assert len(server.seen) == 2
 
 
@@ -69,7 +69,7 @@ async def test_without_seconds_to_be_kept_for_every_call_is_made(tmp_path: Path)
     tools = [cacheable(seconds=0), "y"]
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, tools)) as gateway:
         for name in ("demo__x", "demo__x", "demo__y", "demo__y"):
-            assert not kept(await ask(gateway, calling(name)))
+            assert not from_cache(await ask(gateway, calling(name)))
         assert len(server.seen) == 4
 
 
@@ -79,7 +79,7 @@ async def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:
         running(tmp_path, catalog("demo", server.url, [cacheable()]), result_cache_bytes=0) as gateway,
     ):
         for _ in range(2):
-            assert not kept(await ask(gateway, calling("demo__x")))
+            assert not from_cache(await ask(gateway, calling("demo__x")))
         assert len(server.seen) == 2
 
 
@@ -100,27 +100,27 @@ async def test_errors_are_not_kept(tmp_path: Path, how: str) -> None:
         running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
     ):
         assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is True
-        assert not kept(await ask(gateway, calling("demo__x")))
-        assert kept(await ask(gateway, calling("demo__x")))
+        assert not from_cache(await ask(gateway, calling("demo__x")))
+        assert from_cache(await ask(gateway, calling("demo__x")))
 
 
 async def test_a_request_for_input_is_not_kept_nor_is_what_its_retry_came_to(tmp_path: Path) -> None:
     async def handle(request: Request, reply: Reply) -> None:
         if "inputResponses" in request.params:
             return answer_modern(request, reply, [])
-        asked = {"k": {"method": "roots/list"}}
-        return reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "s"})
+        questions = {"k": {"method": "roots/list"}}
+        return reply.result(request, {"resultType": "input_required", "inputRequests": questions, "requestState": "s"})
 
     async with (
         raw_server(handle) as server,
         running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
     ):
         for _ in range(2):
-            asked = (await ask(gateway, calling("demo__x"))).message["result"]
-            assert asked["resultType"] == "input_required"
+            inquiry = (await ask(gateway, calling("demo__x"))).message["result"]
+            assert inquiry["resultType"] == "input_required"
             retry = calling("demo__x")
-            retry.message["params"] |= {"inputResponses": {"k": {"roots": []}}, "requestState": asked["requestState"]}
-            assert not kept(await ask(gateway, retry))
+            retry.message["params"] |= {"inputResponses": {"k": {"roots": []}}, "requestState": inquiry["requestState"]}
+            assert not from_cache(await ask(gateway, retry))
         assert len(server.seen) == 4
 
 
@@ -133,8 +133,8 @@ class ModernAsker:
         if "inputResponses" in request.params:
             content = [{"type": "text", "text": json.dumps(request.params["inputResponses"]["k"])}]
             return reply.result(request, {"resultType": "complete", "content": content})
-        asked = {"k": {"method": "elicitation/create", "params": QUESTION}}
-        return reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "s"})
+        questions = {"k": {"method": "elicitation/create", "params": QUESTION}}
+        return reply.result(request, {"resultType": "input_required", "inputRequests": questions, "requestState": "s"})
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ async def test_a_result_after_a_question_to_its_client_is_not_cached(
             session = await session_of(gateway, {"elicitation": {}})
             answer = {"action": "accept", "content": {"x": word}}
             call = {"name": f"demo__{tool}", "arguments": arguments}
-            asked, last = await conversation(gateway, session, {"result": answer}, call=call)
-            return len(asked), last["result"]["content"][0]["text"]
+            questions, last = await conversation(gateway, session, {"result": answer}, call=call)
+            return len(questions), last["result"]["content"][0]["text"]
 
         words = ["mine", "yours"]
         alone = [await said_by(word) for word in words]
@@ -182,7 +182,7 @@ async def test_a_call_with_progress_is_answered_by_what_was_kept_and_the_other_w
         for call, token in zip(calls, ("p", "q"), strict=False):
             call.message["params"].setdefault("_meta", {})["progressToken"] = token
         answers = [await ask(gateway, call) for call in calls]
-        assert [kept(answer) for answer in answers] == [False, True, True]
+        assert [from_cache(answer) for answer in answers] == [False, True, True]
         assert len(server.seen) == 1
 
 
@@ -200,15 +200,15 @@ async def test_another_principal_and_another_definition_get_their_own(tmp_path: 
 
         async with running(tmp_path, document("s1")) as gateway:
             await ask(gateway, calling("demo__x"))
-            assert kept(await ask(gateway, calling("demo__x")))
+            assert from_cache(await ask(gateway, calling("demo__x")))
             publish(tmp_path / "documents", document("s2"))
             await served(gateway, gateway.snapshots.swaps + 1)
-            assert not kept(await ask(gateway, calling("demo__x")))
+            assert not from_cache(await ask(gateway, calling("demo__x")))
             assert server.seen[-1].headers["authorization"] == "Bearer s2"
             publish(tmp_path / "documents", document("s2", description="another"))
             await served(gateway, gateway.snapshots.swaps + 1)
-            assert not kept(await ask(gateway, calling("demo__x")))
-            assert kept(await ask(gateway, calling("demo__x")))
+            assert not from_cache(await ask(gateway, calling("demo__x")))
+            assert from_cache(await ask(gateway, calling("demo__x")))
 
 
 async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
@@ -223,16 +223,16 @@ async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
         running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
     ):
         wires = [await Wire.connect(gateway) for _ in range(5)]
-        asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
+        requests = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
         await reached(server, 1)
         await eventually(lambda: len(gateway.endpoint.calls) >= 5)
         wires[4].close()  # one of those who wait goes
         go.set()
-        answers = await asyncio.gather(*asked[:4])
-        assert sorted(kept(answer) for answer in answers) == [False, True, True, True]
+        answers = await asyncio.gather(*requests[:4])
+        assert sorted(from_cache(answer) for answer in answers) == [False, True, True, True]
         assert len(server.seen) == 1
-        asked[4].cancel()
-        await asyncio.gather(asked[4], return_exceptions=True)
+        requests[4].cancel()
+        await asyncio.gather(requests[4], return_exceptions=True)
         for wire in wires:
             wire.close()
 
@@ -254,18 +254,18 @@ async def test_the_client_that_leads_may_go_and_the_next_makes_the_call(tmp_path
         leader.send(calling("demo__x"))
         await reached(server, 1)
         others = [await Wire.connect(gateway) for _ in range(3)]
-        asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in others]
+        requests = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in others]
         await eventually(lambda: len(gateway.endpoint.calls) >= 4)
         leader.close()
         await reached(server, 2)
         go.set()
-        assert sorted(kept(answer) for answer in await asyncio.gather(*asked)) == [False, True, True]
+        assert sorted(from_cache(answer) for answer in await asyncio.gather(*requests)) == [False, True, True]
         assert len(server.seen) == 2
         for wire in others:
             wire.close()
 
 
-async def test_what_is_kept_is_counted(tmp_path: Path) -> None:
+async def test_the_result_cache_counts_hits_misses_and_entries(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         for _ in range(3):
             await ask(gateway, calling("demo__x"))

@@ -67,7 +67,7 @@ async def test_a_result_of_two_megabytes_arrives(tmp_path: Path) -> None:
         assert len(answer.message["result"]["content"][0]["text"]) == 2_000_000
 
 
-async def test_a_tools_own_error_passes_and_is_no_refusal(tmp_path: Path) -> None:
+async def test_a_tools_own_error_passes_and_is_not_a_refusal(tmp_path: Path) -> None:
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, ["fail"])) as gateway:
         result = (await ask(gateway, calling("demo__fail"))).message["result"]
         assert result["isError"] is True
@@ -77,7 +77,7 @@ async def test_a_tools_own_error_passes_and_is_no_refusal(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("lost_status", [404, 400])
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
-async def test_a_lost_session_is_opened_anew_and_the_call_repeated_once(
+async def test_a_lost_session_is_opened_again_and_the_call_repeated_once(
     tmp_path: Path, lost_status: int, more: dict[str, str]
 ) -> None:
     async with (
@@ -98,8 +98,8 @@ async def test_calls_share_a_session_that_is_opened_once(tmp_path: Path) -> None
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         answers = await asyncio.gather(*(ask(gateway, calling("demo__x", {"n": n})) for n in range(20)))
-    said = sorted(json.loads(answer.message["result"]["content"][0]["text"])["n"] for answer in answers)
-    assert said == list(range(20))
+    numbers = sorted(json.loads(answer.message["result"]["content"][0]["text"])["n"] for answer in answers)
+    assert numbers == list(range(20))
     assert server.methods().count("initialize") == 1
 
 
@@ -154,8 +154,8 @@ async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_o
                 await together.wait()
         return reply.result(request, {"content": [], "resultType": "complete"})
 
-    async with raw_server(handle) as one, raw_server(handle) as two:
-        turn = itertools.cycle([[one, two], [two, one]])  # as DNS gives them
+    async with raw_server(handle) as first, raw_server(handle) as two:
+        turn = itertools.cycle([[first, two], [two, first]])  # as DNS gives them
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             assert host == "demo.tools.svc"
@@ -165,7 +165,7 @@ async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_o
         async with running(tmp_path, demo, resolve=resolve) as gateway:
             for _ in range(12):
                 await asyncio.gather(*(ask(gateway, calling("demo__x")) for _ in range(4)))
-        called = [server for server in (one, two) if "tools/call" in server.methods()]
+        called = [server for server in (first, two) if "tools/call" in server.methods()]
     assert len(called) == 2
     assert all(("initialize" in server.methods()) == (era == LEGACY) for server in called)
     assert {request.headers["host"] for server in called for request in server.seen} == {"demo.tools.svc:8080"}

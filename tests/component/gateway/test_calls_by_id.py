@@ -25,10 +25,10 @@ def called(server: RawServer) -> list[str]:
     return [request.params["name"] for request in server.seen if request.method == "tools/call"]
 
 
-def namesakes(one: str, other: str) -> list[Catalog]:
+def namesakes(first: str, other: str) -> list[Catalog]:
     """Two servers of one name."""
     return [
-        catalog("demo", one, ["add", "mine"], namespace="team-a", prefix="a"),
+        catalog("demo", first, ["add", "mine"], namespace="team-a", prefix="a"),
         catalog("demo", other, ["add", "theirs"], namespace="team-b", prefix="b"),
     ]
 
@@ -68,19 +68,19 @@ async def test_a_name_in_the_list_wins(tmp_path: Path) -> None:
 
 async def test_two_servers_of_that_name_are_an_error_that_names_both(tmp_path: Path) -> None:
     async with (
-        raw_server(handle) as one,
+        raw_server(handle) as first,
         raw_server(handle) as other,
-        running(tmp_path, *namesakes(one.url, other.url)) as gateway,
+        running(tmp_path, *namesakes(first.url, other.url)) as gateway,
     ):
-        said = message(await ask(gateway, calling("mcp.demo.add")))
-        assert said == (
+        text = message(await ask(gateway, calling("mcp.demo.add")))
+        assert text == (
             "Ambiguous tool: mcp.demo.add may mean the servers team-a/demo, team-b/demo. "
             "Call it by its name in the list: a__add, b__add"
         )
         alone = message(await ask(gateway, calling("mcp.demo.mine")))
         assert "team-a/demo, team-b/demo" in alone, "it would be another server's if the first lost its tool"
         assert alone.endswith(": a__mine")
-        assert called(one) == called(other) == []
+        assert called(first) == called(other) == []
 
 
 async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is_not_named(tmp_path: Path) -> None:
@@ -98,15 +98,15 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
         return (await ask(gateway, by(agent, calling(name)))).body.decode()
 
     async with (
-        raw_server(handle) as one,
+        raw_server(handle) as first,
         raw_server(handle) as other,
-        running(tmp_path, *namesakes(one.url, other.url), rules, trust=TRUST) as gateway,
+        running(tmp_path, *namesakes(first.url, other.url), rules, trust=TRUST) as gateway,
     ):
         assert "team-b" in await told(gateway, "qa", "mcp.demo.add")
         assert '"result"' in await told(gateway, "npc", "mcp.demo.add")
         hidden, unknown = [await told(gateway, "npc", f"mcp.demo.{name}") for name in ("theirs", "nobody")]
         assert hidden.replace("theirs", "nobody") == unknown
-        assert (called(one), called(other)) == (["add"], [])
+        assert (called(first), called(other)) == (["add"], [])
 
 
 async def test_a_tool_that_the_tier_hides_says_where_it_is(tmp_path: Path) -> None:

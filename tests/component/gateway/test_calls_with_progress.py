@@ -1,4 +1,4 @@
-"""Progress begins the time of a call anew, up to a maximum; what is a budget it never moves.
+"""Progress restarts the timeout of a call, up to a maximum; a budget it never moves.
 
 The times are real, as those of connections and processes are: ten steps fit into the shortest that progress moves.
 """
@@ -84,7 +84,7 @@ def told(answer: Any) -> str:
 
 @pytest.mark.parametrize("client", ERAS)
 @pytest.mark.parametrize("server_era", ERAS)
-async def test_progress_begins_the_time_of_a_call_anew(tmp_path: Path, client: str, server_era: str) -> None:
+async def test_progress_restarts_the_timeout_of_a_call(tmp_path: Path, client: str, server_era: str) -> None:
     async with raw_server(Steps()) as server:
         demo = catalog("demo", server.url, [SLOW], version=server_era, limits=limits(timeout_ms=TIMEOUT_MS))
         async with running(tmp_path, demo) as gateway:
@@ -220,7 +220,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}], ids=["shared process", "of a client that answers"])
-async def test_progress_of_a_process_begins_the_time_of_a_call_anew(
+async def test_progress_of_a_child_process_restarts_the_timeout_of_a_call(
     tmp_path: Path, capabilities: dict[str, Any]
 ) -> None:
     script = tmp_path / "server.py"

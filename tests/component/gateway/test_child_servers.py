@@ -50,7 +50,9 @@ async def test_a_child_process_reports_progress(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-async def test_a_line_of_the_arguments_is_no_message_to_the_child(tmp_path: Path, era: str, end: str) -> None:
+async def test_a_line_break_in_arguments_does_not_become_a_message_to_the_child(
+    tmp_path: Path, era: str, end: str
+) -> None:
     child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
     children = ChildHost()
     denied = json.dumps({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": {"name": "die"}})
@@ -80,7 +82,7 @@ async def test_a_child_that_cannot_start_is_connection_lost(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("session", ["Shared", "PerClient"])
-async def test_one_tool_of_a_child_that_overruns_its_maximum_closes_it_for_no_other(
+async def test_a_tool_of_a_child_that_overruns_its_maximum_does_not_open_the_breaker_for_others(
     tmp_path: Path, session: str
 ) -> None:
     """Made with the official SDK, which answers a ping while a tool works."""

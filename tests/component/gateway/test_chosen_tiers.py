@@ -36,7 +36,7 @@ def shop(url: str = NOWHERE, *more: str) -> Catalog:
 
 
 def decided(**hidden: dict[str, str]) -> State:
-    """What the operator publishes of the tools of `shop`: by tool, the tiers that hide it, and why."""
+    """State that the operator publishes of the tools of `shop`: by tool, the tiers that hide it, and why."""
     tools = [
         ToolState(name=name, environment="cluster", tiers=tuple(t for t in ALL if t not in why), hidden=why)
         for name, why in hidden.items()
@@ -70,8 +70,8 @@ async def handle(request: Request, reply: Reply) -> None:
 
 async def result(gateway: Gateway, target: str = "/mcp", era: str = MODERN) -> dict[str, Any]:
     """The answer to `tools/list`."""
-    asked = modern("tools/list") if era == MODERN else legacy("tools/list")
-    return dict((await ask(gateway, asked.to(target))).message["result"])
+    request = modern("tools/list") if era == MODERN else legacy("tools/list")
+    return dict((await ask(gateway, request.to(target))).message["result"])
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -83,7 +83,7 @@ def named(rules: Rules, name: str) -> Rules:
     return compile_rules([], [], {}, rules.default_action, name)
 
 
-async def test_who_names_no_tier_sees_every_tool_that_policies_allow_also_one_that_no_tier_has(tmp_path: Path) -> None:
+async def test_clients_without_a_tier_see_every_tool_that_policies_allow(tmp_path: Path) -> None:
     clock = Clock()
     async with raw_server(handle) as server, running(tmp_path, shop(server.url), SEEDED, MEASURED, clock=clock) as made:
         clock.forward(120.0)
@@ -104,8 +104,8 @@ async def test_a_tier_filters_where_it_is_chosen_by_path_by_header_or_by_paramet
         assert names(await result(gateway, "/mcp/fast")) == QUICK
         assert names(await result(gateway, "/mcp/deep")) == ["shop__quick", "shop__slow"]
         assert names(await result(gateway, "/servers/default/shop/mcp/fast")) == ["quick"]
-        asked = (await get(gateway, "/v1/tools?tier=fast")).message
-    assert [tool["name"] for tool in asked["tools"]] == QUICK
+        listing = (await get(gateway, "/v1/tools?tier=fast")).message
+    assert [tool["name"] for tool in listing["tools"]] == QUICK
 
 
 @pytest.mark.parametrize("bound", [{"default_tier": "fast"}, {"max_tier": "fast"}])
@@ -167,7 +167,7 @@ async def test_a_list_names_fifty_hidden_tools_and_counts_the_rest(tmp_path: Pat
     assert len(json.dumps(hidden)) < 25_000
 
 
-async def test_what_policies_deny_or_cut_is_in_no_count_and_stays_unknown(tmp_path: Path) -> None:
+async def test_tools_that_policies_deny_or_cut_are_in_no_count_and_stay_unknown(tmp_path: Path) -> None:
     denying = Policy(
         namespace="default",
         name="no-slow",
@@ -236,10 +236,10 @@ async def test_the_commands_say_what_a_tier_hides_and_where_it_is(tmp_path: Path
         whole = await fairlead("tools", *url)
         called = await fairlead("call", "shop__slow", "a=1", "--tier", "fast", *url)
         unknown = await fairlead("call", "shop__slowly", "a=1", "--tier", "fast", *url)
-    said = "2 hidden in tier fast: shop__slow (over_budget, in standard), shop__slowest (over_budget, at /mcp)"
-    assert table[1].endswith(f"\n{said}\n")
+    summary = "2 hidden in tier fast: shop__slow (over_budget, in standard), shop__slowest (over_budget, at /mcp)"
+    assert table[1].endswith(f"\n{summary}\n")
     assert json.loads(as_json[1])[0]["name"] == "shop__quick"
-    assert as_json[2] == offer[2] == f"fairlead tools: {said}\n"
+    assert as_json[2] == offer[2] == f"fairlead tools: {summary}\n"
     assert "hidden" not in whole[1]
     assert "shop__slowest" in whole[1]
     assert called[0] == 1
@@ -250,10 +250,10 @@ async def test_the_commands_say_what_a_tier_hides_and_where_it_is(tmp_path: Path
 
 
 async def test_a_client_without_a_tier_hears_nothing_of_moves_between_tiers(tmp_path: Path) -> None:
-    one = prompting()
+    document = prompting()
     wanted = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
     async with (
-        running(tmp_path, one, SEEDED) as gateway,
+        running(tmp_path, document, SEEDED) as gateway,
         await Wire.connect(gateway) as anywhere,
         await Wire.connect(gateway) as fast,
     ):
@@ -270,10 +270,10 @@ async def test_a_client_without_a_tier_hears_nothing_of_moves_between_tiers(tmp_
 
 
 async def test_figures_that_move_no_tool_change_no_definition_and_announce_nothing(tmp_path: Path) -> None:
-    one = prompting()
+    document = prompting()
     wanted = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
     async with (
-        running(tmp_path, one, SEEDED, decided(slow={"fast": SLOW})) as gateway,
+        running(tmp_path, document, SEEDED, decided(slow={"fast": SLOW})) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         before = await result(gateway, "/mcp/fast")

@@ -107,9 +107,9 @@ async def test_the_trace_of_a_client_reaches_the_server(tmp_path: Path, version:
     async with serving(tmp_path, version) as (_, base), Client(f"{base}/mcp") as client:
         meta: Any = {"traceparent": "00-ab-cd-01"}
         result = await client.call_tool("demo__echo_meta", {}, meta=meta)
-    (said,) = result.content
-    assert isinstance(said, TextContent)
-    assert json.loads(said.text)["traceparent"] == "00-ab-cd-01"
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    assert json.loads(content.text)["traceparent"] == "00-ab-cd-01"
 
 
 FASTMCP = """
@@ -139,7 +139,7 @@ await client.close();
 
 
 async def output(folder: Path, *command: str) -> str:
-    """What a client prints; skips where its program is missing."""
+    """Output of a client; skips where its program is missing."""
     program = required(command[0])
     environment = {**os.environ, "MCP_CATALOG_PATH": str(folder / "inspector.json")}
     process = await asyncio.create_subprocess_exec(

@@ -16,7 +16,7 @@ from gatewayworld import catalog, publish, running, scraped, served
 from waiting import eventually
 
 TOOLS_OF_A_SERVER = 100
-"""Of 100 servers: 10,000 in all."""
+"""Tools of each of 100 servers: 10,000 in all."""
 CALLS = 10_000
 
 
@@ -49,36 +49,36 @@ def full_collections() -> int:
 @pytest.mark.timeout(240)  # 10,000 tools on a loaded machine
 def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_thousand_tools(tmp_path: Path) -> None:
     async def made(loop: Loop) -> dict[tuple[str, str], int]:
-        found = {}
-        async with running_without_sockets(tmp_path / "documents", loop, TOOLS_OF_A_SERVER) as (place, cases):
+        collections = {}
+        async with running_without_sockets(tmp_path / "documents", loop, TOOLS_OF_A_SERVER) as (world, cases):
             for case, requests in cases.items():
-                await place.settle(requests)
+                await world.settle(requests)
                 before = full_collections()
                 for _ in range(CALLS // CONNECTIONS):
-                    await place.once(requests)
-                place.check(requests)
-                found[case] = full_collections() - before
-        return found
+                    await world.once(requests)
+                world.check(requests)
+                collections[case] = full_collections() - before
+        return collections
 
     loop = Loop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        found = runner.run(made(loop))
+        by_case = runner.run(made(loop))
 
-    assert ("progress token", "modern") in found
-    assert ("capabilities declared", "legacy") in found
-    assert found == dict.fromkeys(found, 0)
+    assert ("progress token", "modern") in by_case
+    assert ("capabilities declared", "legacy") in by_case
+    assert by_case == dict.fromkeys(by_case, 0)
 
 
-async def test_what_a_swap_made_is_frozen_and_still_freed_when_the_next_takes_its_place(tmp_path: Path) -> None:
+async def test_a_selection_is_frozen_after_its_swap_and_freed_by_the_next(tmp_path: Path) -> None:
     nudge = asyncio.Event()
     demo = catalog("demo", "http://127.0.0.1:1/mcp", ["one"])
     async with running(tmp_path, demo, nudge=nudge, heap=Heap()) as gateway:
-        assert not any(one is gateway.endpoint.selection for one in gc.get_objects())
+        assert not any(thing is gateway.endpoint.selection for thing in gc.get_objects())
         first = weakref.ref(gateway.endpoint.selection)
         publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:1/mcp", ["two"]))
         nudge.set()
         await served(gateway, 2)
-        assert not any(one is gateway.endpoint.selection for one in gc.get_objects())
+        assert not any(thing is gateway.endpoint.selection for thing in gc.get_objects())
         before = full_collections()
         await eventually(lambda: first() is None)
         assert full_collections() == before

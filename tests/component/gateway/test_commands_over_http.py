@@ -36,7 +36,7 @@ async def test_a_gateway_elsewhere_is_asked_through_the_proxy_of_the_environment
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_this_machine_is_never_asked_through_a_proxy(host: str) -> None:
+async def test_loopback_addresses_are_never_asked_through_a_proxy(host: str) -> None:
     async with raw_server(tiers) as server:
         nowhere = f"http://127.0.0.1:{free_port()}"
         for words in (["tiers"], ["telemetry", "show"]):
@@ -59,7 +59,7 @@ async def test_a_proxy_that_refuses_is_told_as_one() -> None:
     assert "the proxy on the way to https://tools.example.com refuses it" in err
 
 
-async def test_certificates_of_an_authority_of_ones_own_are_trusted(tmp_path: Path) -> None:
+async def test_certificates_of_a_private_authority_are_trusted(tmp_path: Path) -> None:
     async def app(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
         head = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": head})
@@ -112,7 +112,7 @@ async def _failed(request: Request, reply: Reply) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "sentence"),
     [
         (_html, "--url"),
         (_list, "--url"),
@@ -124,13 +124,13 @@ async def _failed(request: Request, reply: Reply) -> None:
         (_failed, "500"),
     ],
 )
-async def test_what_is_no_gateway_is_a_sentence(handler: Handler, said: str) -> None:
+async def test_a_url_of_another_server_ends_each_verb_with_a_sentence(handler: Handler, sentence: str) -> None:
     async with raw_server(handler) as server:
         for words in (["tiers"], ["events"], ["refresh", "x"]):
             code, out, err = await fairlead(*words, "--url", server.url, "--timeout", "20")
             assert (code, out, err.count("\n")) == (1, "", 1), words
             assert err.startswith(f"fairlead {words[0]}: "), words
-            assert said in err, words
+            assert sentence in err, words
             assert "a fault of Fairlead" not in err, words
 
 

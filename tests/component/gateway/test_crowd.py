@@ -82,11 +82,11 @@ def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number()
     limiter = ConnectionLimiter(most=1)
     inside = limiter.enter("a")
     told = [limiter.enter("a") for _ in range(MAX_ANSWERED)]
-    assert all(place.refused is not None for place in told)
+    assert all(client.refused is not None for client in told)
     mute = limiter.enter("a")
     assert (mute.inside, mute.refused) == (False, None)
-    for place in (*told, mute, inside):
-        limiter.leave(place)
+    for client in (*told, mute, inside):
+        limiter.leave(client)
     assert limiter.enter("b").inside
     assert (limiter.inside, limiter.turned_away) == (1, MAX_ANSWERED + 1)
 
@@ -105,10 +105,10 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     assert limiter.enter("a").inside
 
 
-def test_one_address_takes_three_quarters_of_the_connections_and_others_get_the_rest() -> None:
+def test_connections_of_one_address_take_three_quarters_and_others_get_the_rest() -> None:
     limiter = ConnectionLimiter(8, many_share=TrustedProxies(["10.0.0.0/8"]).many_share)
     crowd = [limiter.enter("2001:db8::1") for _ in range(10)]
-    assert [place.inside for place in crowd] == [True] * 6 + [False] * 4
+    assert [client.inside for client in crowd] == [True] * 6 + [False] * 4
     assert crowd[-1].refused == (429, "there are 6 connections from this address, which is the most for one")
     assert [limiter.enter("192.0.2.1").inside for _ in range(2)] == [True, True]
     full = limiter.enter("192.0.2.2").refused

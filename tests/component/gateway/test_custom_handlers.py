@@ -1,4 +1,4 @@
-"""What handlers do to their calls, their callers and each other: block, hang, fail, talk and ask for too much."""
+"""Handlers that harm their calls, their callers and each other: they block, hang, fail, talk and ask for too much."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ async def test_an_async_handler_that_blocks_the_loop_is_named_in_the_log_once(
     async with running(tmp_path, custom=of(blocking)) as gateway:
         for _ in range(2):
             await ask(gateway, calling("blocking"))
-    (said,) = [one.getMessage() for one in caplog.records if "held up" in one.getMessage()]
-    assert "tool blocking held up the whole gateway" in said
+    (warning,) = [record.getMessage() for record in caplog.records if "held up" in record.getMessage()]
+    assert "tool blocking held up the whole gateway" in warning
 
 
 async def test_a_handler_that_takes_longer_than_its_tool_may_is_told_as_a_timeout(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ async def test_progress_of_a_handler_in_a_thread_reaches_a_client_that_asked_for
     async with running(tmp_path, custom=of(walking)) as gateway:
         answer = await ask(gateway, calling("walking", {"steps": 2}, progressToken="mine"))
         *progress, result = answer.events
-        assert [one["params"] for one in progress] == [
+        assert [event["params"] for event in progress] == [
             {"progressToken": "mine", "progress": step, "total": 2, "message": "walking"} for step in (1, 2)
         ]
         assert result["result"]["content"][0]["text"] == "there"
@@ -144,8 +144,10 @@ async def test_log_messages_of_a_handler_reach_a_client_that_asked_for_their_lev
 
     async with running(tmp_path, custom=of(talking)) as gateway:
         call = calling("talking", {}, **{"io.modelcontextprotocol/logLevel": "info"})
-        *said, _ = (await ask(gateway, call)).events
-        assert [one["params"] for one in said] == [{"level": "warning", "logger": "talking", "data": {"heard": True}}]
+        *messages, _ = (await ask(gateway, call)).events
+        assert [message["params"] for message in messages] == [
+            {"level": "warning", "logger": "talking", "data": {"heard": True}}
+        ]
 
 
 async def test_log_messages_of_a_handler_reach_a_legacy_client_that_declared_nothing(tmp_path: Path) -> None:
@@ -155,8 +157,8 @@ async def test_log_messages_of_a_handler_reach_a_legacy_client_that_declared_not
         return "said"
 
     async with running(tmp_path, custom=of(talking)) as gateway:
-        *said, _ = (await ask(gateway, calling("talking", era=LEGACY))).events
-        assert [one["params"]["data"] for one in said] == [{"heard": True}]
+        *messages, _ = (await ask(gateway, calling("talking", era=LEGACY))).events
+        assert [message["params"]["data"] for message in messages] == [{"heard": True}]
 
 
 async def test_a_result_larger_than_allowed_is_refused(tmp_path: Path) -> None:

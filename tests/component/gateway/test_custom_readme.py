@@ -38,7 +38,7 @@ async def test_an_example_is_loaded_and_answers_as_it_says(
         assert out + err == expected
 
 
-def test_there_are_as_many_examples_as_the_page_has_modules_and_results() -> None:
+def test_examples_of_the_page_are_as_many_as_its_modules_and_results() -> None:
     assert len(EXAMPLES) == sum(language == "text" for language, _ in BLOCKS) == 5
 
 

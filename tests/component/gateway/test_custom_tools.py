@@ -54,7 +54,7 @@ async def test_a_custom_tool_shadows_the_tool_of_a_server_that_is_shown_under_it
         running(tmp_path, catalog("demo", server.url, ["add", "subtract"]), custom=of(ours)) as gateway,
     ):
         listing = await ask(gateway, modern("tools/list"))
-        assert [one["name"] for one in listing.message["result"]["tools"]] == ["demo__add", "demo__subtract"]
+        assert [each["name"] for each in listing.message["result"]["tools"]] == ["demo__add", "demo__subtract"]
         assert text(await ask(gateway, calling("demo__add"))) == "ours"
         alone = await ask(gateway, calling("add").to("/servers/default/demo/mcp"))
         assert text(alone) != "ours"
@@ -98,7 +98,7 @@ async def test_custom_tools_are_in_rest_with_their_tags_and_in_the_metrics_under
 
     async with running(tmp_path, custom=of(lookup)) as gateway:
         offered = (await get(gateway, "/v1/tools?format=anthropic&tags=crm")).message
-        assert [one["name"] for one in offered["tools"]] == ["lookup"]
+        assert [each["name"] for each in offered["tools"]] == ["lookup"]
         shown = (await get(gateway, "/v1/tools/mcp.local.lookup")).message
         assert shown["server"] == "fairlead-system/local"
         assert shown["definition"]["annotations"] == {"readOnlyHint": True}
@@ -124,7 +124,7 @@ async def test_a_custom_tool_is_in_the_tiers_that_its_declared_speed_fits(tmp_pa
         listed = {}
         for tier in ("fast", "deep"):
             answer = await ask(gateway, modern("tools/list").to(f"/mcp/{tier}"))
-            listed[tier] = [one["name"] for one in answer.message["result"]["tools"]]
+            listed[tier] = [each["name"] for each in answer.message["result"]["tools"]]
         assert listed == {"fast": ["quick"], "deep": ["quick", "thorough"]}
 
 
@@ -142,7 +142,7 @@ async def test_a_custom_tool_that_says_so_answers_equal_calls_once(tmp_path: Pat
     assert answers == ["1", "1", "2"]
 
 
-async def test_what_could_not_be_loaded_is_counted_for_an_alert(tmp_path: Path) -> None:
+async def test_custom_tools_that_could_not_be_loaded_are_counted_for_an_alert(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from fairlead_gateway import tool\n\n@tool\ndef fine() -> None: ...\n")
     loaded = load([str(tmp_path / "mine.py"), "nothing.here"], points=())
     async with running(tmp_path, custom=loaded.tools) as gateway:
@@ -156,7 +156,7 @@ async def test_a_server_declared_under_the_name_of_the_custom_tools_is_told_and_
     intruder = catalog("local", url, ["lookup_user", "other"], namespace="fairlead-system")
     async with running(tmp_path, intruder, custom=lookup_user()) as gateway:
         listing = await ask(gateway, modern("tools/list"))
-        assert [one["name"] for one in listing.message["result"]["tools"]] == ["lookup_user"]
+        assert [each["name"] for each in listing.message["result"]["tools"]] == ["lookup_user"]
         (why,) = gateway.snapshots.broken.values()
         assert "rename the server" in why
 

@@ -1,4 +1,4 @@
-"""What a gateway that serves MCP alone never loads: the REST API with FastAPI, pydantic, the console, and the rest."""
+"""Modules that a gateway for MCP alone never loads: the REST API with FastAPI, pydantic, the console, and the rest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEAVY = (
     "tiktoken",
 )
 SERVER = ("click", "multiprocessing", "uvicorn")
-"""What serves REST, the probes of the clients' port and the metadata there, and comes with it."""
+"""Modules that serve REST, the probes of the clients' port and the metadata there, and come with it."""
 GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path
@@ -82,17 +82,17 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
         publish(tmp_path, catalog("demo", server.url, ["add"]))
         words = [sys.executable, "-c", GATEWAY, str(tmp_path), *HEAVY, *SERVER]
         child = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE)
-        said = child.stdout
+        output = child.stdout
         wanted = child.stdin
-        assert said is not None
+        assert output is not None
         assert wanted is not None
 
         async def loaded() -> list[str]:
             wanted.write(b"\n")
-            names: list[str] = json.loads(await said.readline())
+            names: list[str] = json.loads(await output.readline())
             return names
 
-        port, operations = map(Port, json.loads(await said.readline()))
+        port, operations = map(Port, json.loads(await output.readline()))
         called = await ask(port, calling("demo__add", {"a": 1, "b": 2}))
         assert not called.message["result"]["isError"]
         for target in ("/healthz", "/readyz", "/metrics", "/samples"):

@@ -28,8 +28,8 @@ async def names(gateway: Gateway, target: str = "/mcp") -> list[str]:
 
 async def test_a_new_a_changed_and_a_withdrawn_document_change_the_list(tmp_path: Path) -> None:
     documents = tmp_path / "documents"
-    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
-    async with running(tmp_path, one) as gateway:
+    document = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, document) as gateway:
         assert await names(gateway) == ["one__a"]
         publish(documents, catalog("two", "http://127.0.0.1:1/mcp", ["b"]))
         await served(gateway, 2)
@@ -37,7 +37,7 @@ async def test_a_new_a_changed_and_a_withdrawn_document_change_the_list(tmp_path
         publish(documents, catalog("one", "http://127.0.0.1:1/mcp", ["c", "d"]))
         await served(gateway, 3)
         assert await names(gateway) == ["one__c", "one__d", "two__b"]
-        withdraw(documents, one)
+        withdraw(documents, document)
         await served(gateway, 4)
         assert await names(gateway) == ["two__b"]
 
@@ -63,8 +63,8 @@ async def test_a_nudge_has_the_directory_looked_at_at_once(tmp_path: Path) -> No
     "content", [b"", b"{", b"[]", b'{"kind":"catalog","version":99}', b'{"kind":"else","version":1}', b"\xff\xfe"]
 )
 async def test_of_a_broken_document_the_last_good_version_stays(tmp_path: Path, content: bytes) -> None:
-    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
-    async with running(tmp_path, one) as gateway:
+    document = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, document) as gateway:
         (file,) = (tmp_path / "documents").glob("*.json")
         file.write_bytes(content)
         await eventually(lambda: bool(gateway.snapshots.broken))
@@ -114,7 +114,7 @@ async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_be
             await lost.stop(0)
 
 
-async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_the_source_answers(
+async def test_documents_withdrawn_meanwhile_are_not_served_from_the_cache_once_the_source_answers(
     tmp_path: Path,
 ) -> None:
     SnapshotCache(tmp_path / "cache").write({"gone": b'{"kind":"catalog"}', "x": b"no"}, 1.0)
@@ -128,7 +128,7 @@ async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_th
         assert await names(gateway) == []
 
 
-def test_what_is_cached_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_the_snapshot_cache_reads_documents_as_they_were_written(tmp_path: Path) -> None:
     documents = {"one": b"\n{}\xff\n", "none": b"", "two": b"x" * 100_000}
     SnapshotCache(tmp_path).write(documents, 12.5)
     cached = SnapshotCache(tmp_path).read()
@@ -156,8 +156,8 @@ async def test_a_cache_that_cannot_be_read_is_not_used(
     with caplog.at_level(logging.WARNING):
         assert SnapshotCache(tmp_path / "cache").read() is None
     assert "not used" in caplog.text
-    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
-    async with running(tmp_path, one, cache_dir=tmp_path / "cache") as gateway:
+    document = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, document, cache_dir=tmp_path / "cache") as gateway:
         assert await names(gateway) == ["one__a"]
 
 
@@ -190,8 +190,8 @@ async def test_tiers_have_endpoints_as_soon_as_the_rules_name_them(tmp_path: Pat
 
 async def test_a_swap_leaves_connections_and_calls_of_other_servers_alone(tmp_path: Path) -> None:
     async with modern_server() as server:
-        one = catalog("one", server.url, ["a"])
-        async with running(tmp_path, one) as gateway:
+        document = catalog("one", server.url, ["a"])
+        async with running(tmp_path, document) as gateway:
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             for n in range(3):
                 publish(tmp_path / "documents", catalog("two", f"http://127.0.0.1:{n + 1}/mcp", ["b"]))
@@ -240,8 +240,8 @@ async def test_the_operations_port_serves_nothing_of_what_clients_ask_for(tmp_pa
 
 
 async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all_connections(tmp_path: Path) -> None:
-    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
-    async with running(tmp_path, one, client_connections=1, drain=30.0) as gateway:
+    document = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, document, client_connections=1, drain=30.0) as gateway:
         _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         assert (await scraped(gateway, "/healthz"), await scraped(gateway, "/readyz")) == ("ok\n", "serving\n")
         ending = asyncio.create_task(gateway.stop(), name="ending")
@@ -252,8 +252,8 @@ async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all
 
 
 async def test_a_server_speaks_for_itself_on_its_own_endpoint_and_is_quoted_on_the_merged_one(tmp_path: Path) -> None:
-    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"], instructions="Use with care")
-    async with running(tmp_path, one) as gateway:
+    document = catalog("one", "http://127.0.0.1:1/mcp", ["a"], instructions="Use with care")
+    async with running(tmp_path, document) as gateway:
         own = await ask(gateway, modern("server/discover").to("/servers/default/one/mcp"))
         merged = await ask(gateway, modern("server/discover"))
     info = "io.modelcontextprotocol/serverInfo"

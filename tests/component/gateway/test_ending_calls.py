@@ -121,7 +121,7 @@ async def test_calls_in_flight_are_finished_when_the_gateway_stops(tmp_path: Pat
 
 
 @pytest.mark.parametrize("request_", [legacy("ping"), calling("demo__x"), Ask(verb="GET", target="/readyz")])
-async def test_while_it_drains_whoever_comes_is_answered_and_sent_away(tmp_path: Path, request_: Ask) -> None:
+async def test_a_draining_gateway_answers_requests_and_closes_their_connections(tmp_path: Path, request_: Ask) -> None:
     async with (
         modern_server([tool("x")]) as server,
         running(tmp_path, catalog("demo", server.url, ["x"]), drain=30.0) as gateway,

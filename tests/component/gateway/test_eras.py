@@ -1,4 +1,4 @@
-"""What passes between clients and servers of either era beside arguments and results, in all four pairings."""
+"""Members beside arguments and results that pass between clients and servers of either era, in all four pairings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def message(level: str) -> dict[str, Any]:
 
 
 async def greet(request: Request, reply: Reply) -> bool:
-    """Answer what is no call; True where that was all."""
+    """Answer messages other than calls; True where that was all."""
     if request.method == "initialize":
         reply.result(request, HELLO, mcp_session_id="s")
     elif request.verb == "GET":
@@ -171,10 +171,10 @@ async def test_traces_and_unknown_members_of_a_request_pass(tmp_path: Path, clie
         raw_server(echo) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
     ):
-        asked = legacy("tools/call", params)
+        traced = legacy("tools/call", params)
         if client == MODERN:
-            asked = modern("tools/call", {key: params[key] for key in ("name", "arguments", "unknown")}, **meta)
-        await ask(gateway, asked)
+            traced = modern("tools/call", {key: params[key] for key in ("name", "arguments", "unknown")}, **meta)
+        await ask(gateway, traced)
         got = next(request for request in server.seen if request.method == "tools/call")
     assert {key: got.params["_meta"][key] for key in meta} == meta
     assert (got.params["name"], got.params["unknown"]) == ("x", {"z": None})
@@ -191,8 +191,8 @@ async def test_schemas_and_unknown_members_are_listed_byte_for_byte(tmp_path: Pa
     entry = ToolEntry(name="x", definition=Raw(raw), hash=definition_hash(raw), search_hash="")
     document = msgspec.structs.replace(catalog("demo", "http://127.0.0.1:1/mcp", []), tools=(entry,))
     async with running(tmp_path, document) as gateway:
-        asked = legacy("tools/list") if client == LEGACY else modern("tools/list")
-        body = (await ask(gateway, asked.to(target))).body
+        request = legacy("tools/list") if client == LEGACY else modern("tools/list")
+        body = (await ask(gateway, request.to(target))).body
     assert body.count(schema) == 2
     assert b'"z":[ ]' in body
     assert b'"_meta":{"k" :1}' in body
@@ -205,19 +205,19 @@ async def test_a_retry_with_a_state_returns_to_the_pod_that_made_it(tmp_path: Pa
         async def handle(request: Request, reply: Reply) -> None:
             state = request.params.get("requestState")
             if state is None:
-                asked = {"k": {"method": "elicitation/create", "params": QUESTION}}
+                questions = {"k": {"method": "elicitation/create", "params": QUESTION}}
                 return reply.result(
-                    request, {"resultType": "input_required", "inputRequests": asked, "requestState": name}
+                    request, {"resultType": "input_required", "inputRequests": questions, "requestState": name}
                 )
             text = f"{state} at {name}"
             return reply.result(request, {"resultType": "complete", "content": [{"type": "text", "text": text}]})
 
         return handle
 
-    async with raw_server(pod("one")) as one, raw_server(pod("two")) as two:
+    async with raw_server(pod("one")) as server_a, raw_server(pod("two")) as two:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", one.port), ("127.0.0.1", two.port)]
+            return [("127.0.0.1", server_a.port), ("127.0.0.1", two.port)]
 
         document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"])
         async with running(tmp_path, document, resolve=resolve) as gateway:
@@ -237,8 +237,8 @@ async def test_a_legacy_client_is_asked_in_mid_call_what_a_legacy_server_asks(tm
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
         session = await session_of(gateway, {"elicitation": {}})
-        asked, last = await conversation(gateway, session, {"result": PICKED})
-    assert asked == [("elicitation/create", QUESTION)] * 2
+        questions, last = await conversation(gateway, session, {"result": PICKED})
+    assert questions == [("elicitation/create", QUESTION)] * 2
     assert json.loads(last["result"]["content"][0]["text"]) == [PICKED] * 2
 
 
@@ -287,10 +287,10 @@ async def test_a_question_that_its_server_withdraws_is_withdrawn(tmp_path: Path,
     ):
         if client == LEGACY:
             wire.send(calling("demo__x", era=LEGACY, session=await session_of(gateway, {"elicitation": {}})))
-            asked = await wire.reader.readuntil(b"elicitation/create")
-            asked += await wire.reader.readuntil(b"\n\n")
+            question = await wire.reader.readuntil(b"elicitation/create")
+            question += await wire.reader.readuntil(b"\n\n")
             going_on.set()
-            ident = json.loads(asked.rpartition(b"data: ")[2])["id"]
+            ident = json.loads(question.rpartition(b"data: ")[2])["id"]
             withdrawn = json.loads((await wire.reader.readuntil(b"}}\n\n")).rpartition(b"data: ")[2])
             assert withdrawn == notice("cancelled", requestId=ident, reason="too late")
             return

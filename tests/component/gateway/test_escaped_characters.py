@@ -104,12 +104,12 @@ async def test_control_characters_are_shown_to_those_whose_policy_says_so(
     ):
         for what, request in requests.items():
             shown = (await ask(gateway, by("npc", request.to(target)))).body.decode()
-            kept = (await ask(gateway, by("qa", request.to(target)))).body.decode()
+            text = (await ask(gateway, by("qa", request.to(target)))).body.decode()
             assert SHOWN.replace("\\", "\\\\") in shown, what
             assert not any(char in shown for char in "\x9b\u202e"), what
             assert "\\u001b" not in shown.replace("\\\\", ""), what
-            assert "\\\\u001b" not in kept, what
-            assert "\\u001b" in kept, what
+            assert "\\\\u001b" not in text, what
+            assert "\\u001b" in text, what
 
 
 async def test_instructions_of_one_server_are_shown_too(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ async def test_instructions_of_one_server_are_shown_too(tmp_path: Path) -> None:
         raw_server(serve) as server,
         running(tmp_path, paint(server.url), RULES, trust=TRUST) as gateway,
     ):
-        found = await ask(gateway, by("npc", modern("server/discover").to("/servers/default/paint/mcp")))
-    assert found.message["result"]["instructions"] == SHOWN
+        discovered = await ask(gateway, by("npc", modern("server/discover").to("/servers/default/paint/mcp")))
+    assert discovered.message["result"]["instructions"] == SHOWN
 
 
 async def test_a_kept_result_is_shown_to_each_as_their_policy_says(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_models_of_every_format_read_definitions_and_results_with_them_sho
                 assert "\\u001b" not in text.replace("\\\\", "")
 
 
-async def test_one_policy_that_says_so_is_enough(tmp_path: Path) -> None:
+async def test_control_characters_are_escaped_where_one_of_several_policies_says_so(tmp_path: Path) -> None:
     rules = Rules(policies=(KEEP, Policy(**{**_members(ESCAPE), "subjects": ()})))
     async with raw_server(serve) as server, running(tmp_path, paint(server.url), rules, trust=TRUST) as gateway:
         assert (await ask(gateway, by("qa", calling("paint__draw")))).message["result"]["content"][0]["text"] == SHOWN

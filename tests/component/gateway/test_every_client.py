@@ -282,7 +282,7 @@ async def exporting(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[W
 
 
 def expected(feature: Feature, server: str) -> Outcome:
-    """What every kind of client gets where nothing demands otherwise."""
+    """Outcome that every kind of client gets where nothing demands otherwise."""
     return {**feature.expected, **feature.at.get(server, {})}
 
 
@@ -291,9 +291,9 @@ def expected(feature: Feature, server: str) -> Outcome:
 async def test_a_feature_is_the_same_for_every_client(shared: World, name: str, kind: str, server: str) -> None:
     feature = FEATURES[name]
     wanted = expected(feature, server)
-    for one in DIFFERENCES:
-        if one.feature == name and kind in one.kinds and server in one.servers:
-            wanted |= one.changes
+    for difference in DIFFERENCES:
+        if difference.feature == name and kind in difference.kinds and server in difference.servers:
+            wanted |= difference.changes
     assert await outcome(shared, kind, server, feature.method, feature.play) == wanted
 
 
@@ -304,14 +304,16 @@ async def test_spans_are_the_same_for_every_client(exporting: World, name: str, 
     assert await outcome(exporting, kind, server, feature.method, feature.play) == expected(feature, server)
 
 
-@pytest.mark.parametrize("one", DIFFERENCES, ids=lambda one: f"{one.feature}: {', '.join(one.kinds)}")
-async def test_a_difference_is_one_and_there_is_one_of_it(one: Difference) -> None:
+@pytest.mark.parametrize(
+    "difference", DIFFERENCES, ids=lambda difference: f"{difference.feature}: {', '.join(difference.kinds)}"
+)
+async def test_a_difference_is_one_and_there_is_one_of_it(difference: Difference) -> None:
     """Each of its members differs for each of its cells, and no other difference speaks of the same cells."""
-    assert one.kinds
-    assert one.demanded_by
-    for server in one.servers:
-        common = expected(FEATURES[one.feature], server)
-        assert [key for key, value in one.changes.items() if common[key] == value] == []
+    assert difference.kinds
+    assert difference.demanded_by
+    for server in difference.servers:
+        common = expected(FEATURES[difference.feature], server)
+        assert [key for key, value in difference.changes.items() if common[key] == value] == []
     for other in DIFFERENCES:
-        if other is not one and other.feature == one.feature:
-            assert not ({*one.kinds} & {*other.kinds} and {*one.servers} & {*other.servers})
+        if other is not difference and other.feature == difference.feature:
+            assert not ({*difference.kinds} & {*other.kinds} and {*difference.servers} & {*other.servers})

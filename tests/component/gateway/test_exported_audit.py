@@ -65,13 +65,13 @@ async def test_lines_of_the_audit_log_reach_a_collector_at_the_span_of_their_cal
         await until_async("two lines and two spans", arrived)
         allowed, denied = audited(collected)
         (call,) = (span for span in collected.spans() if span.kind == SERVER)
-    assert [one["body"]["stringValue"] for one in (allowed, denied)] == log.read_text().splitlines()
+    assert [record["body"]["stringValue"] for record in (allowed, denied)] == log.read_text().splitlines()
     assert (allowed["traceId"], allowed["spanId"]) == (TRACE, call.ident)
     assert allowed["eventName"] == denied["eventName"] == "fairlead.audit.call"
     assert (allowed["severityNumber"], denied["severityNumber"]) == (INFO, WARN)
-    said = {one["key"]: one["value"] for one in allowed["attributes"]}
-    assert said["gen_ai.tool.name"] == {"stringValue": "add"}
-    assert said["fairlead.audit.sequence"] == {"intValue": "1"}
+    attributes = {attribute["key"]: attribute["value"] for attribute in allowed["attributes"]}
+    assert attributes["gen_ai.tool.name"] == {"stringValue": "add"}
+    assert attributes["fairlead.audit.sequence"] == {"intValue": "1"}
     assert json.loads(allowed["body"]["stringValue"])["arguments"] == {"s": "[redacted]", "a": 1}
     assert "s3cret" not in collected.file.read_text()
 

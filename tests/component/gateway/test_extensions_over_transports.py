@@ -68,10 +68,10 @@ async def test_apps_and_skills_of_each_server_pass_over_every_transport(
             documents = [described(name, endpoint, session) for name, endpoint in (("a", a), ("b", b))]
             settings: dict[str, Any] = {"shared_children": False}
             async with (
-                running(tmp_path / "one", *documents, children=hosts[0], **settings) as one,
+                running(tmp_path / "one", *documents, children=hosts[0], **settings) as first,
                 running(tmp_path / "two", *documents, children=hosts[1], **settings) as two,
             ):
-                for gateway, era in ((one, MODERN), (two, LEGACY)):
+                for gateway, era in ((first, MODERN), (two, LEGACY)):
                     assert await extensions(gateway) == ({UI: {}, SKILLS: {}},) * 2
                     listed = (await ask(gateway, asking("skills/list", {}, era))).message["result"]["skills"]
                     for name, skill in zip("ab", listed, strict=True):
@@ -83,8 +83,8 @@ async def test_apps_and_skills_of_each_server_pass_over_every_transport(
                         for uri, own, digest in zip(shown, URIS, digests, strict=True):
                             content = (await read(gateway, uri, era)).message["result"]["contents"][0]
                             assert (content["uri"], content["text"]) == (uri, text_of(name, own))
-                            found = hashlib.sha256(content["text"].encode()).hexdigest()
-                            assert digest in (None, f"sha256:{found}")
+                            digest_read = hashlib.sha256(content["text"].encode()).hexdigest()
+                            assert digest in (None, f"sha256:{digest_read}")
                         called = await ask(gateway, asking("tools/call", {"name": f"{name}__show"}, era))
                         assert called.message["result"]["content"][0]["uri"] == shown[0]
                         there = f"/servers/default/{name}/mcp"

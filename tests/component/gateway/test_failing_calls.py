@@ -117,10 +117,10 @@ async def test_a_result_beyond_the_bound_is_refused_and_the_next_call_works(
     tmp_path: Path, client: str, server_era: str, progress: bool, json_response: bool
 ) -> None:
     def big(n: int) -> Ask:
-        asked = calling("demo__big", {"n": n}, era=client)
+        request = calling("demo__big", {"n": n}, era=client)
         if progress:
-            asked.message["params"].setdefault("_meta", {})["progressToken"] = "p"
-        return asked
+            request.message["params"].setdefault("_meta", {})["progressToken"] = "p"
+        return request
 
     async with sdk_server(json_response=json_response) as url:
         demo = catalog("demo", url, ["big"], version=server_era, limits=limits(max_result_bytes=10_000))
@@ -130,7 +130,7 @@ async def test_a_result_beyond_the_bound_is_refused_and_the_next_call_works(
             assert small.message["result"]["isError"] is False
 
 
-async def test_what_a_client_must_offer_is_told_to_a_modern_client_and_refused_to_a_legacy_one(tmp_path: Path) -> None:
+async def test_required_capabilities_are_told_to_a_modern_client_and_refused_to_a_legacy_one(tmp_path: Path) -> None:
     async def handle(request: Request, reply: Reply) -> None:
         reply.error(request, 400, -32021, "needs elicitation", {"requiredCapabilities": {"elicitation": {}}})
 
@@ -144,7 +144,7 @@ async def test_what_a_client_must_offer_is_told_to_a_modern_client_and_refused_t
         assert "this client has not declared (elicitation): needs elicitation" in content["text"]
 
 
-async def test_nobody_gets_the_answer_of_another_under_interleaving(tmp_path: Path) -> None:
+async def test_answers_reach_their_own_clients_under_interleaving(tmp_path: Path) -> None:
     chance = random.Random(1)
 
     async def handle(request: Request, reply: Reply) -> None:

@@ -124,7 +124,7 @@ async def test_a_large_body_is_not_read_before_there_is_a_server_for_it(tmp_path
 
 async def test_a_client_that_goes_during_the_import_leaves_nothing_behind(tmp_path: Path) -> None:
     def requests() -> int:
-        return sum(isinstance(it, FallbackRequest) for it in gc.get_objects())
+        return sum(isinstance(thing, FallbackRequest) for thing in gc.get_objects())
 
     async with listening(tmp_path, SlowImport()) as world:
         gc.collect()

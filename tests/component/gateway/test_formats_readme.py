@@ -53,5 +53,7 @@ async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them
             offer = (await get(gateway, target)).message
             assert offer["format"] == request["format"] == name
             assert f"belongs at `{offer['member']}`" in page
-            assert [found for found in definitions(offer["tools"]) if TOOL in json.dumps(found)] == [tool]
+            assert [definition for definition in definitions(offer["tools"]) if TOOL in json.dumps(definition)] == [
+                tool
+            ]
             assert (await post(gateway, "/v1/tool-calls", request)).message["messages"] == messages

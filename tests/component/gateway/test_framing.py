@@ -74,7 +74,7 @@ async def sent(gateway: Gateway, request: Ask, *, sizes: list[int], extension: b
     ],
     ids=["trailers", "a trailer", "of one name", "extension", "quoted", "zeros", "extensions", "short extensions"],
 )
-async def test_what_is_neither_head_nor_body_is_bounded(
+async def test_chunk_extensions_and_trailers_are_bounded(
     tmp_path: Path, request_: Ask, endless: bytes, end: bytes
 ) -> None:
     async with running(tmp_path, catalog("demo", NOWHERE, ["add"])) as gateway, await Wire.connect(gateway) as wire:
@@ -153,15 +153,15 @@ async def test_an_address_in_a_trailer_is_nobodys(tmp_path: Path, request_: Ask)
         ("POST ftp://localhost{target} HTTP/1.1", "host: localhost\r\n", 400),
     ],
 )
-async def test_both_planes_judge_the_head_alike(
+async def test_mcp_and_rest_judge_the_head_of_a_request_alike(
     tmp_path: Path, request_: Ask, line: str, fields: str, status: int | tuple[int, ...]
 ) -> None:
     async with served(tmp_path) as gateway:
         body = json.dumps(request_.message)
         headers = {**request_.headers, "content-length": str(len(body))}
-        said = fields + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = fields + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         async with await Wire.connect(gateway) as wire:
-            wire.write(f"{line.format(target=request_.target)}\r\n{said}\r\n{body}".encode())
+            wire.write(f"{line.format(target=request_.target)}\r\n{head}\r\n{body}".encode())
             assert (await wire.answer()).status in (status if isinstance(status, tuple) else (status,))
 
 
@@ -192,7 +192,7 @@ async def test_a_coding_that_is_not_undone_is_refused(
 
 @pytest.mark.parametrize("target", ["/mcp", "/healthz"])
 async def test_requests_that_wait_on_one_connection_are_counted(tmp_path: Path, target: str) -> None:
-    """What was read before the one too many is answered, then the connection ends."""
+    """Requests read before the one too many are answered, then the connection ends."""
     answered = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:

@@ -32,8 +32,8 @@ async def test_a_client_with_the_capability_calls_it_in_a_session_that_declares_
         running(tmp_path, catalog("demo", server.url, [gated("elicitation")], version=LEGACY)) as gateway,
     ):
         session = await session_of(gateway, ELICITATION)
-        asked, answer = await conversation(gateway, session, {"result": PICKED})
-    assert (len(asked), asker.declared) == (1, [ELICITATION])
+        questions, answer = await conversation(gateway, session, {"result": PICKED})
+    assert (len(questions), asker.declared) == (1, [ELICITATION])
     assert "isError" not in answer["result"] or not answer["result"]["isError"]
 
 

@@ -1,4 +1,4 @@
-"""What stands between calls and a server: breaker, queue, rate, retries; and that servers share none of it."""
+"""Breaker, queue, rate and retries between calls and a server; and that servers share none of them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def _answers_all_but_slow(request: Request, reply: Reply) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("more", LANES)
-async def test_one_tool_that_overruns_its_maximum_closes_no_server_for_the_others(
+async def test_a_tool_that_overruns_its_maximum_does_not_open_the_breaker_for_others(
     tmp_path: Path, more: dict[str, Any], era: str
 ) -> None:
     async with raw_server(_answers_all_but_slow) as server:
@@ -198,7 +198,7 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
         demo = catalog("demo", server.url, ["x"], limits=limits(concurrency=2))
         async with running(tmp_path, demo, upstream_waiting=3) as gateway:
             wires = [await Wire.connect(gateway) for _ in range(5)]
-            asked = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
+            requests = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
             await reached(server, 2)
             await eventually(
                 lambda: gateway.registry.gauges()[next(iter(gateway.snapshot.servers))].waiting >= 3, seconds=20
@@ -207,7 +207,7 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
             assert refused.refusal == "RATE_LIMITED"
             assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 0
             go.set()
-            assert all(worked(answer) for answer in await asyncio.gather(*asked))
+            assert all(worked(answer) for answer in await asyncio.gather(*requests))
             assert most == 2
             for wire in wires:
                 wire.close()
@@ -373,9 +373,9 @@ async def test_five_dead_servers_delay_none_of_fifty_and_no_list(tmp_path: Path)
                 assert all(worked(answer) for answer in answers)
                 listed = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
                 assert len(listed) == 55
-        assert sum(not one.done() for one in waiting) >= 8, "those of the dead ones are still on their way"
-        for one in waiting:
-            one.cancel()
+        assert sum(not request.done() for request in waiting) >= 8, "those of the dead ones are still on their way"
+        for request in waiting:
+            request.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
 

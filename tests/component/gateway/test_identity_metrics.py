@@ -1,4 +1,4 @@
-"""What /metrics tells of the credentials that clients showed."""
+"""Metrics about the credentials that clients showed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from issuers import issuing
 HERE = "https://tools.example.com"
 
 
-async def test_what_was_looked_at_is_counted_by_kind_and_outcome(tmp_path: Path) -> None:
+async def test_credentials_are_counted_by_kind_and_outcome(tmp_path: Path) -> None:
     async with issuing() as issuer:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))
-        known: dict[str, Any] = {"identity": file, "public_url": HERE}
-        async with running(tmp_path, **known, trust=trusted(Settings.of(**known))) as gateway:
+        settings: dict[str, Any] = {"identity": file, "public_url": HERE}
+        async with running(tmp_path, **settings, trust=trusted(Settings.of(**settings))) as gateway:
             good = issuer.token(aud=HERE)
             for token in (good, good, issuer.token(aud="https://elsewhere"), "nonsense"):
                 async with await Wire.connect(gateway) as wire:

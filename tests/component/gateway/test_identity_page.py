@@ -111,8 +111,8 @@ async def test_the_set_up_with_an_issuer_works_as_the_page_says(tmp_path: Path) 
     block = re.search(r"```yaml\n(.*?)```", SECTIONS["OIDC"], re.S)
     assert block is not None
     async with issuing() as issuer, AsyncExitStack() as stack:
-        said = yaml.safe_load(block.group(1))
-        text = block.group(1).replace(said["issuers"][0]["issuer"], issuer.url)
+        identity = yaml.safe_load(block.group(1))
+        text = block.group(1).replace(identity["issuers"][0]["issuer"], issuer.url)
         token = issuer.token(aud="https://tools.example.com", scope="mcp:tools")
         shell = Shell(tmp_path, TOKEN=token)
         (tmp_path / "identity.yaml").write_text(text)
@@ -130,6 +130,6 @@ def test_the_file_about_service_accounts_is_read_as_it_stands_on_the_page(tmp_pa
     line = re.search(r"^    (serviceAccounts: .*)$", PAGE, re.M)
     assert line is not None
     (tmp_path / "identity.yaml").write_text(line.group(1))
-    found = load_vouchers(tmp_path / "identity.yaml").service_accounts
-    assert found is not None
-    assert found.audiences == ("fairlead",)
+    accounts = load_vouchers(tmp_path / "identity.yaml").service_accounts
+    assert accounts is not None
+    assert accounts.audiences == ("fairlead",)

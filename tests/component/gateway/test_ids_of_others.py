@@ -1,4 +1,4 @@
-"""What is found by an id or by its content is of one conversation, also where nobody is asked who they are.
+"""Objects found by an id or by their content are of one conversation, also where nobody is asked who they are.
 
 An anonymous gateway tells its callers apart by nothing but what it gave them: an id that a server or a client made may
 be guessed, and finds nothing.
@@ -50,8 +50,10 @@ async def test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get(tmp
         if states[-1]:
             reply.result(request, {"resultType": "complete", "content": [{"type": "text", "text": "the secret"}]})
         else:
-            asked = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
-            reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "state 1"})
+            questions = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+            reply.result(
+                request, {"resultType": "input_required", "inputRequests": questions, "requestState": "state 1"}
+            )
 
     params: dict[str, Any] = {"name": "demo__x", "arguments": {}}
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
@@ -72,8 +74,8 @@ async def test_a_state_of_one_server_leads_on_at_no_other(tmp_path: Path) -> Non
     def counting(name: str) -> Any:
         async def handle(request: Request, reply: Reply) -> None:
             seen.append((name, request.params.get("requestState", "")))
-            asked = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
-            reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "1"})
+            questions = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+            reply.result(request, {"resultType": "input_required", "inputRequests": questions, "requestState": "1"})
 
         return handle
 
@@ -127,7 +129,7 @@ async def test_a_cached_result_is_of_those_that_a_server_takes_for_the_same(tmp_
 
 
 async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> None:
-    """Of equal calls at the same time one is made: calls with other members of `_meta` are none of them."""
+    """Equal calls at the same time are made as one: calls with other members of `_meta` are none of them."""
     go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
@@ -135,14 +137,14 @@ async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> No
         _mine(request, reply)
 
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
-        asked = [asyncio.ensure_future(ask(gateway, mine({"example.com/user": user}))) for user in ("ann", "bob")]
+        requests = [asyncio.ensure_future(ask(gateway, mine({"example.com/user": user}))) for user in ("ann", "bob")]
         await eventually(lambda: len(gateway.endpoint.calls) >= 2)
         go.set()
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*requests)
     assert [answer.message["result"]["content"][0]["text"] for answer in answers] == ["secret of ann", "secret of bob"]
 
 
-async def test_what_names_a_clients_software_or_trace_makes_no_difference_to_a_cached_result(tmp_path: Path) -> None:
+async def test_client_info_and_trace_context_make_no_difference_to_a_cached_result(tmp_path: Path) -> None:
     async with raw_server(_answers) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
         more: list[dict[str, Any]] = [
             {"progressToken": "a"},
@@ -157,17 +159,17 @@ async def test_what_names_a_clients_software_or_trace_makes_no_difference_to_a_c
 
 
 @pytest.mark.parametrize("name", ["response resp_1", "conversation conv_1", "turn 0123"])
-async def test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody(tmp_path: Path, name: str) -> None:
+async def test_stored_responses_and_turns_are_not_sessions_of_v1_context(tmp_path: Path, name: str) -> None:
     """The store has responses and turns too, some under ids of a provider: no caller reads or deletes them by name."""
     async with running(tmp_path) as gateway:
         store = gateway.rest.services.results.recorder.store
         assert store is not None
         await store.append(f"anonymous {name}", name, "response", b"\x91\xc0")
         read = await ask(gateway, Ask(verb="GET", target=f"/v1/context?session_id={quote(name)}&query=x", body=b""))
-        one = await ask(gateway, Ask(verb="GET", target=f"/v1/context?entry_id={quote(name)}/response", body=b""))
+        answer = await ask(gateway, Ask(verb="GET", target=f"/v1/context?entry_id={quote(name)}/response", body=b""))
         gone = await ask(gateway, Ask(verb="DELETE", target=f"/v1/context?session_id={quote(name)}", body=b""))
         assert (read.status, read.message["entries"]) == (200, 0)
-        assert one.status == 404
+        assert answer.status == 404
         assert (gone.status, gone.message["entries"]) == (200, 0)
         assert await store.entries(f"anonymous {name}", name)
 

@@ -35,12 +35,14 @@ def denying(*tools: str) -> Rules:
     return Rules(policies=(EVERYTHING, deny))
 
 
-async def said(gateway: Reachable, target: str = "/mcp", agent: str | None = None, era: str = MODERN) -> str | None:
+async def instructions(
+    gateway: Reachable, target: str = "/mcp", agent: str | None = None, era: str = MODERN
+) -> str | None:
     request = modern("server/discover") if era == MODERN else legacy("initialize", HELLO)
     request = request.to(target)
     answer = await ask(gateway, request if agent is None else by(agent, request))
-    found: str | None = answer.message["result"].get("instructions")
-    return found
+    text: str | None = answer.message["result"].get("instructions")
+    return text
 
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
@@ -51,9 +53,9 @@ async def test_every_server_is_quoted_under_its_prefix(tmp_path: Path, era: str)
         catalog("x", NOWHERE),
     ]
     async with running(tmp_path, *servers) as gateway:
-        found = await said(gateway, era=era)
-    assert found is not None
-    assert found.split("\n\n")[1:] == [
+        text = await instructions(gateway, era=era)
+    assert text is not None
+    assert text.split("\n\n")[1:] == [
         "# files (tools files__*)\nPaths are absolute.",
         "# shop (tools s__*)\nAsk first.",
     ]
@@ -61,17 +63,17 @@ async def test_every_server_is_quoted_under_its_prefix(tmp_path: Path, era: str)
 
 async def test_no_instructions_are_none(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("x", NOWHERE, ["a"])) as gateway:
-        assert await said(gateway) is None
+        assert await instructions(gateway) is None
 
 
-async def test_who_sees_no_tool_of_a_server_hears_nothing_of_it(tmp_path: Path) -> None:
+async def test_instructions_leave_out_servers_of_which_the_caller_sees_no_tool(tmp_path: Path) -> None:
     servers = [speaking("files", "Paths are absolute.", "read", "write"), speaking("bank", "The vault is open.", "pay")]
     async with running(tmp_path, *servers, denying("pay", "write"), trust=TRUST) as gateway:
-        assert "vault" in str(await said(gateway, agent="qa"))
-        found = str(await said(gateway, agent="npc"))
-    assert "Paths are absolute." in found
-    assert "vault" not in found
-    assert "bank" not in found
+        assert "vault" in str(await instructions(gateway, agent="qa"))
+        text = str(await instructions(gateway, agent="npc"))
+    assert "Paths are absolute." in text
+    assert "vault" not in text
+    assert "bank" not in text
 
 
 async def test_a_tier_without_a_tool_of_a_server_does_not_quote_it(tmp_path: Path) -> None:
@@ -79,16 +81,16 @@ async def test_a_tier_without_a_tool_of_a_server_does_not_quote_it(tmp_path: Pat
     rules = Rules(tiers=(Tier(name="fast", max_latency_ms=500), Tier(name="deep")))
     servers = [speaking("mine", "Dig deep.", slow), speaking("shop", "Ask first.")]
     async with running(tmp_path, *servers, rules) as gateway:
-        assert "Dig deep." in str(await said(gateway))
-        assert "Dig deep." not in str(await said(gateway, "/mcp/fast"))
-        assert "Ask first." in str(await said(gateway, "/mcp/fast"))
+        assert "Dig deep." in str(await instructions(gateway))
+        assert "Dig deep." not in str(await instructions(gateway, "/mcp/fast"))
+        assert "Ask first." in str(await instructions(gateway, "/mcp/fast"))
 
 
 async def test_a_server_of_prompts_alone_is_quoted(tmp_path: Path) -> None:
     prompt = Definition(name="p", definition=Raw(b'{"name":"p"}'), hash="")
     prompts = catalog("prompts", NOWHERE, instructions="Begin with p.", prompts=(prompt,))
     async with running(tmp_path, prompts) as gateway:
-        assert "Begin with p." in str(await said(gateway))
+        assert "Begin with p." in str(await instructions(gateway))
 
 
 async def test_control_characters_are_shown_where_a_policy_wants_it(tmp_path: Path) -> None:
@@ -103,26 +105,26 @@ async def test_control_characters_are_shown_where_a_policy_wants_it(tmp_path: Pa
     )
     rules = Rules(policies=(EVERYTHING, escape))
     async with running(tmp_path, speaking("x", "red \x1b[31m"), rules, trust=TRUST) as gateway:
-        assert "red \\u001b[31m" in str(await said(gateway, agent="npc"))
-        assert "red \x1b[31m" in str(await said(gateway, agent="qa"))
+        assert "red \\u001b[31m" in str(await instructions(gateway, agent="npc"))
+        assert "red \x1b[31m" in str(await instructions(gateway, agent="qa"))
 
 
-async def test_all_of_them_have_2000_tokens_and_a_server_tells_all_on_its_own_endpoint(tmp_path: Path) -> None:
+async def test_merged_instructions_have_2000_tokens_and_a_server_tells_all_on_its_own_endpoint(tmp_path: Path) -> None:
     long = "Use the search before the export. " * 2000
     async with running(tmp_path, speaking("long", long), speaking("short", "Be brief.")) as gateway:
-        found = str(await said(gateway))
-        assert f"[cut here; all {len(long):,} characters are told at /servers/default/long/mcp]" in found
-        assert found.endswith("Be brief.")
-        assert len(found) < 2000 * 6
-        assert await said(gateway, "/servers/default/long/mcp") == long
+        text = str(await instructions(gateway))
+        assert f"[cut here; all {len(long):,} characters are told at /servers/default/long/mcp]" in text
+        assert text.endswith("Be brief.")
+        assert len(text) < 2000 * 6
+        assert await instructions(gateway, "/servers/default/long/mcp") == long
 
 
-async def test_what_a_server_says_anew_is_quoted_when_its_catalog_says_it(tmp_path: Path) -> None:
+async def test_instructions_that_change_are_quoted_with_the_next_catalog(tmp_path: Path) -> None:
     async with running(tmp_path, speaking("x", "Before.")) as gateway:
-        assert "Before." in str(await said(gateway))
+        assert "Before." in str(await instructions(gateway))
         publish(tmp_path / "documents", speaking("x", "After."))
 
         async def after() -> bool:
-            return "After." in json.dumps(await said(gateway))
+            return "After." in json.dumps(await instructions(gateway))
 
         await until_async("the new instructions", after)

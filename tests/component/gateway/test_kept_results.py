@@ -46,80 +46,83 @@ async def store(
 async def test_a_session_is_of_one_account_and_the_oldest_entries_go_first(
     kind: str, redis: RedisServer, tmp_path: Path
 ) -> None:
-    async with store(kind, redis, Bounds(60, 4 * KIB, 10 * KIB), "bounds", tmp_path / "disk") as kept:
+    async with store(kind, redis, Bounds(60, 4 * KIB, 10 * KIB), "bounds", tmp_path / "disk") as results:
         for number in range(3):
-            await kept.append("ada", "one", f"a{number}", blob(f"a{number}"))
-        assert len(await kept.entries("ada", "one")) == 3
-        assert await kept.entries("bob", "one") == []
-        assert await kept.entry("bob", "one", "a0") is None
-        await kept.append("ada", "two", "b0", blob("b0", 2 * KIB))
-        assert await kept.entry("ada", "one", "a0") is None, "the account holds four KiB over all its sessions"
-        assert len(await kept.entries("ada", "one")) == 2
+            await results.append("ada", "one", f"a{number}", blob(f"a{number}"))
+        assert len(await results.entries("ada", "one")) == 3
+        assert await results.entries("bob", "one") == []
+        assert await results.entry("bob", "one", "a0") is None
+        await results.append("ada", "two", "b0", blob("b0", 2 * KIB))
+        assert await results.entry("ada", "one", "a0") is None, "the account holds four KiB over all its sessions"
+        assert len(await results.entries("ada", "one")) == 2
         with pytest.raises(ContextUnavailable, match="3,585 bytes"):
-            await kept.append("ada", "two", "b1", b"." * (4 * KIB - OVERHEAD + 1))
-        await kept.append("bob", "one", "c0", blob("c0", 4 * KIB))
-        await kept.append("cleo", "one", "d0", blob("d0", 4 * KIB))
-        assert await kept.entries("ada", "two") == [], "of all accounts, the one that added nothing for longest goes"
-        assert await kept.entry("bob", "one", "c0") is not None
-        assert await kept.delete("bob", "one") == 1
-        assert await kept.entries("bob", "one") == []
+            await results.append("ada", "two", "b1", b"." * (4 * KIB - OVERHEAD + 1))
+        await results.append("bob", "one", "c0", blob("c0", 4 * KIB))
+        await results.append("cleo", "one", "d0", blob("d0", 4 * KIB))
+        assert await results.entries("ada", "two") == [], "of all accounts, the one that added nothing for longest goes"
+        assert await results.entry("bob", "one", "c0") is not None
+        assert await results.delete("bob", "one") == 1
+        assert await results.entries("bob", "one") == []
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk", "redis"])
 async def test_an_account_has_so_many_entries_at_most(kind: str, redis: RedisServer, tmp_path: Path) -> None:
-    async with store(kind, redis, Bounds(60, 8 << 20, 8 << 20), "count", tmp_path / "disk") as kept:
+    async with store(kind, redis, Bounds(60, 8 << 20, 8 << 20), "count", tmp_path / "disk") as results:
         for number in range(MAX_ENTRIES + 2):
-            await kept.append("ada", "one", f"a{number}", b"x")
-        assert len(await kept.entries("ada", "one")) == MAX_ENTRIES
+            await results.append("ada", "one", f"a{number}", b"x")
+        assert len(await results.entries("ada", "one")) == MAX_ENTRIES
 
 
 @pytest.mark.parametrize("evicted", ["sizes", "total"])
 async def test_a_redis_that_evicted_figures_holds_as_many_accounts_as_before(evicted: str, redis: RedisServer) -> None:
-    async with store("redis", redis, Bounds(60, 4 * KIB, 10 * KIB), evicted) as kept, Redis.from_url(redis.url) as raw:
+    async with (
+        store("redis", redis, Bounds(60, 4 * KIB, 10 * KIB), evicted) as results,
+        Redis.from_url(redis.url) as raw,
+    ):
         for account in ("ada", "bob"):
-            await kept.append(account, "one", "a0", blob("a0", 4 * KIB))
+            await results.append(account, "one", "a0", blob("a0", 4 * KIB))
         assert await raw.delete(f"{{{evicted}}}:context:{evicted}") == 1
         for account in ("cleo", "ada", "bob"):
-            await kept.append(account, "one", "a1", blob("a1", 4 * KIB))
-        assert [len(await kept.entries(account, "one")) for account in ("cleo", "ada", "bob")] == [0, 1, 1]
+            await results.append(account, "one", "a1", blob("a1", 4 * KIB))
+        assert [len(await results.entries(account, "one")) for account in ("cleo", "ada", "bob")] == [0, 1, 1]
 
 
 async def test_accounts_whose_sessions_were_forgotten_take_no_memory() -> None:
-    kept = MemoryStore(Bounds(10, 4 * KIB, 8 * KIB), Clock())
-    await kept.append("ada", "one", "a0", blob("a0"))
+    results = MemoryStore(Bounds(10, 4 * KIB, 8 * KIB), Clock())
+    await results.append("ada", "one", "a0", blob("a0"))
     for number in range(3):
-        await kept.append(f"anonymous {number}", "s", "b0", blob("b0"))
-        assert await kept.delete(f"anonymous {number}", "s") == 1
-    assert (kept.accounts, kept.size) == (1, KIB)
+        await results.append(f"anonymous {number}", "s", "b0", blob("b0"))
+        assert await results.delete(f"anonymous {number}", "s") == 1
+    assert (results.accounts, results.size) == (1, KIB)
 
 
-async def test_a_result_begins_the_time_of_its_session_anew_in_memory() -> None:
+async def test_a_result_restarts_the_time_to_live_of_its_session_in_memory() -> None:
     clock = Clock()
-    kept = MemoryStore(Bounds(10, 4 * KIB, 8 * KIB), clock)
-    await kept.append("ada", "one", "a0", blob("a0"))
-    await kept.append("ada", "two", "b0", blob("b0"))
+    results = MemoryStore(Bounds(10, 4 * KIB, 8 * KIB), clock)
+    await results.append("ada", "one", "a0", blob("a0"))
+    await results.append("ada", "two", "b0", blob("b0"))
     clock.forward(8)
-    await kept.append("ada", "one", "a1", blob("a1"))
+    await results.append("ada", "one", "a1", blob("a1"))
     clock.forward(8)
-    assert len(await kept.entries("ada", "one")) == 2
-    assert await kept.entries("ada", "two") == []
+    assert len(await results.entries("ada", "one")) == 2
+    assert await results.entries("ada", "two") == []
     clock.forward(3)
-    await kept.append("bob", "one", "c0", blob("c0"))
-    assert kept.size == KIB
+    await results.append("bob", "one", "c0", blob("c0"))
+    assert results.size == KIB
 
 
-async def test_a_result_begins_the_time_of_its_session_anew_in_redis(redis: RedisServer) -> None:
+async def test_a_result_restarts_the_time_to_live_of_its_session_in_redis(redis: RedisServer) -> None:
     from fairlead_gateway.redis_client import connect
 
-    async with store("redis", redis, Bounds(3600, 4 * KIB, 8 * KIB), "ttl") as kept:
-        await kept.append("ada", "one", "a0", blob("a0"))
+    async with store("redis", redis, Bounds(3600, 4 * KIB, 8 * KIB), "ttl") as shared:
+        await shared.append("ada", "one", "a0", blob("a0"))
         client = connect(redis.url, timeout=10)
         names = [name async for name in client.scan_iter(match="{ttl}:*")]
         assert not any(b"ada" in name or b"one" in name for name in names)
         for name in names:
             assert 3_590_000 < await client.pttl(name) <= 3_600_000
             await client.pexpire(name, 1_000_000)
-        await kept.append("ada", "one", "a1", blob("a1"))
+        await shared.append("ada", "one", "a1", blob("a1"))
         for name in names:
             assert 3_590_000 < await client.pttl(name) <= 3_600_000
         await client.aclose()
@@ -142,8 +145,8 @@ async def test_replicas_share_results_that_outlive_them_and_calls_go_on_without_
             session = kept_of(await ask(first, execute("house__ask")))["sessionId"]
         async with running(folders[1], house, **settings) as second:
             question = calling("retrieve_context", {"session_id": session, "query": "where is the key"})
-            found = await ask(second, question.to("/router/mcp"))
-            assert "under the mat" in found.message["result"]["content"][0]["text"]
+            answer = await ask(second, question.to("/router/mcp"))
+            assert "under the mat" in answer.message["result"]["content"][0]["text"]
             await redis.stop()
             went_on = await ask(second, execute("house__ask", session_id=session))
             assert went_on.message["result"]["content"][0]["text"] == "the key is under the mat"

@@ -32,10 +32,10 @@ def in_a_pod(folder: Path) -> str:
     )
 
 
-async def kept(plane: ControlPlane, namespace: str) -> tuple[dict[str, object], KeyDocument]:
+async def stored_keys(plane: ControlPlane, namespace: str) -> tuple[dict[str, object], KeyDocument]:
     path = f"/api/v1/namespaces/{namespace}/secrets/{SECRET}"
-    _, found = await asyncio.to_thread(plane.request, "GET", path)
-    return found, read(base64.b64decode(found["data"]["keys.json"]))
+    _, secret = await asyncio.to_thread(plane.request, "GET", path)
+    return secret, read(base64.b64decode(secret["data"]["keys.json"]))
 
 
 async def test_keys_are_applied_by_the_current_context_and_leave_what_others_own(
@@ -46,25 +46,27 @@ async def test_keys_are_applied_by_the_current_context_and_leave_what_others_own
     here = {"KUBECONFIG": str(control_plane.kubeconfig), "FAIRLEAD_NAMESPACE": namespace}
     code, key, err = await fairlead("keys", "create", "npc", "--secret", SECRET, **here)
     assert (code, err) == (0, WRITTEN.format(namespace))
-    found, keys = await kept(control_plane, namespace)
-    metadata = found["metadata"]
+    secret, keys = await stored_keys(control_plane, namespace)
+    metadata = secret["metadata"]
     assert isinstance(metadata, dict)
     assert metadata["labels"] == {"team": "a", "fairlead.dev/api-keys": "true"}
-    assert found["data"] == found["data"] | {"note": base64.b64encode(b"ours").decode()}  # type: ignore[operator]  # JSON
-    assert ("fairlead-keys", "Apply") in {(one["manager"], one["operation"]) for one in metadata["managedFields"]}
-    assert [one.agent for one in keys.keys] == ["npc"]
+    assert secret["data"] == secret["data"] | {"note": base64.b64encode(b"ours").decode()}  # type: ignore[operator]  # JSON
+    assert ("fairlead-keys", "Apply") in {
+        (manager["manager"], manager["operation"]) for manager in metadata["managedFields"]
+    }
+    assert [key.agent for key in keys.keys] == ["npc"]
     _, listed, _ = await fairlead("keys", "list", "--secret", SECRET, **here)
     assert keys.keys[0].id in listed
     assert (await fairlead("keys", "revoke", key.strip(), "--secret", SECRET, **here))[0] == 0
-    assert (await kept(control_plane, namespace))[1].keys == ()
+    assert (await stored_keys(control_plane, namespace))[1].keys == ()
 
 
 async def test_keys_that_are_made_at_the_same_time_are_all_kept(control_plane: ControlPlane, namespace: str) -> None:
     here = {"KUBECONFIG": str(control_plane.kubeconfig), "FAIRLEAD_NAMESPACE": namespace}
     agents = ["a", "b", "c"]
-    made = await asyncio.gather(*(fairlead("keys", "create", one, "--secret", SECRET, **here) for one in agents))
+    made = await asyncio.gather(*(fairlead("keys", "create", agent, "--secret", SECRET, **here) for agent in agents))
     assert [(code, err) for code, _, err in made] == [(0, WRITTEN.format(namespace))] * 3
-    assert sorted(one.agent for one in (await kept(control_plane, namespace))[1].keys) == agents
+    assert sorted(key.agent for key in (await stored_keys(control_plane, namespace))[1].keys) == agents
 
 
 async def test_the_image_keeps_keys_as_the_service_account_of_its_pod(
@@ -97,7 +99,7 @@ async def test_the_image_keeps_keys_as_the_service_account_of_its_pod(
         code, out, err = await fairlead(*words, code=in_a_pod(tmp_path), **pod)
         assert (code, err) == (0, WRITTEN.format(namespace))
         assert out.startswith("flk_")
-        assert [one.agent for one in (await kept(control_plane, namespace))[1].keys] == agents
+        assert [key.agent for key in (await stored_keys(control_plane, namespace))[1].keys] == agents
 
 
 async def test_without_a_cluster_a_sentence_says_what_to_do(tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ async def test_a_new_key_is_found_and_an_old_one_ends(tmp_path: Path) -> None:
         new = issuer.token(aud=HERE)
         for number in range(20):
             await tokens.look_up(issuer.token(header={"kid": f"made-up-{number}"}, aud=HERE))
-        assert issuer.asked == 1
+        assert issuer.key_requests == 1
         ahead.forward(11)
         assert isinstance(await tokens.look_up(new), Identity)
-        assert issuer.asked == 2
+        assert issuer.key_requests == 2
         assert tokens.check(old) is None
         assert not isinstance(await tokens.look_up(old), Identity)
 
@@ -77,24 +77,24 @@ async def test_an_issuer_that_is_away_locks_out_only_whom_it_would_have_to_vouch
 
 
 async def test_a_slow_issuer_holds_nobody_else_up(tmp_path: Path) -> None:
-    """Whoever is known goes on while somebody else's credential is being looked up."""
-    asked = asyncio.Event()
+    """Clients with known credentials go on while somebody else's credential is being looked up."""
+    requested = asyncio.Event()
     go_on = asyncio.Event()
 
     class Slow(Names):
         async def look_up(self, token: str) -> Verdict:
             if token == "slow":
-                asked.set()
+                requested.set()
                 await go_on.wait()
             return await super().look_up(token)
 
     async with (
         running(tmp_path, trust=Trust((Slow("ann", "slow"),))) as gateway,
-        await Wire.connect(gateway) as one,
+        await Wire.connect(gateway) as first,
         await Wire.connect(gateway) as other,
     ):
-        one.send(modern("tools/list").with_headers(authorization="Bearer slow"))
-        await asked.wait()
+        first.send(modern("tools/list").with_headers(authorization="Bearer slow"))
+        await requested.wait()
         assert (await other.ask(modern("tools/list").with_headers(authorization="Bearer ann"))).status == 200
         go_on.set()
-        assert (await one.answer()).status == 200
+        assert (await first.answer()).status == 200

@@ -79,28 +79,28 @@ NOWHERE = "http://127.0.0.1:1/mcp"
 
 
 async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: ControlPlane, namespace: str) -> None:
-    one = catalog("one", NOWHERE, ["a"])
+    document = catalog("one", NOWHERE, ["a"])
     two = catalog("two", NOWHERE, ["b"])
-    await asyncio.to_thread(publish, control_plane, namespace, one)
+    await asyncio.to_thread(publish, control_plane, namespace, document)
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
         await asyncio.to_thread(publish, control_plane, namespace, two)
         await lists(gateway, "one__a", "two__b")
         await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["c"]))
         await lists(gateway, "one__c", "two__b")
-        await asyncio.to_thread(withdraw, control_plane, namespace, one)
+        await asyncio.to_thread(withdraw, control_plane, namespace, document)
         await lists(gateway, "two__b")
 
 
 async def test_a_document_that_somebody_deleted_is_served_until_it_is_back(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    one = catalog("one", NOWHERE, ["a"])
+    document = catalog("one", NOWHERE, ["a"])
     two = catalog("two", NOWHERE, ["b"])
-    await asyncio.to_thread(publish, control_plane, namespace, one)
+    await asyncio.to_thread(publish, control_plane, namespace, document)
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
-        await asyncio.to_thread(delete, control_plane, namespace, catalog_name(one.key))
+        await asyncio.to_thread(delete, control_plane, namespace, catalog_name(document.key))
         await asyncio.to_thread(publish, control_plane, namespace, two)  # seen after it
         await lists(gateway, "one__a", "two__b")
         await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["c"]))
@@ -110,14 +110,14 @@ async def test_a_document_that_somebody_deleted_is_served_until_it_is_back(
 async def test_a_document_that_does_not_come_back_goes_and_rules_stay(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    one = catalog("one", NOWHERE, ["a"])
+    document = catalog("one", NOWHERE, ["a"])
     rules = Rules(default_action="Deny")
-    await asyncio.to_thread(publish, control_plane, namespace, one)
+    await asyncio.to_thread(publish, control_plane, namespace, document)
     for blob in pack(RULES_NAME, "rules", encode(rules)):
         await asyncio.to_thread(store, control_plane, namespace, blob)
     async with gateway_on(control_plane, namespace, hold=0.1) as gateway:
         await eventually(lambda: len(gateway.snapshot.servers) == 1 and gateway.snapshot.rules == rules)
-        for name in (RULES_NAME, catalog_name(one.key)):
+        for name in (RULES_NAME, catalog_name(document.key)):
             await asyncio.to_thread(delete, control_plane, namespace, name)
         await eventually(lambda: not gateway.snapshot.servers)
         assert gateway.snapshot.rules == rules
@@ -167,11 +167,11 @@ async def test_a_document_in_parts_is_served_whole_and_swapped_whole(
 
 
 async def test_a_document_that_somebody_edited_is_not_believed(control_plane: ControlPlane, namespace: str) -> None:
-    one = catalog("one", NOWHERE, ["a"])
-    await asyncio.to_thread(publish, control_plane, namespace, one)
+    document = catalog("one", NOWHERE, ["a"])
+    await asyncio.to_thread(publish, control_plane, namespace, document)
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
-        (blob,) = pack(catalog_name(one.key), "catalog", encode(one))
+        (blob,) = pack(catalog_name(document.key), "catalog", encode(document))
         forged = Blob(
             blob.name,
             blob.labels,
@@ -181,7 +181,7 @@ async def test_a_document_that_somebody_edited_is_not_believed(control_plane: Co
         await asyncio.to_thread(store, control_plane, namespace, forged)
         await eventually(lambda: gateway.snapshots.broken)
         (server,) = gateway.snapshot.servers.values()
-        assert server.catalog.endpoint == one.endpoint
+        assert server.catalog.endpoint == document.endpoint
 
 
 async def test_credentials_are_read_from_the_secret_that_the_catalog_names(
@@ -220,8 +220,8 @@ async def test_a_start_without_the_api_server_takes_credentials_from_their_volum
     (mounted / "one").write_text(json.dumps({"headers": {"X-Key": "hush"}}))
     async with modern_server() as server:
         ref = CredentialRef(secret="fairlead-credentials-3", key="one", hash="1")
-        one = catalog("one", server.url, ["a"], credential=ref)
-        publish(plane, namespace, one)
+        document = catalog("one", server.url, ["a"], credential=ref)
+        publish(plane, namespace, document)
         async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
             await lists(gateway, "one__a")
             assert (await ask(gateway, calling("one__a"))).refusal == "CONNECTION_LOST"
@@ -238,8 +238,8 @@ async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
     plane = private_plane(crds=False)
     namespace = plane.create_namespace("release")
     async with modern_server() as server:
-        one = catalog("one", server.url, ["a"])
-        publish(plane, namespace, one)
+        document = catalog("one", server.url, ["a"])
+        publish(plane, namespace, document)
         async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
             await lists(gateway, "one__a")
             await asyncio.to_thread(plane.kill_apiserver)
@@ -251,7 +251,7 @@ async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
             assert restarted.snapshots.stale
             assert (await ask(restarted, calling("one__a"))).message["result"]["isError"] is False
             await asyncio.to_thread(plane.start_apiserver)
-            await asyncio.to_thread(withdraw, plane, namespace, one)
+            await asyncio.to_thread(withdraw, plane, namespace, document)
             await asyncio.to_thread(publish, plane, namespace, catalog("two", server.url, ["b"]))
             await lists(restarted, "two__b")
             assert not restarted.snapshots.stale

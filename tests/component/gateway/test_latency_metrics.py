@@ -1,4 +1,4 @@
-"""What a gateway tells of latencies at /metrics: bounded, complete in its sums, and counted by what agents waited."""
+"""Metrics of a gateway about latencies: bounded, complete in their sums, and counted by what agents waited."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_o
     collector = LatencyCollector(Selection, MetricsRegistry(), lambda: asked_at, lambda: now)
 
     def silence() -> float:
-        (family,) = (one for one in collector.collect() if one.name == "fairlead_pull_age_seconds")
+        (family,) = (each for each in collector.collect() if each.name == "fairlead_pull_age_seconds")
         return float(family.samples[0].value)
 
     now = 1600.0
@@ -125,15 +125,15 @@ def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_o
 
 
 def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figures() -> None:
-    book = MetricsRegistry()
-    book.budgets({"fast": 500})
-    book.waited("fast", 600_000_000)
-    book.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
-    book.waited("fast", 600_000_000)
-    book.waited("t099", 1)
-    book.waited(None, 1)
-    assert len(book.waits) == MAX_TIERS
-    assert (book.waits["fast"].breaches, book.waits["fast"].series.count) == (1, 2)
+    registry = MetricsRegistry()
+    registry.budgets({"fast": 500})
+    registry.waited("fast", 600_000_000)
+    registry.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
+    registry.waited("fast", 600_000_000)
+    registry.waited("t099", 1)
+    registry.waited(None, 1)
+    assert len(registry.waits) == MAX_TIERS
+    assert (registry.waits["fast"].breaches, registry.waits["fast"].series.count) == (1, 2)
 
 
 def test_the_page_of_metrics_names_each_series_once() -> None:

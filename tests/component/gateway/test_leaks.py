@@ -1,4 +1,4 @@
-"""What comes and goes leaves nothing behind: connections, streams, tasks, files and processes are as many as before.
+"""Connections, streams, tasks, files and processes that come and go leave nothing behind.
 
 The short form of `hack/bench soak`, by counters: memory is looked at there, over 10,000 clients.
 """
@@ -50,7 +50,7 @@ async def handle(request: Request, reply: Reply) -> None:
 
 @dataclass(frozen=True)
 class Count:
-    """Of everything that could be left behind."""
+    """Counts of everything that could be left behind."""
 
     connections: int
     streams: int
@@ -72,10 +72,10 @@ class Count:
 
 
 def remains() -> Counter[str]:
-    """What belongs to one connection each, and is still there."""
+    """Objects that belong to one connection each, and are still there."""
     gc.collect()
     kinds = (ClientConnection, HttpExchange, FallbackRequest, NotificationStream)
-    return Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
+    return Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))
 
 
 async def quiet(gateway: Gateway, upstream: RawServer, before: Counter[str]) -> Count:
@@ -117,7 +117,7 @@ async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage
     """Thousands that wait for it are megabytes, and a swap meanwhile would keep them for long (`heap`)."""
 
     def alive() -> int:
-        return sum(isinstance(it, ClientConnection | Connection | HttpCall) for it in gc.get_objects())
+        return sum(isinstance(thing, ClientConnection | Connection | HttpCall) for thing in gc.get_objects())
 
     async with raw_server(handle) as upstream:
         demo = catalog("demo", upstream.url, TOOLS)
@@ -158,7 +158,7 @@ async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) 
                 await ask(gateway, calling(f"other__tool-{number}"))
                 if number % 20 == 19:
                     gc.collect()
-                    kinds = Counter(type(it).__name__ for it in gc.get_objects())
+                    kinds = Counter(type(thing).__name__ for thing in gc.get_objects())
                     counts.append(
                         {name: kinds[name] for name in ("Selection", "View", "Snapshot", "Server", "Catalog")}
                     )
@@ -221,12 +221,12 @@ async def test_clients_that_vanish_without_a_word_are_let_go_whatever_they_were_
         settings: dict[str, Any] = {"host": "0.0.0.0", "client_idle": 600.0, "client_silence": 2.0}
         settings["call_timeout"] = 600.0
         async with running(tmp_path, catalog("demo", upstream.url, TOOLS), **settings) as gateway:
-            with elsewhere() as place:
-                place.start(gateway.port)
+            with elsewhere() as machine:
+                machine.start(gateway.port)
                 counts = []
                 for _ in range(2):
-                    await asyncio.to_thread(place.come, len(WAYS) * 3)
-                    await asyncio.to_thread(place.vanish)
+                    await asyncio.to_thread(machine.come, len(WAYS) * 3)
+                    await asyncio.to_thread(machine.vanish)
                     assert len(gateway._listener.connections) == len(WAYS) * 3
                     await eventually(lambda: not gateway._listener.connections, seconds=40)
                     counts.append(await quiet(gateway, upstream, before))

@@ -35,12 +35,12 @@ Cuts = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens, in order; `pauses` are seconds after each publication."""
+    """Events of one example, in order; `pauses` are seconds after each publication."""
 
     tools: dict[str, list[str]]
     limits: list[int]
     states: list[Cuts]
-    kept: list[frozenset[tuple[str, str]]]
+    withheld: list[frozenset[tuple[str, str]]]
     """Servers and tools that policies keep from everybody, for each state."""
     pauses: list[float]
 
@@ -61,13 +61,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     states = draw(st.lists(each, min_size=2, max_size=4))
     places = [(server, tool) for server, names in tools.items() for tool in names]
     some: st.SearchStrategy[frozenset[tuple[str, str]]] = st.just(frozenset()) | st.frozensets(st.sampled_from(places))
-    kept = draw(st.lists(some, min_size=len(states), max_size=len(states)))
+    withheld = draw(st.lists(some, min_size=len(states), max_size=len(states)))
     pauses = draw(st.lists(st.sampled_from([1.0, 40.0, 61.0]), min_size=len(states), max_size=len(states)))
-    return Scenario(tools, limits, states, kept, pauses)
+    return Scenario(tools, limits, states, withheld, pauses)
 
 
 def document(scenario: Scenario, cuts: Cuts, number: int) -> State:
-    """What the operator would publish."""
+    """State that the operator would publish."""
     servers = []
     for server, names in scenario.tools.items():
         states = [
@@ -83,14 +83,14 @@ def document(scenario: Scenario, cuts: Cuts, number: int) -> State:
 
 
 def rules(scenario: Scenario, number: int) -> Rules:
-    """What the operator would publish of tiers and policies."""
+    """Rules that the operator would publish of tiers and policies."""
     tiers = tuple(
-        Tier(name=name, max_latency_ms=limit, default=place == 0)
-        for place, (name, limit) in enumerate(zip(scenario.tiers, scenario.limits, strict=True))
+        Tier(name=name, max_latency_ms=limit, default=number == 0)
+        for number, (name, limit) in enumerate(zip(scenario.tiers, scenario.limits, strict=True))
     )
     policies = []
-    for server in sorted({server for server, _ in scenario.kept[number]}):
-        denied = tuple(sorted(tool for one, tool in scenario.kept[number] if one == server))
+    for server in sorted({server for server, _ in scenario.withheld[number]}):
+        denied = tuple(sorted(tool for owner, tool in scenario.withheld[number] if owner == server))
         both = (Rule(action="Allow", tools=("*",)), Rule(action="Deny", tools=denied))
         everybody = (Subject(kind="Any"),)
         policies.append(Policy(namespace="default", name=server, servers=(server,), subjects=everybody, rules=both))
@@ -99,18 +99,18 @@ def rules(scenario: Scenario, number: int) -> Rules:
 
 @dataclass
 class Model:
-    """What has to be seen: by tier and exposed name, since when a tool has been hidden."""
+    """Expected lists: by tier and exposed name, since when a tool has been hidden."""
 
     scenario: Scenario
     since: dict[tuple[str, str], float] = field(default_factory=dict)
-    kept: frozenset[str] = frozenset()
+    withheld: frozenset[str] = frozenset()
     """Exposed names that policies keep from everybody."""
 
-    def published(self, cuts: Cuts, kept: frozenset[tuple[str, str]], now: float) -> None:
-        self.kept = frozenset(f"{server}__{tool}" for server, tool in kept)
+    def published(self, cuts: Cuts, withheld: frozenset[tuple[str, str]], now: float) -> None:
+        self.withheld = frozenset(f"{server}__{tool}" for server, tool in withheld)
         for (server, tool), cut in cuts.items():
-            for place, tier in enumerate(self.scenario.tiers):
-                if place >= cut:
+            for index, tier in enumerate(self.scenario.tiers):
+                if index >= cut:
                     self.since.pop((tier, f"{server}__{tool}"), None)
                 else:
                     self.since.setdefault((tier, f"{server}__{tool}"), now)
@@ -119,11 +119,11 @@ class Model:
         return sorted(f"{server}__{tool}" for server, tools in self.scenario.tools.items() for tool in tools)
 
     def listed(self, tier: str) -> list[str]:
-        return [name for name in self.names() if (tier, name) not in self.since and name not in self.kept]
+        return [name for name in self.names() if (tier, name) not in self.since and name not in self.withheld]
 
     def called(self, tier: str, name: str, now: float) -> str:
-        """What a call comes to."""
-        if name in self.kept:
+        """Expected outcome of a call."""
+        if name in self.withheld:
             return "unknown"
         since = self.since.get((tier, name))
         return "done" if since is None or now < since + GRACE else "OVER_BUDGET"
@@ -138,27 +138,27 @@ async def lists(gateway: Gateway, wire: Wire, scenario: Scenario, tier: str) -> 
             return []  # a server of which nothing may be seen is not there
         return [tool["name"] for tool in answer.message["result"]["tools"]]
 
-    found = {"path": await over_mcp(f"/mcp/{tier}"), "header": await over_mcp("/mcp", fairlead_tier=tier)}
+    listings = {"path": await over_mcp(f"/mcp/{tier}"), "header": await over_mcp("/mcp", fairlead_tier=tier)}
     if tier == scenario.tiers[0]:
-        found["default"] = await over_mcp("/mcp")
-        found["rest default"] = [tool["name"] for tool in (await get(gateway, "/v1/tools")).message["tools"]]
+        listings["default"] = await over_mcp("/mcp")
+        listings["rest default"] = [tool["name"] for tool in (await get(gateway, "/v1/tools")).message["tools"]]
     own = [
         f"{server}__{name}"
         for server in sorted(scenario.tools)
         for name in await over_mcp(f"/servers/default/{server}/mcp/{tier}")
     ]
-    found["servers"] = own
+    listings["servers"] = own
     rest = (await get(gateway, f"/v1/tools?tier={tier}")).message["tools"]
-    found["rest"] = [tool["name"] for tool in rest]
+    listings["rest"] = [tool["name"] for tool in rest]
     for name in FORMATS:
-        found[name] = list((await get(gateway, f"/v1/tools?tier={tier}&format={name}")).message["names"].values())
+        listings[name] = list((await get(gateway, f"/v1/tools?tier={tier}&format={name}")).message["names"].values())
     plan = (await post(gateway, "/v1/plan", {"models": ["gpt-4o"], "messages": [], "tier": tier})).message
-    found["plan"] = list(plan["offer"]["names"].values())
-    return found
+    listings["plan"] = list(plan["offer"]["names"].values())
+    return listings
 
 
 async def outcomes(gateway: Gateway, wire: Wire, tier: str, name: str) -> set[str]:
-    """What a call comes to, by every way of making it: one word, where they agree."""
+    """Outcomes of a call, by every way of making it: one word, where they agree."""
     server, tool = name.split("__")
     asks = [
         calling(name).to(f"/mcp/{tier}"),
@@ -166,18 +166,18 @@ async def outcomes(gateway: Gateway, wire: Wire, tier: str, name: str) -> set[st
         calling(name).with_headers(fairlead_tier=tier),
         calling(tool).to(f"/servers/default/{server}/mcp/{tier}"),
     ]
-    found = set()
+    results = set()
     for ask in asks:
         answer = await wire.ask(ask)
         if answer.status == 404 or answer.message.get("error", {}).get("code") == INVALID_PARAMS:
-            found.add("unknown")
+            results.add("unknown")
         else:
-            found.add(answer.refusal if answer.message["result"].get("isError") else "done")
+            results.add(answer.refusal if answer.message["result"].get("isError") else "done")
     body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", name, {})]), "tier": tier}
     (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
     # what nobody here knows is left to the caller, who may have a tool of that name
-    found.add("unknown" if call["state"] == "pending" else call.get("code") or call["state"])
-    return found
+    results.add("unknown" if call["state"] == "pending" else call.get("code") or call["state"])
+    return results
 
 
 async def handle(request: Request, reply: Reply) -> None:
@@ -195,9 +195,11 @@ async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -
         snapshot = gateway.snapshot
         if snapshot.rules != rules:
             return False
-        shown = (snapshot.states.get(ServerKey(one.namespace, one.name), {}) for one in state.servers)
+        shown = (snapshot.states.get(ServerKey(server.namespace, server.name), {}) for server in state.servers)
         return all(
-            found.get(tool.name) == tool for one, found in zip(state.servers, shown, strict=True) for tool in one.tools
+            states.get(tool.name) == tool
+            for server, states in zip(state.servers, shown, strict=True)
+            for tool in server.tools
         )
 
     publish(folder / "documents", state, rules)
@@ -216,14 +218,14 @@ async def play(scenario: Scenario, folder: Path) -> None:
         ):
             for number, (cuts, pause) in enumerate(zip(scenario.states, scenario.pauses, strict=True)):
                 await taken_in(gateway, folder, document(scenario, cuts, number), rules(scenario, number))
-                model.published(cuts, scenario.kept[number], clock())
+                model.published(cuts, scenario.withheld[number], clock())
                 clock.forward(pause)
                 for tier in scenario.tiers:
                     for way, names in (await lists(gateway, wire, scenario, tier)).items():
                         assert sorted(names) == model.listed(tier), (way, tier, number)
                     for name in model.names():
-                        found = await outcomes(gateway, wire, tier, name)
-                        assert found == {model.called(tier, name, clock())}, (name, tier, number)
+                        results = await outcomes(gateway, wire, tier, name)
+                        assert results == {model.called(tier, name, clock())}, (name, tier, number)
             unknown = await wire.ask(calling("shop__none", era=MODERN).to(f"/mcp/{scenario.tiers[0]}"))
             assert unknown.code == INVALID_PARAMS
 

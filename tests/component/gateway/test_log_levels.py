@@ -53,8 +53,8 @@ class Quiet:
         else:
             reply.open_stream()
             for level in ALL[ALL.index(self.levels[session]) :]:
-                said = {"level": level, "data": level}
-                reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": said})
+                params = {"level": level, "data": level}
+                reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
             reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": []}})
             reply.end_stream()
 
@@ -79,12 +79,15 @@ def asked_for(server: RawServer) -> list[str]:
 
 async def test_a_server_that_is_quiet_by_itself_is_told_what_its_clients_want(tmp_path: Path) -> None:
     quiet = Quiet()
-    async with raw_server(quiet) as server, running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as it:
-        curious, calm, indifferent = [await client_of(it, level) for level in ("debug", "error", None)]
-        assert await heard(it, curious) == list(ALL)
-        assert await heard(it, calm) == ["error"], "each client gets what it asked for itself"
-        assert await heard(it, curious) == list(ALL), "one that wants less takes nothing from one that wants more"
-        await heard(it, indifferent)
+    async with (
+        raw_server(quiet) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        curious, calm, indifferent = [await client_of(gateway, level) for level in ("debug", "error", None)]
+        assert await heard(gateway, curious) == list(ALL)
+        assert await heard(gateway, calm) == ["error"], "each client gets what it asked for itself"
+        assert await heard(gateway, curious) == list(ALL), "one that wants less takes nothing from one that wants more"
+        await heard(gateway, indifferent)
         assert asked_for(server) == ["debug"], "said once"
 
 
@@ -114,7 +117,7 @@ async def test_the_session_of_one_client_is_set_to_just_its_level(tmp_path: Path
         assert asked_for(server) == ["error", "debug", "warning"]
 
 
-async def test_a_session_that_is_opened_anew_is_told_again(tmp_path: Path) -> None:
+async def test_a_session_that_is_opened_again_gets_its_log_level_again(tmp_path: Path) -> None:
     quiet = Quiet()
     async with (
         raw_server(quiet) as server,

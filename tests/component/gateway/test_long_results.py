@@ -32,7 +32,7 @@ from policyworld import Vouching, anybody, by
 from rawserver import Request, raw_server
 from restworld import get, post
 from tasks_gateway import TOOLS, about, created, demo, listening, notification
-from taskserver import TaskServer, said
+from taskserver import TaskServer, text_result
 from toolservers import modern_server, tool
 from waiting import eventually
 
@@ -50,8 +50,8 @@ EVERY = Rule(action="Allow", tools=("*",))
 def table(request: Request) -> dict[str, Any]:
     """A long result, in text and structured; `n` bounds its rows."""
     rows = ROWS[: request.params["arguments"].get("n", len(ROWS))]
-    found: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps({"rows": rows})}]}
-    return found if request.params["name"] == "bare" else {**found, "structuredContent": {"rows": rows}}
+    result: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps({"rows": rows})}]}
+    return result if request.params["name"] == "bare" else {**result, "structuredContent": {"rows": rows}}
 
 
 LISTS = tool("list", outputSchema=SCHEMA)
@@ -68,7 +68,7 @@ def limit(tokens: Any) -> dict[str, Any]:
 
 
 def names(answer: Answer) -> list[str]:
-    return [one["name"] for one in answer.message["result"]["tools"]]
+    return [tool["name"] for tool in answer.message["result"]["tools"]]
 
 
 def shown(answer: Answer) -> Any:
@@ -102,7 +102,7 @@ async def test_a_stock_client_reads_on_in_a_result_that_its_tool_bounds(tmp_path
             running(tmp_path, house) as gateway,
             Client(f"http://127.0.0.1:{gateway.port}/mcp", mode=mode) as client,
         ):
-            assert [one.name for one in (await client.list_tools()).tools] == ["house__list", "read_result"]
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["house__list", "read_result"]
             short = await client.call_tool("house__list", {"n": 2})
             assert short.structured_content == {"rows": ROWS[:2]}
             long = await client.call_tool("house__list", {})
@@ -118,9 +118,9 @@ async def test_a_stock_client_reads_on_in_a_result_that_its_tool_bounds(tmp_path
             assert ident in first.text
 
             async def read_on(**arguments: Any) -> str:
-                found = await client.call_tool("read_result", {"id": ident, **arguments})
-                said: Any = found.content[0]
-                return str(json.loads(said.text)["passages"][0]["text"])
+                result = await client.call_tool("read_result", {"id": ident, **arguments})
+                content: Any = result.content[0]
+                return str(json.loads(content.text)["passages"][0]["text"])
 
             assert json.loads(await read_on(path="rows[7]")) == ROWS[7]
             assert "name 7" in await read_on(query="the row of name 7")
@@ -199,8 +199,8 @@ async def test_a_request_bounds_its_own_result_and_can_only_lower_what_is_declar
         async with running(tmp_path, house, validate=False) as gateway:
             whole = await ask(gateway, calling("h__bare"))
             assert "fairlead.dev/result" not in whole.message["result"]["_meta"]
-            said = await ask(gateway, calling("h__bare", **limit(400)))
-            assert tokens(said) <= 400
+            answer = await ask(gateway, calling("h__bare", **limit(400)))
+            assert tokens(answer) <= 400
             old = calling("h__bare", era="2025-11-25").with_headers(fairlead_result_tokens="300")
             header = await ask(gateway, old)
             assert tokens(header) <= 300
@@ -221,9 +221,9 @@ async def test_the_router_bounds_results_by_default_and_reads_them_by_its_own_to
         async with running(tmp_path, house, limited(pinned=("bare",)), router_result_tokens=700) as gateway:
             execute = calling("execute_tool", {"name": "house__bare"}).to("/router/mcp")
             answer = await ask(gateway, execute)
-            kept = answer.message["result"]["_meta"]["fairlead.dev/context"]
-            assert (kept["entryId"], tokens(answer) < 800) == (shown(answer)["id"], True)
-            assert f"{kept['entryId']}: read on with retrieve_context(entry_id" in text_of(answer)
+            context = answer.message["result"]["_meta"]["fairlead.dev/context"]
+            assert (context["entryId"], tokens(answer) < 800) == (shown(answer)["id"], True)
+            assert f"{context['entryId']}: read on with retrieve_context(entry_id" in text_of(answer)
             pinned = await ask(gateway, calling("house__bare").to("/router/mcp"))
             assert tokens(pinned) <= 700
             assert "fairlead.dev/result" not in (await ask(gateway, calling("house__bare"))).message["result"]["_meta"]
@@ -232,7 +232,7 @@ async def test_the_router_bounds_results_by_default_and_reads_them_by_its_own_to
             assert "fairlead.dev/result" not in raised.message["result"]["_meta"]
 
 
-async def test_what_cannot_be_kept_is_cut_all_the_same_and_the_answer_says_so(tmp_path: Path) -> None:
+async def test_long_results_that_cannot_be_kept_are_cut_and_the_answer_says_so(tmp_path: Path) -> None:
     strict = tool("list", outputSchema={**SCHEMA, "properties": {"rows": {"type": "array", "minItems": 300}}})
     async with modern_server([BARE, strict], call=table) as server:
         house = catalog("house", server.url, [entry(BARE, result_tokens=500), entry(strict, result_tokens=500)])
@@ -282,7 +282,7 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
         other = catalog("shed", server.url, ["saw"])
         async with running(tmp_path, bounded, other, audit="all", audit_file=audit) as gateway:
             listed = (await get(gateway, "/v1/tools")).message["tools"]
-            assert [one["definition"] for one in listed] == (await ask(gateway, modern("tools/list"))).message[
+            assert [each["definition"] for each in listed] == (await ask(gateway, modern("tools/list"))).message[
                 "result"
             ]["tools"]
             assert (listed[1]["name"], listed[1]["server"]) == ("read_result", "fairlead.dev/gateway")
@@ -299,8 +299,8 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
                 "done",
                 "read_result",
             )
-            said = json.loads(read_on.message["messages"][0]["content"])
-            assert json.loads(said["passages"][0]["text"]) == ROWS[7]
+            passages = json.loads(read_on.message["messages"][0]["content"])
+            assert json.loads(passages["passages"][0]["text"]) == ROWS[7]
             body = {"name": "read_result", "arguments": {"id": ident, "path": "rows[9]"}}
             executed = (await post(gateway, "/v1/executions", body)).message["result"]
             assert json.loads(json.loads(executed["content"][0]["text"])["passages"][0]["text"]) == ROWS[9]
@@ -323,17 +323,17 @@ async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp
         assert len((await get(gateway, "/v1/tools")).message["tools"]) == 1
         batch = await post(gateway, "/v1/tool-calls", {**requested("house__bare"), "resultTokens": 400})
         ident = kept_under(batch.message["messages"][0]["content"])
-        asked = requested("read_result", id=ident, path="rows[7].name")
-        read_on = await post(gateway, "/v1/tool-calls", asked)
+        call = requested("read_result", id=ident, path="rows[7].name")
+        read_on = await post(gateway, "/v1/tool-calls", call)
         assert "name 7" in read_on.message["messages"][0]["content"]
         theirs = {"type": "function", "function": {"name": "read_result", "parameters": {"type": "object"}}}
-        handed = await post(gateway, "/v1/tool-calls", {**asked, "tools": [theirs]})
+        handed = await post(gateway, "/v1/tool-calls", {**call, "tools": [theirs]})
         assert handed.message["calls"][0]["state"] == "pending"
 
 
 async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_path: Path) -> None:
     server = TaskServer()
-    long = said("a long story\n" * 2000)
+    long = text_result("a long story\n" * 2000)
     bounded = tuple(entry(name, result_tokens=500) for name in TOOLS)
     async with raw_server(server.handle) as raw:
         jobs = msgspec.structs.replace(demo(raw.url), tools=bounded)

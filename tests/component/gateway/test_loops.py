@@ -37,14 +37,14 @@ async def test_a_call_that_comes_back_is_refused_at_its_first_return(tmp_path: P
 async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    async with running(tmp_path / "one") as one, running(tmp_path / "two") as two:
+    async with running(tmp_path / "one") as first, running(tmp_path / "two") as two:
         publish(tmp_path / "one" / "documents", catalog("b", endpoint(two), ["a__x"]))
-        publish(tmp_path / "two" / "documents", catalog("a", endpoint(one), ["x"]))
-        await served(one, 2)
+        publish(tmp_path / "two" / "documents", catalog("a", endpoint(first), ["x"]))
+        await served(first, 2)
         await served(two, 2)
-        answer = await ask(one, calling("b__a__x"))
+        answer = await ask(first, calling("b__a__x"))
         assert "leads back to the gateway" in refused(answer)
-        assert (one.call_metrics.rejected.get(508), two.call_metrics.rejected.get(508)) == (1, None)
+        assert (first.call_metrics.rejected.get(508), two.call_metrics.rejected.get(508)) == (1, None)
 
 
 async def test_a_request_through_too_many_gateways_is_refused_and_others_are_not(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ async def test_requests_name_the_installation_and_nothing_that_a_client_made_up(
     async with legacy_server([tool("add")]) as server:
         document = catalog("demo", server.url, ["add"], version=LEGACY)
         async with running(tmp_path, document, pull_token="secret") as gateway:
-            asked = calling("demo__add").with_headers(Via="1.1 evil, 1.1 fairlead-evil")
-            assert (await ask(gateway, asked)).status == 200
+            spoofed = calling("demo__add").with_headers(Via="1.1 evil, 1.1 fairlead-evil")
+            assert (await ask(gateway, spoofed)).status == 200
             assert {request.headers["via"] for request in server.seen} == {f"1.1 {pseudonym('secret')}"}
 
 
@@ -79,7 +79,7 @@ def test_installations_with_one_token_have_one_name_and_others_have_others() -> 
 @pytest.mark.parametrize(
     "value", [b"", b"1.1 nginx", b"1.1 fairlead-0", b"1.1 xfairlead-" + b"0" * 16, b"fairlead-" + b"0" * 17]
 )
-def test_what_is_no_entry_of_a_gateway_is_neither_counted_nor_passed_on(value: bytes) -> None:
+def test_via_entries_of_others_are_neither_counted_nor_passed_on(value: bytes) -> None:
     assert refusal(value * 20, pseudonym()) is None
     assert passed_on(value) == b""
 

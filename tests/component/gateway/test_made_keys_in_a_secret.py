@@ -46,22 +46,22 @@ async def test_a_key_that_one_replica_made_is_taken_and_revoked_by_another(
     }
     ann = {"authorization": f"Bearer {key}"}
     async with (
-        gateway_on(control_plane, namespace, **settings) as one,
+        gateway_on(control_plane, namespace, **settings) as first,
         gateway_on(control_plane, namespace, **settings) as other,
     ):
 
-        async def known() -> bool:
-            return (await get(one, "/v1/keys", **ann)).status == 200
+        async def first_taken() -> bool:
+            return (await get(first, "/v1/keys", **ann)).status == 200
 
-        await until_async("the first key", known)
-        made = json.loads((await post(one, "/v1/keys", {"name": "editor"}, **ann)).body)
+        await until_async("the first key", first_taken)
+        made = json.loads((await post(first, "/v1/keys", {"name": "editor"}, **ann)).body)
         theirs = modern("tools/list").with_headers(authorization=f"Bearer {made['key']}")
 
         async def taken() -> bool:
             return (await ask(other, theirs)).status == 200
 
         async def refused() -> bool:
-            return (await ask(one, theirs)).status == 401
+            return (await ask(first, theirs)).status == 401
 
         await until_async("the made key", taken)
         listed = json.loads((await get(other, "/v1/keys", **ann)).body)
@@ -80,7 +80,7 @@ async def test_replicas_that_write_at_once_lose_no_key(control_plane: ControlPla
         ]
         await asyncio.gather(*(keys.make(ANN, f"key {number}", 1) for number, keys in enumerate(replicas)))
 
-        assert {one.maker.name for one in await replicas[0].all() if one.maker} == {"key 0", "key 1", "key 2"}
+        assert {key.maker.name for key in await replicas[0].all() if key.maker} == {"key 0", "key 1", "key 2"}
 
 
 async def test_a_secret_that_is_missing_says_so(control_plane: ControlPlane, namespace: str) -> None:

@@ -19,14 +19,14 @@ from waiting import eventually
 
 @pytest.fixture
 async def server() -> AsyncIterator[RawServer]:
-    async with modern_server() as found:
-        yield found
+    async with modern_server() as upstream:
+        yield upstream
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path, server: RawServer) -> AsyncIterator[Gateway]:
-    async with running(tmp_path, catalog("demo", server.url, ["add"])) as found:
-        yield found
+    async with running(tmp_path, catalog("demo", server.url, ["add"])) as served:
+        yield served
 
 
 ADD = calling("demo__add", {"a": 1})
@@ -79,7 +79,7 @@ async def test_each_request_gets_its_status(gateway: Gateway, request_: Ask, sta
     assert (await ask(gateway, request_)).status == status
 
 
-async def test_what_is_not_post_is_told_what_is_allowed(gateway: Gateway) -> None:
+async def test_methods_other_than_post_are_told_what_is_allowed(gateway: Gateway) -> None:
     answer = await ask(gateway, Ask(verb="GET", body=b"", headers={"accept": "text/event-stream"}))
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
@@ -101,10 +101,10 @@ async def test_an_unknown_tool_is_refused_with_32602(gateway: Gateway) -> None:
 
 async def test_a_session_is_named_by_initialize_and_nothing_needs_one(gateway: Gateway) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    one, two = [await ask(gateway, legacy("initialize", hello)) for _ in range(2)]
-    assert one.message["result"]["protocolVersion"] == "2025-06-18"
-    assert len(one.headers["mcp-session-id"]) >= 32
-    assert one.headers["mcp-session-id"] != two.headers["mcp-session-id"]
+    first, two = [await ask(gateway, legacy("initialize", hello)) for _ in range(2)]
+    assert first.message["result"]["protocolVersion"] == "2025-06-18"
+    assert len(first.headers["mcp-session-id"]) >= 32
+    assert first.headers["mcp-session-id"] != two.headers["mcp-session-id"]
     assert (await ask(gateway, legacy("tools/list"))).status == 200
 
 
@@ -146,13 +146,13 @@ async def test_initialize_with_another_version_is_answered_with_the_newest_legac
 
 
 async def test_discovery_names_the_same_versions_as_the_refusal_of_another(gateway: Gateway) -> None:
-    found = (await ask(gateway, modern("server/discover"))).message["result"]
+    discovered = (await ask(gateway, modern("server/discover"))).message["result"]
     other = modern("server/discover").with_headers(mcp_protocol_version="2031-01-01")
     other.message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2031-01-01"
     refused = await ask(gateway, other)
     assert (refused.status, refused.code) == (400, -32022)
-    assert refused.message["error"]["data"]["supported"] == found["supportedVersions"] == ["2026-07-28"]
-    assert (found["resultType"], found["cacheScope"], found["ttlMs"]) == ("complete", "private", 30_000)
+    assert refused.message["error"]["data"]["supported"] == discovered["supportedVersions"] == ["2026-07-28"]
+    assert (discovered["resultType"], discovered["cacheScope"], discovered["ttlMs"]) == ("complete", "private", 30_000)
 
 
 async def test_lists_differ_between_the_eras_by_the_envelope_alone(gateway: Gateway) -> None:
@@ -228,8 +228,8 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
 
 
 @pytest.mark.parametrize("names", [("demo__add", "demo__other"), ("demo__other", "demo__add")])
-async def test_a_name_that_comes_twice_is_none(gateway: Gateway, names: tuple[str, str]) -> None:
-    """Whoever stands in front may have gone by either. Asked first on a new connection, then on one whose last request
+async def test_an_mcp_name_header_that_comes_twice_is_refused(gateway: Gateway, names: tuple[str, str]) -> None:
+    """A proxy in front may have gone by either. Asked first on a new connection, then on one whose last request
     was fine.
     """
     async with await Wire.connect(gateway) as wire:
@@ -331,7 +331,7 @@ async def test_many_small_headers_are_refused_too(gateway: Gateway) -> None:
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-async def test_what_is_not_http_is_400_and_the_end(gateway: Gateway, data: bytes) -> None:
+async def test_bytes_that_are_not_http_get_400_and_end_the_connection(gateway: Gateway, data: bytes) -> None:
     async with await Wire.connect(gateway) as wire:
         wire.write(data)
         assert (await wire.answer()).status == 400

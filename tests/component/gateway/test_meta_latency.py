@@ -1,4 +1,4 @@
-"""What lists say of a tool's speed in `_meta`: nothing, unless the installation asks for it."""
+"""Latency fields of lists in `_meta`: none, unless the installation asks for them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ async def test_without_being_asked_for_measurements_change_no_byte_of_a_list(tmp
 
 
 @pytest.mark.parametrize("target", ["/mcp", "/mcp/fast", "/servers/default/shop/mcp"])
-async def test_asked_for_every_field_is_in_meta_and_the_rest_of_the_definition_as_it_was(
+async def test_latency_fields_are_in_meta_where_the_installation_asks_and_the_rest_of_the_definition_as_it_was(
     tmp_path: Path, target: str
 ) -> None:
     async with running(tmp_path, SHOP, TIERS, state(12.3, 31.0), meta_latency=True) as gateway:
         body = await listed(gateway, target)
-        found = definition(body)
+        described = definition(body)
         rest = (await get(gateway, "/v1/tools")).message["tools"][0]
-    meta = found["_meta"]
+    meta = described["_meta"]
     assert meta == {
         "theirs": [1, 2],
         "fairlead.dev/estimated_duration_ms": 40,
@@ -72,7 +72,7 @@ async def test_asked_for_every_field_is_in_meta_and_the_rest_of_the_definition_a
     assert "fairlead.dev/idempotent" not in json.dumps(rest["definition"])
 
 
-async def test_a_figure_that_is_published_anew_is_shown_and_one_that_is_unknown_left_out(tmp_path: Path) -> None:
+async def test_a_measured_figure_in_meta_follows_the_latest_state_and_is_left_out_while_unknown(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, meta_latency=True) as gateway:
         assert "fairlead.dev/measured_p99_ms" not in definition(await listed(gateway))["_meta"]
         publish(tmp_path / "documents", state(12.0, 31.0))

@@ -34,7 +34,7 @@ async def test_an_unknown_tool_is_said_in_one_wording(tmp_path: Path) -> None:
     async with running(tmp_path, EVERYTHING) as gateway:
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
         tools = f"`fairlead tools {' '.join(url)}` lists what there is."
-        said = f"Unknown tool: ech0. Did you mean everything__echo? {tools}"
+        message = f"Unknown tool: ech0. Did you mean everything__echo? {tools}"
         for words in (
             ["call", "ech0"],
             ["call", "ech0", "message=x"],
@@ -43,7 +43,7 @@ async def test_an_unknown_tool_is_said_in_one_wording(tmp_path: Path) -> None:
             ["tools", "ech0"],
             ["can", "me", "call", "ech0"],
         ):
-            assert await fairlead(*words, *url) == (2, "", f"fairlead {words[0]}: {said}\n"), words
+            assert await fairlead(*words, *url) == (2, "", f"fairlead {words[0]}: {message}\n"), words
 
 
 async def test_an_argument_that_the_tool_has_not_is_named_and_nothing_is_called(tmp_path: Path) -> None:
@@ -100,16 +100,16 @@ async def test_a_plain_name_names_a_server_as_its_namespace_does(tmp_path: Path)
         assert (code, "Did you mean everything?" in err) == (2, True)
 
 
-async def test_one_tool_is_shown_with_its_arguments(tmp_path: Path) -> None:
+async def test_fairlead_tools_shows_one_tool_with_its_arguments(tmp_path: Path) -> None:
     async with running(tmp_path, EVERYTHING) as gateway:
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
         code, out, _ = await fairlead("tools", "everything__echo", *url)
-        _, found, _ = await fairlead("tools", "everything__echo", "--json", *url)
+        _, output, _ = await fairlead("tools", "everything__echo", "--json", *url)
         _, bare, _ = await fairlead("tools", "everything__get-sum", *url)
     assert code == 0
     assert out.startswith("everything__echo\n  Echoes.\n  Twice.\n")
     assert out.splitlines()[-1].split() == ["message", "string", "required", "What", "to", "say."]
-    assert json.loads(found)["inputSchema"] == TOOL["inputSchema"]
+    assert json.loads(output)["inputSchema"] == TOOL["inputSchema"]
     assert "It takes no arguments." in bare
 
 
@@ -122,14 +122,14 @@ async def test_arguments_of_a_tool_that_is_called_by_its_id_are_looked_at_as_wel
 
 async def test_names_are_completed_from_the_gateway(tmp_path: Path) -> None:
     async with running(tmp_path, EVERYTHING, catalog("files", NOWHERE, ["read"])) as gateway:
-        asked = {"_FAIRLEAD_COMPLETE": "complete_bash", "FAIRLEAD_URL": f"http://127.0.0.1:{gateway.port}/mcp"}
+        environment = {"_FAIRLEAD_COMPLETE": "complete_bash", "FAIRLEAD_URL": f"http://127.0.0.1:{gateway.port}/mcp"}
         for line, at, expected in (
             ("fairlead call every", 2, ["everything__echo", "everything__get-sum"]),
             ("fairlead refresh f", 2, ["files"]),
             ("fairlead tools --server e", 3, ["everything"]),
         ):
-            code, out, err = await fairlead(**asked, COMP_WORDS=line, COMP_CWORD=str(at))
+            code, out, err = await fairlead(**environment, COMP_WORDS=line, COMP_CWORD=str(at))
             assert (code, out.split(), err) == (0, expected, ""), line
-        asked["FAIRLEAD_URL"] = "http://127.0.0.1:9/mcp"
-        code, out, err = await fairlead(**asked, COMP_WORDS="fairlead call x", COMP_CWORD="2")
+        environment["FAIRLEAD_URL"] = "http://127.0.0.1:9/mcp"
+        code, out, err = await fairlead(**environment, COMP_WORDS="fairlead call x", COMP_CWORD="2")
         assert (code, out.split(), err) == (0, [], "")

@@ -65,12 +65,12 @@ ADMINS = Subject(kind="Group", name="admins", issuer="corp")
 @pytest.mark.parametrize("subject", [OPS, ADMINS], ids=["agent", "group"])
 async def test_the_same_name_from_another_issuer_is_somebody_else(tmp_path: Path, subject: Subject) -> None:
     async with issuing() as ours, issuing() as theirs:
-        wiring = believing(tmp_path, ours, theirs)
-        async with running(tmp_path, SHOP, refunds(subject), **wiring) as gateway:
-            said: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
-            assert await may_refund(gateway, ours.token(**said))
-            assert not await may_refund(gateway, theirs.token(**said))
-            assert not await may_refund(gateway, theirs.token(**{**said, "azp": None}, sub="ops"))
+        options = believing(tmp_path, ours, theirs)
+        async with running(tmp_path, SHOP, refunds(subject), **options) as gateway:
+            claims: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
+            assert await may_refund(gateway, ours.token(**claims))
+            assert not await may_refund(gateway, theirs.token(**claims))
+            assert not await may_refund(gateway, theirs.token(**{**claims, "azp": None}, sub="ops"))
 
 
 WITHOUT_ISSUER = {
@@ -85,10 +85,10 @@ async def test_a_name_without_an_issuer_gives_nothing_where_there_are_two(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with issuing() as ours, issuing() as theirs:
-        wiring = believing(tmp_path, ours, theirs)
-        async with running(tmp_path, SHOP, refunds(WITHOUT_ISSUER[kind]), **wiring) as gateway:
-            said: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
-            assert [await may_refund(gateway, each.token(**said)) for each in (ours, theirs)] == [False, False]
+        options = believing(tmp_path, ours, theirs)
+        async with running(tmp_path, SHOP, refunds(WITHOUT_ISSUER[kind]), **options) as gateway:
+            claims: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
+            assert [await may_refund(gateway, each.token(**claims)) for each in (ours, theirs)] == [False, False]
             assert "fairlead_policies_without_issuer 1.0" in await scraped(gateway)
             assert "Add `issuer` to the subjects of default/refunds" in caplog.text
 
@@ -100,8 +100,8 @@ async def test_a_name_without_an_issuer_takes_from_all_of_that_name_where_there_
     async with issuing() as ours, issuing() as theirs:
         rules = refunds(WITHOUT_ISSUER[kind], action="Deny")
         async with running(tmp_path, SHOP, rules, **believing(tmp_path, ours, theirs)) as gateway:
-            said: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
-            assert [await may_refund(gateway, each.token(**said)) for each in (ours, theirs)] == [False, False]
+            claims: dict[str, Any] = {"aud": HERE, "azp": "ops", "groups": ["admins"]}
+            assert [await may_refund(gateway, each.token(**claims)) for each in (ours, theirs)] == [False, False]
             assert await may_refund(gateway, ours.token(aud=HERE, azp="else"))
 
 
@@ -117,8 +117,8 @@ async def test_with_a_single_issuer_names_need_none(tmp_path: Path) -> None:
     async with issuing() as issuer:
         rules = refunds(Subject(kind="Agent", name="ops"), Subject(kind="Group", name="admins"))
         _, file = key_for(tmp_path, "npc", "players")
-        wiring = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
-        async with running(tmp_path, SHOP, rules, **wiring) as gateway:
+        options = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
+        async with running(tmp_path, SHOP, rules, **options) as gateway:
             agent = issuer.token(aud=HERE, azp="ops")
             member = issuer.token(aud=HERE, groups=["admins"])
             await until_async("API keys that were read", lambda: may_refund(gateway, agent), seconds=30)
@@ -131,8 +131,8 @@ async def test_a_name_that_an_api_key_carries_is_not_a_tokens(tmp_path: Path) ->
     async with issuing() as issuer:
         key, file = key_for(tmp_path, "ops", "admins")
         rules = refunds(Subject(kind="Agent", name="ops"), Subject(kind="Group", name="admins"))
-        wiring = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
-        async with running(tmp_path, SHOP, rules, **wiring) as gateway:
+        options = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
+        async with running(tmp_path, SHOP, rules, **options) as gateway:
             token = issuer.token(aud=HERE, azp="ops", groups=["admins"])
             assert await may_refund(gateway, key)
             assert not await may_refund(gateway, token)
@@ -146,16 +146,16 @@ async def test_names_of_api_keys_can_be_asked_for(tmp_path: Path) -> None:
     async with issuing() as ours, issuing() as theirs:
         key, file = key_for(tmp_path, "ops")
         rules = refunds(Subject(kind="Agent", name="ops", issuer="apiKeys"))
-        wiring = believing(tmp_path, ours, theirs, api_keys=file)
-        async with running(tmp_path, SHOP, rules, **wiring) as gateway:
+        options = believing(tmp_path, ours, theirs, api_keys=file)
+        async with running(tmp_path, SHOP, rules, **options) as gateway:
             assert await may_refund(gateway, key)
             assert not await may_refund(gateway, ours.token(aud=HERE, azp="ops"))
 
 
 async def status_of_others(gateway: Gateway, token: str) -> int:
     """Status of the answer to a question that administrators may ask."""
-    asked = urlencode({"tool": "shop__refund", "agent": "somebody-else"})
-    return (await get(gateway, f"/v1/access?{asked}", authorization=f"Bearer {token}")).status
+    query = urlencode({"tool": "shop__refund", "agent": "somebody-else"})
+    return (await get(gateway, f"/v1/access?{query}", authorization=f"Bearer {token}")).status
 
 
 @pytest.mark.parametrize("written_as", ["corp#admins", "{issuer}#admins"])
@@ -182,14 +182,14 @@ async def test_fairlead_can_says_that_an_issuer_is_missing(tmp_path: Path) -> No
     async with AsyncExitStack() as stack:
         ours, theirs = [await stack.enter_async_context(issuing()) for _ in range(2)]
         rules = refunds(Subject(kind="Agent", name="ops"))
-        wiring = believing(tmp_path, ours, theirs, admin_groups=("corp#admins",))
-        gateway = await stack.enter_async_context(running(tmp_path, SHOP, rules, **wiring))
+        options = believing(tmp_path, ours, theirs, admin_groups=("corp#admins",))
+        gateway = await stack.enter_async_context(running(tmp_path, SHOP, rules, **options))
         token = ours.token(aud=HERE, groups=["admins"])
         url = f"http://127.0.0.1:{gateway.port}"
         code, out, _ = await fairlead("can", "ops", "call", "shop__refund", "--url", url, "--token", token)
         assert code == 1
         assert "default/refunds names its subject without an issuer" in out
-        asked = ["can", "ops", "call", "shop__refund", "--issuer", "nobody", "--url", url, "--token", token]
-        code, _, said = await fairlead(*asked)
+        words = ["can", "ops", "call", "shop__refund", "--issuer", "nobody", "--url", url, "--token", token]
+        code, _, error = await fairlead(*words)
         assert code != 0
-        assert "corp" in said
+        assert "corp" in error

@@ -1,4 +1,4 @@
-"""What the operations port makes of bytes: one request per connection, whatever it looks like, within bounds."""
+"""Requests at the operations port, byte by byte: one per connection, whatever it looks like, within bounds."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ ENDLESS = b"GET /endless HTTP/1.1\r\n" + HOST
 class Pages:
     """A page that counts, one that never ends, and one that fails."""
 
-    asked: list[PageRequest] = field(default_factory=list)
+    requests: list[PageRequest] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
     async def page(self, request: PageRequest) -> PageResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         return PageResponse(b"well\n")
 
     async def endless(self, request: PageRequest) -> PageResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         try:
             await asyncio.Event().wait()
         finally:
@@ -142,7 +142,7 @@ async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -
             connection.data_received(data[start : start + size])
         await transport.closed.wait()
         connection.connection_lost(None)
-        answers.append((transport.written, pages.asked))
+        answers.append((transport.written, pages.requests))
     assert answers[0][0] == (
         b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 5\r\nconnection: close\r\n\r\n"
         b"well\n"
@@ -154,17 +154,17 @@ async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -
 async def test_a_page_is_told_what_was_asked() -> None:
     pages = Pages()
     await exchanged(pages, b"GET /page?a=1&b=%C3%A4&a=2&c HTTP/1.1\r\nX: 1\r\nx: \xe4\r\n" + HOST)
-    (asked,) = pages.asked
-    assert (asked.path, asked.query, asked.address) == ("/page", {"a": "2", "b": "\xe4", "c": ""}, "127.0.0.1")
-    assert asked.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
+    (request,) = pages.requests
+    assert (request.path, request.query, request.address) == ("/page", {"a": "2", "b": "\xe4", "c": ""}, "127.0.0.1")
+    assert request.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
 
 
-@pytest.mark.parametrize("more", [PLAIN, b"\x00 that is no request"])
-async def test_one_request_is_answered_whatever_follows(more: bytes) -> None:
+@pytest.mark.parametrize("more", [PLAIN, b"\x00 that is not a request"])
+async def test_the_operations_server_answers_one_request_whatever_follows(more: bytes) -> None:
     pages = Pages()
     answer = await exchanged(pages, PLAIN + more)
     assert answer.endswith(b"\r\n\r\nwell\n")
-    assert answer.count(b"HTTP/1.1") == len(pages.asked) == 1
+    assert answer.count(b"HTTP/1.1") == len(pages.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ async def test_one_request_is_answered_whatever_follows(more: bytes) -> None:
         (b"GET /endless HTTP/1.1\r\nContent-Length: 99999\r\n" + HOST + b"x" * (MAX_REQUEST_BYTES + 1), 413),
     ],
 )
-async def test_what_is_no_request_for_this_port_is_refused(data: bytes, status: int) -> None:
+async def test_requests_that_the_operations_server_cannot_take_are_refused(data: bytes, status: int) -> None:
     answer = await exchanged(Pages(), data)
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert (b"\r\nallow: GET, HEAD\r\n" in answer) is (status == 405)
@@ -199,7 +199,7 @@ async def test_what_is_no_request_for_this_port_is_refused(data: bytes, status: 
         (b"HEAD /broken HTTP/1.1\r\n" + HOST, 500),
     ],
 )
-async def test_whoever_asks_for_the_head_alone_gets_no_body(data: bytes, status: int) -> None:
+async def test_head_requests_get_no_body(data: bytes, status: int) -> None:
     head, end, body = (await exchanged(Pages(), data)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert b"\r\ncontent-length: 0" not in head
@@ -225,12 +225,12 @@ async def test_a_connection_lasts_no_longer_than_the_longest_answer(data: bytes)
     connection.connection_lost(None)
 
 
-async def test_a_page_ends_with_the_connection_of_whoever_waits_for_it() -> None:
+async def test_a_page_ends_with_the_connection_of_its_client() -> None:
     pages = Pages()
     async with serving(pages) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(ENDLESS)
-        await eventually(lambda: bool(pages.asked))
+        await eventually(lambda: bool(pages.requests))
         writer.close()
         await eventually(lambda: pages.ended == ["/endless"])
 
@@ -271,7 +271,7 @@ async def left(pages: Pages, data: bytes) -> weakref.ref[Socket]:
     """The transport of a connection that was sent `data`, and lost once that was answered or a page begun."""
     connection, transport = connected(pages)
     connection.data_received(data)
-    await eventually(lambda: bool(transport.written) or bool(pages.asked))
+    await eventually(lambda: bool(transport.written) or bool(pages.requests))
     connection.connection_lost(None)
     return weakref.ref(transport)  # a compiled connection cannot be held weakly
 

@@ -77,12 +77,12 @@ async def test_the_log_of_the_gateway_reaches_a_collector_with_the_trace_of_a_ca
             await ask(gateway, calling("demo__add"))
             logging.getLogger("fairlead_gateway").warning("Nothing of a call")
         call = next(span for span in receiver.spans if span.kind == 2)
-        said = {record.body.string_value: record for record in receiver.logs}
-        failed = said["tools/call add of default/demo failed in the gateway itself"]
+        records = {record.body.string_value: record for record in receiver.logs}
+        failed = records["tools/call add of default/demo failed in the gateway itself"]
         assert (failed.trace_id, failed.span_id) == (call.trace_id, call.span_id)
         assert failed.severity_text == "ERROR"
         assert attributes(failed)["exception.type"] == "ZeroDivisionError"
-        assert said["Nothing of a call"].trace_id == b""
+        assert records["Nothing of a call"].trace_id == b""
 
 
 async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
@@ -105,7 +105,7 @@ async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
     assert b" # {" not in plain
 
 
-async def test_what_a_tier_waited_for_has_an_exemplar_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waits_of_a_tier_have_an_exemplar_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
         tiers = Rules(tiers=(Tier(name="fast", max_latency_ms=500),))
@@ -128,16 +128,16 @@ async def test_a_real_prometheus_keeps_the_exemplars(tmp_path: Path, monkeypatch
         async with served(tmp_path) as gateway:
             await ask(gateway, calling("demo__add"))
             async with prometheus(tmp_path / "prometheus", {"gateway": gateway.metrics_port}, "groups: []") as watch:
-                found: list[dict[str, str]] = []
+                exemplars: list[dict[str, str]] = []
 
-                async def kept() -> bool:
-                    found[:] = await watch.exemplars(f"{DURATION}_bucket", 60)
-                    return bool(found)
+                async def stored() -> bool:
+                    exemplars[:] = await watch.exemplars(f"{DURATION}_bucket", 60)
+                    return bool(exemplars)
 
-                await until_async("exemplars", kept)
+                await until_async("exemplars", stored)
                 assert await watch.query('up{job="gateway"} == 1')
         call = next(span for span in receiver.spans if span.kind == 2)
-    assert found == [{"trace_id": call.trace_id.hex(), "span_id": call.span_id.hex()}]
+    assert exemplars == [{"trace_id": call.trace_id.hex(), "span_id": call.span_id.hex()}]
 
 
 async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_counted(

@@ -41,7 +41,7 @@ async def test_a_modern_server_gets_them_and_a_legacy_one_none(tmp_path: Path, c
 
 @pytest.mark.parametrize("server_era", ERAS)
 @pytest.mark.parametrize(
-    ("altered", "said"),
+    ("altered", "sentence"),
     [
         ({"mcp_param_region": None}, "Region is missing"),
         ({"mcp_param_count": "4"}, "Count does not match"),
@@ -50,7 +50,7 @@ async def test_a_modern_server_gets_them_and_a_legacy_one_none(tmp_path: Path, c
     ],
 )
 async def test_a_modern_client_whose_headers_do_not_match_is_refused_before_the_server_hears_of_it(
-    tmp_path: Path, server_era: str, altered: dict[str, str | None], said: str
+    tmp_path: Path, server_era: str, altered: dict[str, str | None], sentence: str
 ) -> None:
     async with (
         modern_server() if server_era == MODERN else legacy_server() as server,
@@ -59,14 +59,14 @@ async def test_a_modern_client_whose_headers_do_not_match_is_refused_before_the_
         refused = await ask(gateway, calling("demo__x", ARGUMENTS).with_headers(**{**HEADERS, **altered}))
         methods = server.methods()
     assert (refused.status, refused.code) == (400, -32020)
-    assert said in refused.message["error"]["message"]
+    assert sentence in refused.message["error"]["message"]
     assert "tools/call" not in methods
 
 
 async def test_a_legacy_client_may_send_what_it_likes_there(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [TOOL])) as gateway:
-        asked = calling("demo__x", ARGUMENTS, era=LEGACY).with_headers(mcp_param_count="99", mcp_param_other="y")
-        assert (await ask(gateway, asked)).message["result"]["isError"] is False
+        request = calling("demo__x", ARGUMENTS, era=LEGACY).with_headers(mcp_param_count="99", mcp_param_other="y")
+        assert (await ask(gateway, request)).message["result"]["isError"] is False
         call = server.seen[-1]
     assert call.headers["mcp-param-count"] == "3"
     assert "mcp-param-other" not in call.headers

@@ -1,4 +1,4 @@
-"""What the gateway decides about is what a server runs, or nothing, whatever the server makes of names in JSON.
+"""Servers run what the gateway decided about, or nothing, whatever they make of names in JSON.
 
 Asked are real servers that take no notice of case: the official Go SDK as it was before CVE-2026-27896, a plain handler
 on Go's encoding/json, and one on Jackson with ACCEPT_CASE_INSENSITIVE_PROPERTIES. .NET with
@@ -51,8 +51,8 @@ class Reader:
             with urllib.request.urlopen(self.url("/ran"), timeout=30) as answer:
                 return json.loads(answer.read())
 
-        found: list[Any] = await asyncio.to_thread(get)
-        return found
+        calls: list[Any] = await asyncio.to_thread(get)
+        return calls
 
 
 def go_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
@@ -140,13 +140,13 @@ def offer(member: str, name: str) -> Definition:
 def with_params(request: Ask, *, more: str = "", meta: str = "", arguments: str | None = None, last: str = "") -> Ask:
     """The request, with members written as they are at the head or the end of its params, or in their `_meta`."""
     params = {**request.message["params"]}
-    found = json.dumps(params.pop("_meta", {}))[1:-1]
-    members = ", ".join(filter(None, [found, meta]))
-    said = [more, f'"_meta": {{{members}}}' if members else ""]
+    own = json.dumps(params.pop("_meta", {}))[1:-1]
+    members = ", ".join(filter(None, [own, meta]))
+    parts = [more, f'"_meta": {{{members}}}' if members else ""]
     if arguments is not None:
         params.pop("arguments", None)
-        said.append(f'"arguments": {arguments}')
-    text = ", ".join(filter(None, [*said, json.dumps(params)[1:-1], last]))
+        parts.append(f'"arguments": {arguments}')
+    text = ", ".join(filter(None, [*parts, json.dumps(params)[1:-1], last]))
     message = json.dumps({**request.message, "params": "HERE"}).replace('"HERE"', f"{{{text}}}")
     return by("npc", Ask(headers=request.headers, body=message.encode()))
 
@@ -201,19 +201,19 @@ async def test_a_member_beside_a_known_one_runs_nothing_else(
         taken = list[str]()
         for progress in ("", '"progressToken": "p"'):  # which goes another way through the gateway
             for members in OTHER_NAMES:
-                for place in ("more", "last"):
+                for position in ("more", "last"):
                     made = with_params(
-                        calling("shop__get_stock", era=era), meta=progress, arguments=ARGUMENTS, **{place: members}
+                        calling("shop__get_stock", era=era), meta=progress, arguments=ARGUMENTS, **{position: members}
                     )
                     answer = await ask(gateway, made)
-                    ran += [(members, one) for one in await reader.ran()]
+                    ran += [(members, call) for call in await reader.ran()]
                     taken += [] if refused(answer) else [members]
         assert (ran, taken) == ([], [])
 
 
 @pytest.mark.parametrize(("read", "path", "version"), SERVERS)
 @ERAS
-async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
+async def test_arguments_in_another_spelling_cannot_pass_a_policy(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
     async with shop(tmp_path, read, path, version) as (gateway, reader):
@@ -223,16 +223,18 @@ async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
             for arguments in OTHER_ARGUMENTS:
                 made = with_params(calling("shop__get_stock", era=era), meta=progress, arguments=arguments)
                 answer = await ask(gateway, made)
-                ran += [(arguments, one) for one in await reader.ran()]
+                ran += [(arguments, call) for call in await reader.ran()]
                 taken += [] if refused(answer) else [arguments]
         assert (ran, taken) == ([], [])
 
 
 @pytest.mark.parametrize(("read", "path", "version"), SERVERS)
 @ERAS
-async def test_what_is_allowed_is_what_runs(tmp_path: Path, read: Any, path: str, version: str, era: str) -> None:
+async def test_an_allowed_call_is_the_call_that_runs(
+    tmp_path: Path, read: Any, path: str, version: str, era: str
+) -> None:
     """Names that come twice are one when they go on; unknown ones go on; nothing beside `params` does."""
-    said = [
+    changes = [
         {},
         {"more": '"name": "delete_all"'},
         {"more": '"n\\u0061me": "delete_all"'},
@@ -241,11 +243,11 @@ async def test_what_is_allowed_is_what_runs(tmp_path: Path, read: Any, path: str
     ]
     beside = ['"Method": "tools/list"', '"METHOD": "x"', '"Params": {"name": "delete_all"}', '"ID": 7', '"Id": 8']
     async with shop(tmp_path, read, path, version) as (gateway, reader):
-        for one in said:
-            made = with_params(calling("shop__get_stock", era=era), **{"arguments": ARGUMENTS, **one})
+        for change in changes:
+            made = with_params(calling("shop__get_stock", era=era), **{"arguments": ARGUMENTS, **change})
             assert (await ask(gateway, made)).message["id"] == 1
             (run,) = await reader.ran()
-            assert (run["name"], run["arguments"]["limit"]) == ("get_stock", 5 if "unnamed" in str(one) else 1)
+            assert (run["name"], run["arguments"]["limit"]) == ("get_stock", 5 if "unnamed" in str(change) else 1)
         for member in beside:
             made = with_params(calling("shop__get_stock", era=era), arguments=ARGUMENTS)
             assert made.body is not None
@@ -283,9 +285,9 @@ async def test_prompts_resources_and_completions_are_what_was_decided_about(tmp_
                 if era == MODERN and method != "completion/complete":
                     made = made.with_headers(mcp_name=str(next(iter(params.values()))))
                 assert "result" in (await ask(gateway, with_params(made))).message
-                assert [one["name"] for one in await reader.ran()] == [run]
-                for place in ("more", "last"):
-                    answer = await ask(gateway, with_params(made, **{place: member}))
+                assert [call["name"] for call in await reader.ran()] == [run]
+                for position in ("more", "last"):
+                    answer = await ask(gateway, with_params(made, **{position: member}))
                     assert (await reader.ran(), answer.code) == ([], -32602)
             made = send(
                 "completion/complete",
@@ -305,4 +307,4 @@ async def test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise(tm
     ):
         for arguments in ('{"limit": 1, "limit": 2}', '{"limit": 2}', '{"limit": 2}'):
             await ask(gateway, with_params(calling("shop__get_stock"), arguments=arguments))
-        assert [one["arguments"]["limit"] for one in await reader.ran()] == [2, 2]
+        assert [call["arguments"]["limit"] for call in await reader.ran()] == [2, 2]

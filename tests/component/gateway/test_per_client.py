@@ -119,15 +119,15 @@ async def behind_a_listener(folder: Path) -> AsyncIterator[tuple[Gated, Gateway]
 
 async def test_each_client_session_has_one_of_its_own_whatever_it_asks_for(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
-        one = await session_of(gateway)
+        first = await session_of(gateway)
         other = await session_of(gateway)
         questions = await session_of(gateway, {"sampling": {}})
-        assert text(await ask(gateway, count(one))) == "s1 1"
-        assert text(await ask(gateway, count(one, _meta={"progressToken": "p"}))) == "s1 2"
+        assert text(await ask(gateway, count(first))) == "s1 1"
+        assert text(await ask(gateway, count(first, _meta={"progressToken": "p"}))) == "s1 2"
         assert text(await ask(gateway, count(other))) == "s2 1"
         assert text(await ask(gateway, count(questions))) == "s3 1"
         assert text(await ask(gateway, count(questions))) == "s3 2"
-        assert text(await ask(gateway, count(one))) == "s1 3"
+        assert text(await ask(gateway, count(first))) == "s1 3"
         assert seen.opened == 3
 
 
@@ -141,11 +141,11 @@ async def test_without_per_client_all_share_one(tmp_path: Path) -> None:
 
 async def test_a_session_ends_with_that_of_the_client(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
-        one = await session_of(gateway)
+        first = await session_of(gateway)
         other = await session_of(gateway)
-        for session in (one, other):
+        for session in (first, other):
             await ask(gateway, count(session))
-        await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": one}))
+        await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": first}))
         await eventually(lambda: seen.ended == ["s1"])
         assert text(await ask(gateway, count(other))) == "s2 2"
 
@@ -155,10 +155,10 @@ async def test_a_session_ends_after_a_while_without_a_call(tmp_path: Path) -> No
         counting() as (seen, server),
         running(tmp_path, per_client(server.url), upstream_session_seconds=0.1) as gateway,
     ):
-        one = await session_of(gateway)
-        await ask(gateway, count(one))
+        first = await session_of(gateway)
+        await ask(gateway, count(first))
         await eventually(lambda: seen.ended == ["s1"])
-        assert text(await ask(gateway, count(one))) == "s2 1"
+        assert text(await ask(gateway, count(first))) == "s2 1"
 
 
 async def test_requests_without_a_session_are_alone(tmp_path: Path) -> None:
@@ -182,27 +182,27 @@ async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_
     async with counting() as (seen, server):
         document = per_client(server.url)
         async with running(tmp_path, document, upstream_sessions=2, upstream_sessions_each=2) as gateway:
-            one, two, three = [await session_of(gateway) for _ in range(3)]
-            for session in (one, two, three):
+            first, two, three = [await session_of(gateway) for _ in range(3)]
+            for session in (first, two, three):
                 await ask(gateway, count(session))
             await eventually(lambda: seen.ended == ["s1"])
             seen.hold = asyncio.Event()
             wires = [await Wire.connect(gateway) for _ in range(2)]
             waiting = [asyncio.ensure_future(w.ask(count(s))) for w, s in zip(wires, (two, three), strict=True)]
             await eventually(lambda: gateway.registry.gauges()[document.key].busy == 2)
-            assert (await ask(gateway, count(one))).refusal == "RATE_LIMITED"
+            assert (await ask(gateway, count(first))).refusal == "RATE_LIMITED"
             seen.hold.set()
             assert [text(answer) for answer in await asyncio.gather(*waiting)] == ["s2 2", "s3 2"]
             for wire in wires:
                 wire.close()
 
 
-async def test_kept_results_are_of_one_client(tmp_path: Path) -> None:
+async def test_cached_results_are_of_one_client(tmp_path: Path) -> None:
     tool = entry(TOOL, latency=DeclaredLatency(cacheable_seconds=60))
     async with counting() as (_, server), running(tmp_path, per_client(server.url, tool)) as gateway:
-        one = await session_of(gateway)
+        first = await session_of(gateway)
         other = await session_of(gateway)
-        answers = [text(await ask(gateway, count(session))) for session in (one, other, one, None, None)]
+        answers = [text(await ask(gateway, count(session))) for session in (first, other, first, None, None)]
         assert answers == ["s1 1", "s2 1", "s1 1", "s3 1", "s4 1"]
 
 
@@ -217,7 +217,7 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
 
 
 async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(tmp_path: Path) -> None:
-    """Not for as long as the stream of a process that all clients share, which opens anew with the next call."""
+    """Not for as long as the stream of a process that all clients share, which opens again with the next call."""
     async with behind_a_listener(tmp_path) as (server, gateway):
         gateway.registry.link_seconds = 0.01
         seen: list[set[int]] = []
@@ -243,7 +243,7 @@ async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) 
         await children.aclose()
 
 
-async def test_what_is_left_of_sessions_ends_with_the_gateway(tmp_path: Path) -> None:
+async def test_upstream_sessions_end_with_the_gateway(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
         await ask(gateway, count(await session_of(gateway)))
         await reached(server, 2)
@@ -260,9 +260,9 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("method", "offered"), QUESTIONS)
 @pytest.mark.parametrize("client", [MODERN, LEGACY])
-@pytest.mark.parametrize("kept", ["a child process", "behind a listener"])
+@pytest.mark.parametrize("holder", ["a child process", "behind a listener"])
 async def test_a_client_with_a_process_of_its_own_is_asked_by_it(
-    tmp_path: Path, kept: str, client: str, method: str, offered: dict[str, Any]
+    tmp_path: Path, holder: str, client: str, method: str, offered: dict[str, Any]
 ) -> None:
     told = {"action": "accept", "z": [1.5]}
     write_token(tmp_path)
@@ -271,7 +271,7 @@ async def test_a_client_with_a_process_of_its_own_is_asked_by_it(
         ref: CredentialRef | None = None
         children = ChildHost()
         stack.push_async_callback(children.aclose)
-        if kept != "a child process":
+        if holder != "a child process":
             endpoint = (await stack.enter_async_context(gated(LEGACY_STDIO))).endpoint
             ref = CREDENTIAL
         document = per_client(endpoint, "ask", credential=ref)
@@ -279,8 +279,8 @@ async def test_a_client_with_a_process_of_its_own_is_asked_by_it(
         x: dict[str, Any] = {"name": "demo__ask", "arguments": {"method": method}}
         if client == LEGACY:
             session = await session_of(gateway, offered)
-            asked, last = await conversation(gateway, session, {"result": told}, call=x)
-            questions = [question for question, _ in asked]
+            inquiries, last = await conversation(gateway, session, {"result": told}, call=x)
+            questions = [question for question, _ in inquiries]
         else:
             offer: dict[str, Any] = {META + "clientCapabilities": offered}
             first = (await ask(gateway, modern("tools/call", x, **offer))).message["result"]
@@ -300,8 +300,8 @@ async def test_a_process_that_all_clients_share_asks_nobody(tmp_path: Path) -> N
         async with running(tmp_path, document, children=children) as gateway:
             session = await session_of(gateway, {"elicitation": {}})
             x: dict[str, Any] = {"name": "demo__ask", "arguments": {"method": "elicitation/create"}}
-            asked, last = await conversation(gateway, session, {"result": {}}, call=x)
+            questions, last = await conversation(gateway, session, {"result": {}}, call=x)
     finally:
         await children.aclose()
-    said = json.loads(last["result"]["content"][0]["text"])
-    assert (asked, said["told"]["code"], said["offered"]) == ([], -32601, {})
+    reported = json.loads(last["result"]["content"][0]["text"])
+    assert (questions, reported["told"]["code"], reported["offered"]) == ([], -32601, {})

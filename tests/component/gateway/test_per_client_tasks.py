@@ -22,7 +22,7 @@ from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, lega
 from policyworld import by
 from rawserver import raw_server
 from tasks_gateway import about, calls, created, demo, listening, notification, trusted_by
-from taskserver import CAPABILITIES, DECLARING, TaskServer, said
+from taskserver import CAPABILITIES, DECLARING, TaskServer, text_result
 from toolservers import SDK_TASKS_STDIO
 from waiting import eventually
 
@@ -79,10 +79,12 @@ async def test_tasks_of_a_modern_http_server_work_as_with_shared_sessions(tmp_pa
     server = TaskServer()
     async with raw_server(server.handle) as raw, running(tmp_path, demo(raw.url, session="PerClient")) as gateway:
         task = await created(gateway)
-        server.ends("t1", result=said("done"))
+        server.ends("t1", result=text_result("done"))
         ended = (await ask(gateway, about("tasks/get", task))).message["result"]
-        assert (ended["status"], ended["result"]) == ("completed", said("done"))
-        waited = (await ask(gateway, calling("demo__must", {"ends": {"result": said("waited")}}, era=LEGACY))).message
+        assert (ended["status"], ended["result"]) == ("completed", text_result("done"))
+        waited = (
+            await ask(gateway, calling("demo__must", {"ends": {"result": text_result("waited")}}, era=LEGACY))
+        ).message
         assert text(waited["result"]) == "waited"
 
 
@@ -204,7 +206,7 @@ async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked
         assert text(last).startswith("asked before ")
 
 
-async def test_nobody_reaches_a_task_in_the_process_of_somebody_else(tmp_path: Path) -> None:
+async def test_a_task_in_a_process_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
     """Each process has a task `t1`."""
     async with world(tmp_path, trust=trusted_by("alice", "bob")) as clients:
         gateway = clients.gateway

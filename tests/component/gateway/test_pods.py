@@ -208,15 +208,15 @@ async def test_a_server_that_is_silent_while_it_works_is_given_the_time_that_it_
     async with world(2, deaf=True) as server, running(tmp_path, demo(), resolve=server.resolve) as gateway:
         for number in range(4):
             await call(gateway, number)
-        one = server.pods[0]
+        pod = server.pods[0]
         for number in (10, 20):  # the first is how the gateway learns it
-            one.slow = 3.0
+            pod.slow = 3.0
             answers = await asyncio.gather(call(gateway, number, "once"), call(gateway, number + 1, "once"))
             assert all(map(succeeded, answers))
             await until_pods(gateway, "left", 0)
-        one.slow = 3.0
+        pod.slow = 3.0
         slow = asyncio.gather(call(gateway, 30), call(gateway, 31))
-        await eventually(one.working.locked)
+        await eventually(pod.working.locked)
         while not slow.done():
             assert await pods_in(gateway, "left") == 0
             await asyncio.sleep(0.1)

@@ -53,11 +53,11 @@ TABLE: list[tuple[str, str, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "said", "spoken_of"), TABLE)
-def test_a_claim_is_compared_whole(name: str, value: str, said: Any, spoken_of: bool) -> None:
+@pytest.mark.parametrize(("name", "value", "claim", "spoken_of"), TABLE)
+def test_a_claim_is_compared_whole(name: str, value: str, claim: Any, spoken_of: bool) -> None:
     speakers = Speakers([refunds(name=name, value=value)])
     keys = keys_of("npc", (), None, authenticated=True)
-    assert bool(speakers.of(keys, {"iss": "https://i", name: said})) is spoken_of
+    assert bool(speakers.of(keys, {"iss": "https://i", name: claim})) is spoken_of
     assert not speakers.of(keys), "who has no token has no claim"
 
 
@@ -68,7 +68,7 @@ def test_a_dot_leads_into_objects_where_no_claim_has_that_very_name() -> None:
     assert not speakers.of((), {"realm": ["roles"], "roles": "clerk"})
 
 
-def test_a_group_or_an_agent_of_that_name_is_no_claim() -> None:
+def test_a_group_or_an_agent_of_that_name_is_not_a_claim() -> None:
     speakers = Speakers([refunds(name="department", value="sales")])
     assert not speakers.of(
         keys_of("department", ("sales", "department"), None, authenticated=True), {"iss": "https://i"}
@@ -79,9 +79,9 @@ async def test_a_token_with_the_claim_opens_what_it_is_for(tmp_path: Path) -> No
     async with issuing() as issuer:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))
-        known: dict[str, Any] = {"identity": file, "public_url": HERE}
+        settings: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=issuer.url)))
-        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings.of(**known))) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings, trust=trusted(Settings.of(**settings))) as gateway:
             plain = issuer.token(aud=HERE)
             sales = issuer.token(aud=HERE, department=["sales"])
             assert await tools(gateway, plain) == ["shop__get"]
@@ -89,13 +89,13 @@ async def test_a_token_with_the_claim_opens_what_it_is_for(tmp_path: Path) -> No
             assert await tools(gateway, plain) == ["shop__get"], "both have the same principal"
 
 
-async def test_what_another_issuer_puts_into_its_tokens_is_not_believed(tmp_path: Path) -> None:
+async def test_claims_of_another_issuer_are_not_believed(tmp_path: Path) -> None:
     async with issuing() as ours, issuing() as theirs:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": ours.url}, {"issuer": theirs.url}]}))
-        known: dict[str, Any] = {"identity": file, "public_url": HERE}
+        settings: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=ours.url)))
-        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings.of(**known))) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings, trust=trusted(Settings.of(**settings))) as gateway:
             assert await tools(gateway, ours.token(aud=HERE, department="sales")) == ["shop__get", "shop__refund"]
             assert await tools(gateway, theirs.token(aud=HERE, department="sales")) == ["shop__get"]
 

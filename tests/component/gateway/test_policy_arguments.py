@@ -1,4 +1,4 @@
-"""What policies allow of arguments, on every way that a call can take; and what is said to those who may not."""
+"""Policies about arguments, on every way that a call can take; and messages to those who may not."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_a_kept_result_answers_nobody_who_may_not_ask_for_it(tmp_path: Pat
         assert "isError" not in (await ask(gateway, by("npc", public))).message["result"]
 
 
-async def test_a_retry_without_its_arguments_is_no_way_around_a_policy(tmp_path: Path) -> None:
+async def test_a_retry_without_its_arguments_cannot_pass_a_policy(tmp_path: Path) -> None:
     async with (
         raw_server(handle) as server,
         running(
@@ -147,15 +147,15 @@ async def test_a_policy_says_whether_refusals_have_reasons(tmp_path: Path, denie
     ):
         call = await ask(gateway, by("npc", calling("tavern__zap-it-all")))
         assert call.code == -32602
-        said = call.message["error"]["message"]
+        message = call.message["error"]["message"]
         body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "tavern__zap-it-all", {})]), "tools": []}
         (model,) = (await post(gateway, "/v1/tool-calls", body, authorization="Bearer npc")).message["calls"]
         assert model["state"] == "unknown"
         wrong = await ask(gateway, by("npc", calling("tavern__read", {"path": "/etc"})))
         argued = wrong.message["result"]["content"][0]["text"]
         if denied == "Hide":
-            assert said == model["message"] == "Unknown tool: tavern__zap-it-all"
+            assert message == model["message"] == "Unknown tool: tavern__zap-it-all"
             assert argued == "The policy does not allow these arguments"
         else:
-            assert said == model["message"] == "Not allowed: tavern__zap-it-all: rule 1 of default/team denies it"
+            assert message == model["message"] == "Not allowed: tavern__zap-it-all: rule 1 of default/team denies it"
             assert argued.startswith("The policy does not allow these arguments:\n- rule 0 of default/team: path")

@@ -1,4 +1,4 @@
-"""What a batch of calls should take and what it took, over `POST /v1/tool-calls` and from the command line."""
+"""Predicted and measured times of a batch of calls, over `POST /v1/tool-calls` and from the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def figures(p50: float, p95: float) -> Quantiles:
 
 def measured(**tools: Quantiles) -> State:
     states = tuple(
-        ToolState(name=name, quantiles=known, tiers=("fast", "deep")) for name, known in sorted(tools.items())
+        ToolState(name=name, quantiles=quantiles, tiers=("fast", "deep")) for name, quantiles in sorted(tools.items())
     )
     return State(servers=(ServerState(namespace="default", name="demo", tools=states),))
 
@@ -120,7 +120,7 @@ async def test_tools_of_a_tier_called_in_parallel_fit_it_by_the_figure_that_deci
     assert usually["slowMs"] == 30_000, "what it may take is told all the same"
 
 
-async def test_what_nobody_knows_is_named_and_makes_no_promise(tmp_path: Path) -> None:
+async def test_tools_without_figures_are_named_and_the_batch_makes_no_promise(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", TOOLS), TIERS, STATE) as gateway:
         some = (await predicted(gateway, "dice", "mystery", "mystery"))["cost"]
         none = (await predicted(gateway, "mystery", "elsewhere"))["cost"]

@@ -16,7 +16,7 @@ from waiting import eventually
 
 
 async def refused(**environment: str) -> str:
-    """What a gateway that cannot start says last; its exit code is 1 and there is no traceback."""
+    """Last line of a gateway that cannot start; its exit code is 1 and there is no traceback."""
     async with started(**environment) as gateway, asyncio.timeout(30):
         _, error = await gateway.process.communicate()
         assert gateway.process.returncode == 1
@@ -50,9 +50,9 @@ async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Pat
 
 async def test_a_port_that_is_taken_is_one_sentence() -> None:
     async with modern_server() as server:
-        said = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
-    assert said.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: --port ")
-    assert said.endswith((" is free", " are free"))
+        error = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
+    assert error.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: --port ")
+    assert error.endswith((" is free", " are free"))
 
 
 async def test_a_directory_that_is_not_there_is_one_sentence() -> None:
@@ -60,22 +60,22 @@ async def test_a_directory_that_is_not_there_is_one_sentence() -> None:
 
 
 async def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
-    said = await refused(HOME=str(tmp_path))
-    assert said.startswith("fairlead gateway: no cluster to connect to: set KUBECONFIG")
-    assert said.endswith("name a directory of documents with --documents")
+    error = await refused(HOME=str(tmp_path))
+    assert error.startswith("fairlead gateway: no cluster to connect to: set KUBECONFIG")
+    assert error.endswith("name a directory of documents with --documents")
 
 
 async def test_a_kubeconfig_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("{nonsense")
-    said = await refused(KUBECONFIG=str(tmp_path / "config"))
-    assert said.startswith(f"fairlead gateway: {tmp_path / 'config'} cannot be used to connect to a cluster")
+    error = await refused(KUBECONFIG=str(tmp_path / "config"))
+    assert error.startswith(f"fairlead gateway: {tmp_path / 'config'} cannot be used to connect to a cluster")
 
 
 async def test_a_lack_of_rights_is_one_sentence(control_plane: ControlPlane, namespace: str) -> None:
     nobody = control_plane.kubeconfig_for("nobody")
-    said = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
-    assert "(403)" in said
-    assert "Grant the gateway's account" in said
+    error = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
+    assert "(403)" in error
+    assert "Grant the gateway's account" in error
 
 
 async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
@@ -115,5 +115,5 @@ async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send
 
 async def test_an_audit_log_that_cannot_be_set_up_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
     publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
-    said = await refused(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_ARGUMENTS="redact")
-    assert "FAIRLEAD_AUDIT_REDACT names no paths" in said
+    error = await refused(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_ARGUMENTS="redact")
+    assert "FAIRLEAD_AUDIT_REDACT names no paths" in error

@@ -81,18 +81,18 @@ async def test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no
     async with (
         raw_server(reporter.handle) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
-        await Wire.connect(gateway) as one,
+        await Wire.connect(gateway) as first,
         await Wire.connect(gateway) as two,
     ):
-        for of, wire in enumerate((one, two)):
+        for of, wire in enumerate((first, two)):
             wire.send(asking(client, of, token))
-        for of, wire in enumerate((one, two)):
+        for of, wire in enumerate((first, two)):
             heard = await event(wire)
             assert heard["params"] == {"progressToken": token, "progress": of, **MORE}
             assert type(heard["params"]["progressToken"]) is type(token)
         assert len({*reporter.tokens}) == 2, "one sender may not use a token twice at a time"
         reporter.may_end.set()
-        for of, wire in enumerate((one, two)):
+        for of, wire in enumerate((first, two)):
             own = await event(wire)
             last = await event(wire)
             assert (own["params"]["progress"], own["params"]["progressToken"]) == (100, token)
@@ -151,10 +151,10 @@ async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_as
     assert answer.message["result"]["content"][0]["text"] == large
 
 
-async def unread(gateway: Gateway, wire: Wire, asked: Ask) -> int:
+async def unread(gateway: Gateway, wire: Wire, request: Ask) -> int:
     """Bytes that wait in the gateway for a client that reads nothing; afterwards it reads again."""
     wire.transport.pause_reading()
-    wire.send(asked)
+    wire.send(request)
     await eventually(lambda: any(c.congested for c in gateway._listener.connections))
     (connection,) = [c for c in gateway._listener.connections if c.congested]
     most = 0
@@ -181,10 +181,10 @@ async def test_a_client_that_reads_late_holds_its_server_up_and_misses_nothing(
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        asked = asking(MODERN if client == "modern" else LEGACY, 0, "tok")
+        request = asking(MODERN if client == "modern" else LEGACY, 0, "tok")
         if client == "legacy in a session":
-            asked = asked.with_headers(mcp_session_id=await session_of(gateway, {}))
-        assert await unread(gateway, wire, asked) < 1 << 20
+            request = request.with_headers(mcp_session_id=await session_of(gateway, {}))
+        assert await unread(gateway, wire, request) < 1 << 20
         heard = 0
         while "result" not in await event(wire):
             heard += 1
@@ -206,8 +206,8 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
         await eventually(lambda: not server.open)
 
 
-async def test_nobody_holds_up_a_server_that_others_use_on_the_same_connection(tmp_path: Path) -> None:
-    """What its client leaves unread beyond a bound is dropped, and the answer comes."""
+async def test_a_client_that_reads_late_holds_up_no_server_that_others_use(tmp_path: Path) -> None:
+    """Messages that a client leaves unread beyond a bound are dropped, and the answer comes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(**message: Any) -> None:
@@ -238,7 +238,7 @@ async def test_nobody_holds_up_a_server_that_others_use_on_the_same_connection(t
 
 
 @pytest.mark.parametrize("client", ERAS)
-async def test_what_is_asked_behind_a_stream_is_answered_behind_it(tmp_path: Path, client: str) -> None:
+async def test_requests_behind_a_stream_are_answered_behind_it(tmp_path: Path, client: str) -> None:
     reporter = Reporter()
     health = Ask(verb="GET", body=b"", target="/healthz")
     async with (

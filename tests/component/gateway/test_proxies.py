@@ -35,7 +35,7 @@ TABLE: list[tuple[str, str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("what", "peer", "header", "client"), TABLE)
-def test_the_last_address_that_is_no_trusted_proxy_is_the_clients(
+def test_the_last_address_that_is_not_a_trusted_proxy_is_the_clients(
     what: str, peer: str, header: str | None, client: str
 ) -> None:
     written = None if header is None else header.encode()
@@ -65,7 +65,7 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
         modern_server([tool("add")]) as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), **more) as gateway,
     ):
-        assert [limited(await ask(gateway, one)) for one in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [
+        assert [limited(await ask(gateway, address)) for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [
             False,
             False,
             True,
@@ -86,16 +86,16 @@ async def test_the_header_of_anybody_else_has_no_effect(tmp_path: Path, ask: Any
         modern_server([tool("add")]) as server,
         running(tmp_path, catalog("demo", server.url, ["add"]), **more) as gateway,
     ):
-        found = [limited(await ask(gateway, f"192.0.2.{number}")) for number in range(3)]
-        assert found == [False, True, True], "one agent, whatever it calls itself"
+        outcomes = [limited(await ask(gateway, f"192.0.2.{number}")) for number in range(3)]
+        assert outcomes == [False, True, True], "one agent, whatever it calls itself"
         assert gateway.endpoint.proxies.outcomes == ({"ignored": 3} if trusted else {})
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert {line["client"] for line in lines} == {"127.0.0.1"}
 
 
 async def test_a_network_that_is_none_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    code, _, said = await fairlead(
+    code, _, error = await fairlead(
         "gateway", "--documents", str(tmp_path), "--port", "0", FAIRLEAD_TRUSTED_PROXIES="10.0.0.1/8"
     )
     assert code == 1
-    assert "FAIRLEAD_TRUSTED_PROXIES: 10.0.0.1/8 has host bits set; write networks such as 10.0.0.0/8" in said
+    assert "FAIRLEAD_TRUSTED_PROXIES: 10.0.0.1/8 has host bits set; write networks such as 10.0.0.0/8" in error

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
+from askers import PICKED, QUESTION, LegacyAsker, conversation, session_of, text_result
 from fairlead_gateway.upstream.http import HttpUpstream
 from gatewayworld import (
     LEGACY,
@@ -203,10 +203,12 @@ class ModernAsker:
         self.declared.append(params["_meta"][META + "clientCapabilities"])
         done = int(params.get("requestState", "0"))
         if done < self.rounds:
-            asked = {f"k{done}": {"method": self.method, "params": QUESTION}}
-            result = {"resultType": "input_required", "inputRequests": asked, "requestState": str(done + 1)}
+            questions = {f"k{done}": {"method": self.method, "params": QUESTION}}
+            result = {"resultType": "input_required", "inputRequests": questions, "requestState": str(done + 1)}
             return reply.result(request, result)
-        return reply.result(request, {"resultType": "complete", **said(json.dumps(params.get("inputResponses")))})
+        return reply.result(
+            request, {"resultType": "complete", **text_result(json.dumps(params.get("inputResponses")))}
+        )
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
@@ -219,8 +221,8 @@ async def test_a_legacy_client_is_asked_in_mid_call_what_a_modern_server_asks_by
         running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
     ):
         session = await session_of(gateway, {"elicitation": {}})
-        asked, last = await conversation(gateway, session, {"result": PICKED})
-    assert asked == [("elicitation/create", QUESTION)] * rounds
+        questions, last = await conversation(gateway, session, {"result": PICKED})
+    assert questions == [("elicitation/create", QUESTION)] * rounds
     assert json.loads(last["result"]["content"][0]["text"]) == {f"k{rounds - 1}": PICKED}
     assert "resultType" not in last["result"]
     assert [call.get("requestState") for call in asker.calls] == [None, *map(str, range(1, rounds + 1))]
@@ -246,8 +248,8 @@ async def test_a_legacy_client_is_not_asked_for_what_it_does_not_offer(tmp_path:
         running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
     ):
         session = await session_of(gateway, {"elicitation": {}})
-        asked, last = await conversation(gateway, session, {"result": PICKED})
-    assert asked == []
+        questions, last = await conversation(gateway, session, {"result": PICKED})
+    assert questions == []
     assert "sampling/createMessage" in last["result"]["content"][0]["text"]
 
 
@@ -258,8 +260,8 @@ async def test_a_server_that_asks_without_end_is_stopped(tmp_path: Path) -> None
         running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
     ):
         session = await session_of(gateway, {"elicitation": {}})
-        asked, last = await conversation(gateway, session, {"result": PICKED})
-    assert len(asked) == 16
+        questions, last = await conversation(gateway, session, {"result": PICKED})
+    assert len(questions) == 16
     assert last["result"]["isError"] is True
 
 

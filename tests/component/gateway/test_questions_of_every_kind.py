@@ -1,4 +1,4 @@
-"""What servers may ask their clients for, from every method that may ask, in each pairing of eras."""
+"""Questions of servers to their clients, from every method that may ask, in each pairing of eras."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Curious:
     async def _legacy(self, request: Request, reply: Reply) -> None:
         reply.open_stream()
         params = QUESTIONS[self.question][1]
-        asked = {"jsonrpc": "2.0", "id": 0, "method": self.question, **({"params": params} if params else {})}
-        reply.event(asked)
+        message = {"jsonrpc": "2.0", "id": 0, "method": self.question, **({"params": params} if params else {})}
+        reply.event(message)
         await reply.flush()
         result = {**RESULT, "_meta": {"told": await self.told}}
         reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
@@ -80,8 +80,8 @@ class Curious:
             assert params["requestState"] == "sealed"
             told = {**RESULT, "resultType": "complete", "_meta": {"told": params["inputResponses"]["key"]}}
             return reply.result(request, told)
-        said = QUESTIONS[self.question][1]
-        question = {"method": self.question, **({"params": said} if said else {})}
+        question_params = QUESTIONS[self.question][1]
+        question = {"method": self.question, **({"params": question_params} if question_params else {})}
         result = {"resultType": "input_required", "inputRequests": {"key": question}, "requestState": "sealed"}
         return reply.result(request, result)
 
@@ -101,31 +101,34 @@ async def as_legacy(gateway: Gateway, method: str, question: str) -> tuple[Any, 
     session = await session_of(gateway, capabilities)
     async with await Wire.connect(gateway) as wire:
         wire.send(legacy(method, METHODS[method], number=7, session=session))
-        asked: Any = None
+        inquiry: Any = None
         while True:
             block = await asyncio.wait_for(wire.reader.readuntil(b"\n\n"), 30)
             data = block.partition(b"data: ")[2].strip()
             message = json.loads(data) if data else {}
             if "method" in message:
-                asked = {"method": message["method"], **({"params": message["params"]} if "params" in message else {})}
+                inquiry = {
+                    "method": message["method"],
+                    **({"params": message["params"]} if "params" in message else {}),
+                }
                 response = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
                 await ask(gateway, Ask(response, {**legacy("x").headers, "mcp-session-id": session}))
             elif message.get("id") == 7:
-                return asked, message["result"]
+                return inquiry, message["result"]
 
 
 async def as_modern(gateway: Gateway, method: str, question: str) -> tuple[Any, Any]:
-    """The same of a modern client."""
+    """The question to a modern client, and the result of its retry with the answer."""
     capabilities, _, answer = QUESTIONS[question]
     params = METHODS[method]
     offer: dict[str, Any] = {META + "clientCapabilities": capabilities}
     named = {"mcp_name": str(params.get("name") or params["uri"])}
     first = (await ask(gateway, modern(method, params, **offer).with_headers(**named))).message["result"]
     assert first["resultType"] == "input_required"
-    ((key, asked),) = first["inputRequests"].items()
+    ((key, inquiry),) = first["inputRequests"].items()
     more = {"inputResponses": {key: answer}, "requestState": first["requestState"]}
     again = modern(method, {**params, **more}, number=2, **offer).with_headers(**named)
-    return asked, (await ask(gateway, again)).message["result"]
+    return inquiry, (await ask(gateway, again)).message["result"]
 
 
 @pytest.mark.parametrize("client", ERAS)
@@ -141,8 +144,8 @@ async def test_a_server_asks_and_gets_the_answer_of_its_client_untouched(
         running(tmp_path, document(server.url, server_era)) as gateway,
     ):
         played = as_legacy if client == LEGACY else as_modern
-        asked, result = await played(gateway, method, question)
+        inquiry, result = await played(gateway, method, question)
     declared, params, answer = QUESTIONS[question]
-    assert asked == {"method": question, **({"params": params} if params else {})}
+    assert inquiry == {"method": question, **({"params": params} if params else {})}
     assert result["_meta"]["told"] == answer
     assert curious.declared == declared

@@ -48,44 +48,44 @@ async def test_results_outlive_their_gateway_and_end_with_their_time(tmp_path: P
     assert b"b0." not in files(folder), "what ended while no gateway ran is deleted at the start"
 
 
-async def test_what_has_ended_leaves_the_file_while_nobody_adds_anything(tmp_path: Path) -> None:
-    kept = DiskStore(tmp_path, Bounds(0.05, 4 * KIB, 8 * KIB))
-    await kept.append("ada", "one", "a0", blob("the key is under the mat"))
+async def test_expired_results_leave_the_file_without_a_new_result(tmp_path: Path) -> None:
+    results = DiskStore(tmp_path, Bounds(0.05, 4 * KIB, 8 * KIB))
+    await results.append("ada", "one", "a0", blob("the key is under the mat"))
     await eventually(lambda: b"under the mat" not in files(tmp_path))
-    await kept.aclose()
+    await results.aclose()
 
 
 async def test_files_are_their_owners_and_name_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "results"
-    kept = DiskStore(folder, BOUNDS)
-    await kept.append("agent ada", "chosen-session", "chosen-session/7", blob("a0"))
+    results = DiskStore(folder, BOUNDS)
+    await results.append("agent ada", "chosen-session", "chosen-session/7", blob("a0"))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     held = files(folder)
     assert b"a0." in held
     assert b"ada" not in held
     assert b"chosen" not in held
-    await kept.aclose()
+    await results.aclose()
 
 
 async def test_the_file_is_bounded_and_shrinks_with_what_it_holds(tmp_path: Path) -> None:
-    kept = DiskStore(tmp_path, Bounds(60, 1 << 20, 4 << 20))
+    results = DiskStore(tmp_path, Bounds(60, 1 << 20, 4 << 20))
     path = tmp_path / NAME
     for number in range(12):
-        await kept.append(f"account {number}", "one", "a0", blob("a0", 1 << 20))
+        await results.append(f"account {number}", "one", "a0", blob("a0", 1 << 20))
         assert path.stat().st_size < 5 << 20
-    assert [len(await kept.entries(f"account {number}", "one")) for number in range(12)] == [0] * 8 + [1] * 4
+    assert [len(await results.entries(f"account {number}", "one")) for number in range(12)] == [0] * 8 + [1] * 4
     for number in range(8, 12):
-        assert await kept.delete(f"account {number}", "one") == 1
+        assert await results.delete(f"account {number}", "one") == 1
     assert path.stat().st_size < 64 * KIB
-    await kept.aclose()
+    await results.aclose()
 
 
 async def test_many_sessions_of_one_account_leave_nothing_behind(tmp_path: Path) -> None:
-    kept = DiskStore(tmp_path, BOUNDS)
+    results = DiskStore(tmp_path, BOUNDS)
     for number in range(20):
-        await kept.append("ada", f"session {number}", "a0", blob("a0"))
-    await kept.aclose()
+        await results.append("ada", f"session {number}", "a0", blob("a0"))
+    await results.aclose()
     with sqlite3.connect(tmp_path / NAME) as database:
         assert database.execute("SELECT count(*) FROM sessions").fetchone() == (4,)
         assert database.execute("SELECT size FROM total").fetchone() == (4 * KIB,)
@@ -122,8 +122,8 @@ async def test_a_full_disk_keeps_no_more_says_so_and_takes_results_again_when_th
         sys.executable, "-c", FULL, str(tmp_path), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     out, err = await child.communicate()
-    said, *rest = out.decode().splitlines()
-    assert said.startswith("the store of results cannot be used: ")
+    first_line, *rest = out.decode().splitlines()
+    assert first_line.startswith("the store of results cannot be used: ")
     assert rest == ["True", "2"]
     assert err.decode().count("Results cannot be kept") == 1
 
@@ -141,24 +141,24 @@ async def test_a_smaller_bound_than_before_holds_with_the_next_result(tmp_path: 
 
 
 async def test_a_file_that_somebody_holds_costs_results_and_no_calls(tmp_path: Path) -> None:
-    kept = DiskStore(tmp_path, BOUNDS, busy=0.01)
+    results = DiskStore(tmp_path, BOUNDS, busy=0.01)
     holder = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(ContextUnavailable, match="locked"):
-        await kept.append("ada", "one", "a0", blob("a0"))
+        await results.append("ada", "one", "a0", blob("a0"))
     holder.close()
-    await kept.append("ada", "one", "a0", blob("a0"))
-    assert await kept.entries("ada", "one") == [blob("a0")]
-    await kept.aclose()
+    await results.append("ada", "one", "a0", blob("a0"))
+    assert await results.entries("ada", "one") == [blob("a0")]
+    await results.aclose()
 
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 100, b""])
-async def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: bytes) -> None:
+async def test_a_damaged_file_is_replaced_by_an_empty_one(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / NAME).write_bytes(damage)
-    kept = DiskStore(tmp_path, BOUNDS)
-    await kept.append("ada", "one", "a0", blob("a0"))
-    assert await kept.entries("ada", "one") == [blob("a0")]
-    await kept.aclose()
+    results = DiskStore(tmp_path, BOUNDS)
+    await results.append("ada", "one", "a0", blob("a0"))
+    assert await results.entries("ada", "one") == [blob("a0")]
+    await results.aclose()
     with sqlite3.connect(tmp_path / NAME) as database:
         database.execute("PRAGMA user_version = 7")
     database.close()
@@ -176,36 +176,36 @@ async def test_a_disk_that_hangs_holds_up_no_call_and_no_result(tmp_path: Path) 
             goes_on.wait()
         return 0.0
 
-    kept = DiskStore(tmp_path, BOUNDS, clock, patience=0.05)
+    results = DiskStore(tmp_path, BOUNDS, clock, patience=0.05)
     hangs.set()
     with pytest.raises(ContextUnavailable, match="does not answer"):
-        await kept.append("ada", "one", "a0", blob("a0"))
-    await eventually(lambda: kept.hangs)
+        await results.append("ada", "one", "a0", blob("a0"))
+    await eventually(lambda: results.hangs)
     entry = blob("a1")
     holders = sys.getrefcount(entry)
     with pytest.raises(ContextUnavailable, match="does not answer"):
-        await kept.append("ada", "one", "a1", entry)
+        await results.append("ada", "one", "a1", entry)
     gc.collect()
     assert sys.getrefcount(entry) == holders, "what is refused meanwhile is held nowhere"
     hangs.clear()
     goes_on.set()
-    await eventually(lambda: not kept.hangs)
-    await kept.append("ada", "one", "a4", blob("a4"))
-    assert await kept.entry("ada", "one", "a4") == blob("a4")
-    await kept.aclose()
+    await eventually(lambda: not results.hangs)
+    await results.append("ada", "one", "a4", blob("a4"))
+    assert await results.entry("ada", "one", "a4") == blob("a4")
+    await results.aclose()
 
 
 async def test_gateways_of_one_machine_share_a_file_and_its_bounds(tmp_path: Path) -> None:
-    one = DiskStore(tmp_path, BOUNDS)
+    first = DiskStore(tmp_path, BOUNDS)
     two = DiskStore(tmp_path, BOUNDS)
     async with asyncio.TaskGroup() as group:
         for number in range(8):
-            store = (one, two)[number % 2]
+            store = (first, two)[number % 2]
             group.create_task(store.append(f"account {number}", "one", f"a{number}", blob(f"a{number}", 2 * KIB)))
-    found = [len(await store.entries(f"account {number}", "one")) for store in (one, two) for number in range(8)]
-    assert found[:8] == found[8:]
-    assert sum(found[:8]) == 4
-    await one.aclose()
+    counts = [len(await store.entries(f"account {number}", "one")) for store in (first, two) for number in range(8)]
+    assert counts[:8] == counts[8:]
+    assert sum(counts[:8]) == 4
+    await first.aclose()
     await two.aclose()
 
 
@@ -223,8 +223,8 @@ async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path
             assert session.encode() not in held
         async with running(tmp_path, house, **settings) as gateway:
             question = calling("retrieve_context", {"session_id": session, "query": "where is the key"})
-            found = await ask(gateway, question.to("/router/mcp"))
-            assert "under the mat" in found.message["result"]["content"][0]["text"]
+            answer = await ask(gateway, question.to("/router/mcp"))
+            assert "under the mat" in answer.message["result"]["content"][0]["text"]
             assert kept_of(await ask(gateway, execute("house__ask", session_id=session)))["recorded"]
 
 

@@ -29,7 +29,7 @@ class Polled:
     def __init__(self, *, broken: bool = False, gets: int = 1) -> None:
         self.broken = broken
         self.gets = gets
-        self.asked: list[dict[str, str]] = []
+        self.headers: list[dict[str, str]] = []
         self.release = asyncio.Event()
         self.release.set()
 
@@ -37,12 +37,12 @@ class Polled:
         if request.verb == "GET":
             return await self.rest(request, reply)
         if request.method == "initialize":
-            said = {
+            result = {
                 "protocolVersion": LEGACY,
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "s", "version": "1"},
             }
-            return reply.result(request, said, mcp_session_id="s1")
+            return reply.result(request, result, mcp_session_id="s1")
         if request.method != "tools/call":
             return reply.send(202) if "id" not in request.message else reply.error(request, 400, -32601, "no")
         self.call = request
@@ -56,10 +56,10 @@ class Polled:
     async def rest(self, request: Request, reply: Reply) -> None:
         if "last-event-id" not in request.headers:
             return reply.send(405)
-        self.asked.append(request.headers)
+        self.headers.append(request.headers)
         reply.open_stream()
-        if len(self.asked) < self.gets:
-            reply.chunk(b"id: e%d\ndata:\n\n" % len(self.asked))
+        if len(self.headers) < self.gets:
+            reply.chunk(b"id: e%d\ndata:\n\n" % len(self.headers))
             return reply.end_stream()
         await self.release.wait()
         progress = {
@@ -84,8 +84,8 @@ async def test_a_session_asks_a_legacy_server_for_the_rest_of_a_stream(broken: b
     async with raw_server(polled.handle) as server, McpSession.over_http(Target.from_url(server.url)) as session:
         answer = json.loads(bytes(await session.call_tool("x", timeout=10)))
     assert answer == result("late")
-    assert [headers["last-event-id"] for headers in polled.asked] == ["e0", "e1", "e2"][:gets]
-    assert {headers["mcp-session-id"] for headers in polled.asked} == {"s1"}
+    assert [headers["last-event-id"] for headers in polled.headers] == ["e0", "e1", "e2"][:gets]
+    assert {headers["mcp-session-id"] for headers in polled.headers} == {"s1"}
     assert server.methods().count("tools/call") == 1, "nothing is executed twice"
 
 
@@ -227,12 +227,12 @@ async def test_a_stream_is_the_sessions_own(tmp_path: Path, whose: str) -> None:
         session = await session_of(gateway)
         event = blocks(await ask(gateway, streamed(session)))[0]["id"]
         other = await session_of(gateway)
-        asked = {
+        request = {
             "another session": resumed(other, event),
             "no session": resumed(session, event).with_headers(mcp_session_id=None),
             "no such stream": resumed(session, "A" * 24 + ".1"),
         }[whose]
-        assert (await ask(gateway, asked)).status == (405 if whose == "no session" else 400)
+        assert (await ask(gateway, request)).status == (405 if whose == "no session" else 400)
 
 
 async def test_an_older_client_gets_no_event_without_data(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def discovered(url: str) -> Catalog:
 META = ["execute_tool", "retrieve_context", "search_tools"]
 
 
-def said(result: Any) -> Any:
+def content_of(result: Any) -> Any:
     return json.loads(result.content[0].text)
 
 
@@ -63,20 +63,20 @@ async def test_a_stock_client_finds_calls_and_later_retrieves_among_a_thousand_t
             Client(f"http://127.0.0.1:{gateway.port}{ROUTER}", mode=mode) as client,
         ):
             listed = await client.list_tools()
-            assert [one.name for one in listed.tools] == META
-            found = said(await client.call_tool("search_tools", {"query": "add two numbers", "limit": 3}))
-            assert found["searched"] > 1000
-            of_demo = said(await client.call_tool("search_tools", {"query": "add", "servers": ["demo"]}))
-            assert of_demo["searched"] == found["searched"] - 1000
-            best = found["tools"][0]
+            assert [tool.name for tool in listed.tools] == META
+            hits = content_of(await client.call_tool("search_tools", {"query": "add two numbers", "limit": 3}))
+            assert hits["searched"] > 1000
+            of_demo = content_of(await client.call_tool("search_tools", {"query": "add", "servers": ["demo"]}))
+            assert of_demo["searched"] == hits["searched"] - 1000
+            best = hits["tools"][0]
             assert best["name"] == "demo__add"
             assert set(best["inputSchema"]["properties"]) == {"a", "b"}
             added = await client.call_tool("execute_tool", {"name": best["name"], "arguments": {"a": 2, "b": 3}})
             assert added.structured_content == {"result": 5}
-            kept = (added.meta or {})["fairlead.dev/context"]
-            assert kept["recorded"]
-            assert kept["entryId"] in str(added.content[-1])
-            session = kept["sessionId"]
+            context = (added.meta or {})["fairlead.dev/context"]
+            assert context["recorded"]
+            assert context["entryId"] in str(added.content[-1])
+            session = context["sessionId"]
             moved = await client.call_tool(
                 "execute_tool",
                 {"name": "demo__progress", "arguments": {"steps": 4}, "session_id": session},
@@ -84,14 +84,16 @@ async def test_a_stock_client_finds_calls_and_later_retrieves_among_a_thousand_t
             )
             assert heard == [1, 2, 3, 4]
             assert (moved.meta or {})["fairlead.dev/context"]["sessionId"] == session
-            again = said(
+            again = content_of(
                 await client.call_tool("retrieve_context", {"session_id": session, "query": "result of adding"})
             )
             assert again["entries"] == 2
             assert again["passages"][0]["tool"] == "demo__add"
             assert json.loads(again["passages"][0]["text"]) == {"result": 5}
-            one = said(await client.call_tool("retrieve_context", {"entry_id": kept["entryId"], "path": "result"}))
-            assert one["passages"][0]["text"] == "5"
+            passage = content_of(
+                await client.call_tool("retrieve_context", {"entry_id": context["entryId"], "path": "result"})
+            )
+            assert passage["passages"][0]["text"] == "5"
             assert gateway.call_metrics.search.executed["1"] == 1
 
 
@@ -126,7 +128,7 @@ async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_w
         house = catalog("house", server.url, [tool("ask"), tool("tell")])
         async with running(tmp_path, house, rules(pinned=("tell",)), trust=trust) as gateway:
             listed = await ask(gateway, by("ada", modern("tools/list").to(ROUTER)))
-            assert [one["name"] for one in listed.message["result"]["tools"]] == [*META, "house__tell"]
+            assert [tool["name"] for tool in listed.message["result"]["tools"]] == [*META, "house__tell"]
             pinned = await ask(gateway, by("ada", calling("house__tell").to(ROUTER)))
             assert "fairlead.dev/context" not in pinned.message["result"]["_meta"]
             direct = await ask(gateway, by("ada", calling("house__ask").to(ROUTER)))
@@ -135,8 +137,8 @@ async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_w
             told = kept_of(await ask(gateway, by("ada", execute("house__ask", {"door": 7}, session_id="mine"))))
             assert told["sessionId"] == "mine"
             question = retrieve(session_id="mine", query="what door did I ask for")
-            found = text_of(await ask(gateway, by("ada", question)))
-            assert '"door": 7' in found["passages"][0]["text"]
+            passages = text_of(await ask(gateway, by("ada", question)))
+            assert '"door": 7' in passages["passages"][0]["text"]
             assert text_of(await ask(gateway, by("bob", question)))["passages"] == []
             theirs = await ask(gateway, by("bob", retrieve(entry_id=told["entryId"])))
             assert theirs.refusal == "INVALID_ARGUMENTS"
@@ -169,8 +171,8 @@ async def test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_no
         forged = await ask(gateway, execute("house__ask", session_id=("B" if session[0] == "A" else "A") + session[1:]))
         assert forged.refusal == "INVALID_ARGUMENTS"
         last = kept_of(await ask(gateway, execute("house__ask", {"n": 2}, session_id=session)))
-        one = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], grep="GOT")))["passages"][0]["text"]
-        assert one == '41: ask got {"n": 2}'
+        line = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], grep="GOT")))["passages"][0]["text"]
+        assert line == '41: ask got {"n": 2}'
         lines = text_of(await ask(gateway, retrieve(entry_id=last["entryId"], range="2-3")))
         assert (lines["passages"][0]["text"], lines["lines"]) == ("row 1: nothing of note\nrow 2: nothing of note", 41)
         gone = await ask(gateway, retrieve(entry_id=first["entryId"]))
@@ -195,7 +197,7 @@ async def test_the_commands_of_the_page_execute_read_and_forget(tmp_path: Path) 
 
         executed = (await run(commands[0]))["result"]
         session = executed["_meta"]["fairlead.dev/context"]["sessionId"]
-        found = await run(commands[1].replace("query=rope", "query=get_stock"), session)
-        assert found["passages"][0]["tool"] == "demo__get_stock"
+        result = await run(commands[1].replace("query=rope", "query=get_stock"), session)
+        assert result["passages"][0]["tool"] == "demo__get_stock"
         assert await run(commands[2], session) == {"entries": 1}
         assert (await run(commands[1], session))["passages"] == []

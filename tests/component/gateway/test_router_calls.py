@@ -16,7 +16,7 @@ from gatewayworld import LEGACY, META, Wire, ask, calling, catalog, entry, moder
 from rawserver import raw_server
 from routercalls import ROUTER, execute, kept_of
 from tasks_gateway import TOOLS, about, demo, listening, notification
-from taskserver import DECLARING, TaskServer, said
+from taskserver import DECLARING, TaskServer, text_result
 
 OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
 EXECUTE = {"name": "execute_tool", "arguments": {"name": "demo__x", "arguments": {}}}
@@ -41,8 +41,8 @@ async def test_a_stock_client_is_asked_what_the_server_of_an_inner_call_asks(tmp
         assert json.loads(told.text) == [PICKED] * 2
         context = (answer.meta or {})["fairlead.dev/context"]
         assert context["recorded"]
-        found: Any = (await client.call_tool("retrieve_context", {"entry_id": context["entryId"]})).content[0]
-        assert "this" in json.loads(found.text)["passages"][0]["text"]
+        content: Any = (await client.call_tool("retrieve_context", {"entry_id": context["entryId"]})).content[0]
+        assert "this" in json.loads(content.text)["passages"][0]["text"]
     assert heard == ["Which?"] * 2
     assert server.methods().count("tools/call") == 1
 
@@ -53,8 +53,8 @@ async def test_the_rounds_of_an_inner_call_are_one_call_whose_last_result_alone_
         raw_server(asker.handle) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
-        asked = await ask(gateway, modern("tools/call", EXECUTE, **OFFER).to(ROUTER))
-        result = asked.message["result"]
+        inquiry = await ask(gateway, modern("tools/call", EXECUTE, **OFFER).to(ROUTER))
+        result = inquiry.message["result"]
         assert result["resultType"] == "input_required"
         assert [*result["inputRequests"].values()] == [{"method": "elicitation/create", "params": QUESTION}]
         assert "fairlead.dev/context" not in result.get("_meta", {})
@@ -83,7 +83,7 @@ async def test_the_task_of_an_inner_call_is_polled_answered_and_notified_of_at_t
             polled = await ask(gateway, about("tasks/get", made["taskId"]).to(ROUTER))
             assert polled.message["result"]["status"] == "input_required"
             await listening(wire, [made["taskId"]])
-            server.ends("t1", result=said("a long story\n" * 2000))
+            server.ends("t1", result=text_result("a long story\n" * 2000))
             ended = (await notification(wire))["params"]["result"]
             assert ended["_meta"]["fairlead.dev/result"]["shownTokens"] <= 500
             late = (await ask(gateway, about("tasks/get", made["taskId"]).to(ROUTER))).message["result"]

@@ -34,20 +34,20 @@ SHIP = catalog(
 SHORE = catalog("shore", AWAY, [named("sew_sail", "Sew a new sail.", tags=("craft",)), named("buy_stew", "Buy stew.")])
 
 
-async def found(gateway: Any, **arguments: Any) -> dict[str, Any]:
+async def search(gateway: Any, **arguments: Any) -> dict[str, Any]:
     answer = await asked(gateway, calling("search_tools", arguments).to("/router/mcp"))
     return dict(json.loads(answer.message["result"]["content"][0]["text"]))
 
 
 def names(answer: dict[str, Any]) -> list[str]:
-    return [one["name"] for one in answer["tools"]]
+    return [tool["name"] for tool in answer["tools"]]
 
 
 async def test_the_best_tools_of_several_queries_come_in_turn(tmp_path: Path) -> None:
     async with running(tmp_path, SHIP, SHORE) as gateway:
-        both = await found(gateway, queries=["furl the sail", "cook rice"], limit=2)
+        both = await search(gateway, queries=["furl the sail", "cook rice"], limit=2)
         assert {*names(both)} == {"ship__furl_sail", "ship__cook_rice"}
-        three = await found(gateway, query="buy stew", queries=["furl the sail", "cook rice"], limit=3)
+        three = await search(gateway, query="buy stew", queries=["furl the sail", "cook rice"], limit=3)
         assert {*names(three)} == {"shore__buy_stew", "ship__furl_sail", "ship__cook_rice"}
 
 
@@ -67,7 +67,7 @@ async def test_filters_are_applied_before_the_search(
     tmp_path: Path, filters: dict[str, Any], searched: int, expected: set[str]
 ) -> None:
     async with running(tmp_path, SHIP, SHORE) as gateway:
-        answer = await found(gateway, query="sail", **filters)
+        answer = await search(gateway, query="sail", **filters)
     assert answer["searched"] == searched
     assert {*names(answer)} == expected
 
@@ -75,21 +75,21 @@ async def test_filters_are_applied_before_the_search(
 @pytest.mark.parametrize("query", [{}, {"query": "quantum physics"}, {"query": " "}])
 async def test_filters_alone_find_tools_by_name(tmp_path: Path, query: dict[str, str]) -> None:
     async with running(tmp_path, SHIP, SHORE) as gateway:
-        answer = await found(gateway, **query, tags=["galley"])
-        one = await found(gateway, **query, tags=["galley"], limit=1)
+        answer = await search(gateway, **query, tags=["galley"])
+        tagged = await search(gateway, **query, tags=["galley"], limit=1)
         over_rest = await get(gateway, "/v1/search?tags=galley&" + urlencode(query))
     assert (names(answer), answer["ranking"]) == (["ship__cook_rice", "ship__cook_stew"], "filters")
     assert ("note" in answer) is ("quantum" in query.get("query", ""))
-    assert names(one) == ["ship__cook_rice"]
+    assert names(tagged) == ["ship__cook_rice"]
     assert [hit["tool"]["name"] for hit in over_rest.message["tools"]] == names(answer)
 
 
 async def test_limit_and_token_budget_bound_what_is_answered_and_what_is_left_out_is_named(tmp_path: Path) -> None:
     async with running(tmp_path, SHIP, SHORE) as gateway:
-        assert len(names(await found(gateway, query="sail stew cook", limit=2))) == 2
-        whole = await found(gateway, query="sail")
+        assert len(names(await search(gateway, query="sail stew cook", limit=2))) == 2
+        whole = await search(gateway, query="sail")
         assert "left_out_by_tokenBudget" not in whole
-        few = await found(gateway, query="sail", tokenBudget=60)
+        few = await search(gateway, query="sail", tokenBudget=60)
         assert names(few) == names(whole)[: len(names(few))]
         assert names(few)
         assert [*names(few), *few["left_out_by_tokenBudget"]] == names(whole)

@@ -89,8 +89,8 @@ async def test_after_the_wait_a_call_is_told_that_its_server_starts(era: str, tm
 @pytest.mark.parametrize("cause", sorted(OVERDUE))
 async def test_a_server_that_something_keeps_from_being_ready_costs_nobody_a_wait(cause: str, tmp_path: Path) -> None:
     """With a wait that is longer than the test may take: each of these is answered at once."""
-    kept = msgspec.structs.replace(STARTS, cause=cause)
-    async with running(tmp_path, Servers(servers=(kept,)), start_wait=3600.0) as gateway:
+    held_up = msgspec.structs.replace(STARTS, cause=cause)
+    async with running(tmp_path, Servers(servers=(held_up,)), start_wait=3600.0) as gateway:
         called = await ask(gateway, calling("demo__add"))
         assert called.refusal == "STARTING"
         assert f"is starting ({cause})" in called.message["result"]["_meta"]["fairlead.dev/error"]["message"]
@@ -248,11 +248,11 @@ async def test_a_models_calls_wait_for_the_server_that_starts_and_for_no_other(t
         waiting = asyncio.create_task(post(gateway, "/v1/tool-calls", message("demo__add", "mine")))
         await held(gateway)
         come(tmp_path, server)
-        assert [one["state"] for one in (await waiting).message["calls"]] == ["done", "pending"]
+        assert [call["state"] for call in (await waiting).message["calls"]] == ["done", "pending"]
     (again := tmp_path / "again").mkdir()
     async with starting(again, **NOW) as (gateway, _):
         some = await post(gateway, "/v1/tool-calls", message("demo__add", "mine"))
-        assert [one.get("code") for one in some.message["calls"]] == ["STARTING", None]
+        assert [call.get("code") for call in some.message["calls"]] == ["STARTING", None]
         assert some.headers["retry-after"] == "2"
         late = await post(gateway, "/v1/tool-calls", message("demo__add"))
         assert problem(late) == (503, "STARTING")
@@ -265,16 +265,16 @@ async def test_servers_that_start_and_that_failed_are_listed_with_what_is_known_
     served = catalog("there", NOWHERE, ["add"])
     async with running(tmp_path, served, Servers(servers=(FAILED, other))) as gateway:
         listed = (await get(gateway, "/v1/servers")).message["servers"]
-        one = (await get(gateway, "/v1/servers/demo")).message
+        server = (await get(gateway, "/v1/servers/demo")).message
         refreshed = await post(gateway, "/v1/servers/demo/refresh", {})
     assert [(each["server"], each["state"], each["offline"]) for each in listed] == [
         ("default/demo", "failed", True),
         ("default/slow", "installing", True),
         ("default/there", "ready", False),
     ]
-    assert one == listed[0]
-    assert (one["reason"], one["message"]) == ("StartFailed", FAILED.message), "nobody is asked who they are"
-    assert not {"tools", "hash", "protocolVersion", "updatedAt", "breaker", "restarts", "rssBytes"} & one.keys()
+    assert server == listed[0]
+    assert (server["reason"], server["message"]) == ("StartFailed", FAILED.message), "nobody is asked who they are"
+    assert not {"tools", "hash", "protocolVersion", "updatedAt", "breaker", "restarts", "rssBytes"} & server.keys()
     assert (refreshed.status, refreshed.message["before"]) == (202, "2026-11-22T10:00:00.000+00:00")
 
 
@@ -290,8 +290,8 @@ def allowing(*globs: str) -> Rules:
 
 async def servers_for(gateway: Gateway, who: str) -> list[dict[str, Any]]:
     answer = await get(gateway, "/v1/servers", authorization=f"Bearer {who}")
-    found: list[dict[str, Any]] = answer.message["servers"]
-    return found
+    servers: list[dict[str, Any]] = answer.message["servers"]
+    return servers
 
 
 async def test_a_decision_about_a_tool_says_how_its_server_fares(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ async def test_a_decision_about_a_tool_says_how_its_server_fares(tmp_path: Path)
     assert (ready["serverState"], ready["serverCause"]) == ("ready", None)
 
 
-async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Path) -> None:
+async def test_messages_of_failed_servers_are_told_to_administrators_alone(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(FAILED,)), trust=TRUST, admin_groups=("admins",)) as gateway:
         (shown,) = await servers_for(gateway, "qa")
         (whole,) = await servers_for(gateway, "root")
@@ -333,30 +333,30 @@ async def test_where_nobody_is_asked_who_they_are_another_machine_is_not_told_wh
     assert away.message["servers"][0]["reason"] == "StartFailed"
 
 
-async def test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts(tmp_path: Path) -> None:
+async def test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(STARTS,)), allowing("*"), trust=TRUST, **NOW) as gateway:
-        assert [one["server"] for one in await servers_for(gateway, "qa")] == ["default/demo"]
+        assert [server["server"] for server in await servers_for(gateway, "qa")] == ["default/demo"]
         assert await servers_for(gateway, "npc") == []
         assert (await ask(gateway, by("qa", calling("demo__add")))).refusal == "STARTING"
         for real, none in (("demo__add", "nope__add"), ("mcp.demo.add", "mcp.nope.add")):
-            kept, unknown = [await ask(gateway, by("npc", calling(name))) for name in (real, none)]
-            assert same_but(kept, real, unknown, none)
-            kept, unknown = [
+            hidden, unknown = [await ask(gateway, by("npc", calling(name))) for name in (real, none)]
+            assert same_but(hidden, real, unknown, none)
+            hidden, unknown = [
                 await get(gateway, f"/v1/tools/{name}", authorization="Bearer npc") for name in (real, none)
             ]
-            assert same_but(kept, real, unknown, none)
+            assert same_but(hidden, real, unknown, none)
         for path in ("/servers/default/{}/mcp",):
-            kept, unknown = [
+            hidden, unknown = [
                 await ask(gateway, by("npc", modern("ping").to(path.format(name)))) for name in ("demo", "nope")
             ]
-            assert (kept.status, kept.body) == (unknown.status, unknown.body) == (404, unknown.body)
-        kept, unknown = [
+            assert (hidden.status, hidden.body) == (unknown.status, unknown.body) == (404, unknown.body)
+        hidden, unknown = [
             await get(gateway, f"/v1/servers/{name}", authorization="Bearer npc") for name in ("demo", "nope")
         ]
-        assert same_but(kept, "demo", unknown, "nope")
+        assert same_but(hidden, "demo", unknown, "nope")
 
 
-async def test_who_may_use_some_tools_waits_for_these_and_for_no_other(tmp_path: Path) -> None:
+async def test_callers_wait_at_startup_for_the_tools_that_they_may_use(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(STARTS,)), allowing("get_*"), trust=TRUST, **NOW) as gateway:
         assert (await ask(gateway, by("qa", calling("demo__get_stock")))).refusal == "STARTING"
         assert (await ask(gateway, by("qa", calling("demo__drop_all")))).code == -32602
@@ -376,7 +376,7 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
         assert await servers_for(gateway, "qa") == []
 
 
-async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path) -> None:
+async def test_requests_beyond_the_number_that_may_wait_are_told_at_once(tmp_path: Path) -> None:
     async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         shares = gateway.endpoint.held_requests.startup_wait.shares
         shares.add("others", shares.most - 1)
@@ -392,10 +392,10 @@ def initializing() -> Ask:
     return legacy("initialize", hello)
 
 
-def same_but(one: Answer, name: str, other: Answer, other_name: str) -> bool:
+def same_but(answer: Answer, name: str, other: Answer, other_name: str) -> bool:
     """Whether two answers differ in nothing but the name that was asked for."""
-    bodies = one.body.replace(name.encode(), b""), other.body.replace(other_name.encode(), b"")
-    return one.status == other.status and bodies[0] == bodies[1]
+    bodies = answer.body.replace(name.encode(), b""), other.body.replace(other_name.encode(), b"")
+    return answer.status == other.status and bodies[0] == bodies[1]
 
 
 async def test_tools_that_are_to_be_removed_while_their_server_is_away_are_unknown(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ async def test_tools_that_are_to_be_removed_while_their_server_is_away_are_unkno
         assert shown["state"] == "failed", "people see it all the same"
 
 
-async def test_one_agent_takes_its_share_of_the_requests_that_wait_and_others_get_theirs(
+async def test_waiting_requests_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead_gateway.calls.path.startup.MOST_WAITING", 8)

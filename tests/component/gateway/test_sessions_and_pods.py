@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
+from askers import PICKED, QUESTION, LegacyAsker, conversation, session_of, text_result
 from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, META, MODERN, ask, calling, catalog, limits, modern, running
 from rawserver import Reply, Request, raw_server
@@ -60,11 +60,11 @@ class Pod(LegacyAsker):
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-async def test_whoever_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
+async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
     """The server speaks both eras, or the legacy one alone: sessions with it are legacy here."""
-    one = Pod("one")
+    pod_one = Pod("one")
     two = Pod("two")
-    async with raw_server(one.handle) as first, raw_server(two.handle) as second:
+    async with raw_server(pod_one.handle) as first, raw_server(two.handle) as second:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
@@ -74,10 +74,10 @@ async def test_whoever_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, ver
             sessions = [await session_of(gateway, {"elicitation": {}}) for _ in range(6)]
             for _ in range(2):
                 ended = await asyncio.gather(*(conversation(gateway, s, {"result": PICKED}) for s in sessions))
-                for asked, last in ended:
-                    assert asked == [("elicitation/create", QUESTION)]
+                for questions, last in ended:
+                    assert questions == [("elicitation/create", QUESTION)]
                     assert json.loads(last["result"]["content"][0]["text"]) == [PICKED]
-    assert (one.lost, two.lost) == (0, 0)
+    assert (pod_one.lost, two.lost) == (0, 0)
 
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
@@ -88,10 +88,10 @@ async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: di
     class Slow(Pod):
         async def _call(self, request: Request, reply: Reply) -> None:
             await together.wait()  # so that each of four needs a connection of its own
-            reply.result(request, said(self.name))
+            reply.result(request, text_result(self.name))
 
     pods = [Slow("one"), Slow("two")]
-    async with raw_server(pods[0].handle) as one, raw_server(pods[1].handle) as two:
+    async with raw_server(pods[0].handle) as first, raw_server(pods[1].handle) as two:
         there = [two.port]
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
@@ -104,7 +104,7 @@ async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: di
         document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"], version=LEGACY)
         async with running(tmp_path, document, resolve=resolve, call_timeout=10.0) as gateway:
             assert await four(gateway) == ["two"] * 4
-            there.append(one.port)
+            there.append(first.port)
             two.cut()  # the next connection looks up who is there
             await eventually(lambda: not two.open)
             await four(gateway)
@@ -131,22 +131,22 @@ async def test_a_legacy_clients_answers_reach_the_modern_pod_that_asked(tmp_path
                 reply.close()
             state = request.params.get("requestState")
             if state is None:
-                asked = {"k": {"method": "elicitation/create", "params": QUESTION}}
-                result = {"resultType": "input_required", "inputRequests": asked, "requestState": name}
+                questions = {"k": {"method": "elicitation/create", "params": QUESTION}}
+                result = {"resultType": "input_required", "inputRequests": questions, "requestState": name}
                 return reply.result(request, result, **more)
-            return reply.result(request, {"resultType": "complete", **said(f"{state} at {name}")}, **more)
+            return reply.result(request, {"resultType": "complete", **text_result(f"{state} at {name}")}, **more)
 
         return handle
 
-    async with raw_server(pod("one")) as one, raw_server(pod("two")) as two:
+    async with raw_server(pod("one")) as first, raw_server(pod("two")) as two:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", one.port), ("127.0.0.1", two.port)]
+            return [("127.0.0.1", first.port), ("127.0.0.1", two.port)]
 
         document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"])
         async with running(tmp_path, document, resolve=resolve) as gateway:
             sessions = [await session_of(gateway, {"elicitation": {}}) for _ in range(8)]
             ended = await asyncio.gather(*(conversation(gateway, s, {"result": PICKED}) for s in sessions * 2))
-        assert "tools/call" in one.methods()
+        assert "tools/call" in first.methods()
         assert "tools/call" in two.methods()
     assert {last["result"]["content"][0]["text"] for _, last in ended} <= {"one at one", "two at two"}

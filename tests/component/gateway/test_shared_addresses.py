@@ -49,8 +49,8 @@ async def test_servers_at_one_address_with_other_credentials_share_no_connection
         ]
         async with running(tmp_path, *documents) as gateway:
             for _ in range(5):
-                asked = [calling(f"{who}__x", {}, **more) for who in PRINCIPALS * 4]
-                answers = await asyncio.gather(*(ask(gateway, one) for one in asked))
+                requests = [calling(f"{who}__x", {}, **more) for who in PRINCIPALS * 4]
+                answers = await asyncio.gather(*(ask(gateway, request) for request in requests))
                 told = [answer.message["result"]["content"][0]["text"] for answer in answers]
                 assert told == [*PRINCIPALS * 4]
     assert len(on_connection) >= 2

@@ -48,10 +48,10 @@ class Replica:
         """How many were admitted."""
         admitted = 0
         for _ in range(times):
-            found = self.limiter.admit(agent)
-            if not isinstance(found, Limited):
+            lease = self.limiter.admit(agent)
+            if not isinstance(lease, Limited):
                 admitted += 1
-                for account in found:
+                for account in lease:
                     account.leave()
         return admitted
 
@@ -73,21 +73,25 @@ def settled(replica: Replica, before: int) -> bool:
     return replica.settler.settlements > before + 1 or not replica.sharing.dirty
 
 
-async def test_what_one_replica_admitted_is_gone_for_the_other_once_both_have_settled(redis: RedisServer) -> None:
-    async with replicas(2, redis.url, 10) as (one, two):
-        assert one.call(6) == 6
-        await one.settler.settle()
+async def test_calls_that_one_replica_admitted_are_gone_for_the_other_once_both_have_settled(
+    redis: RedisServer,
+) -> None:
+    async with replicas(2, redis.url, 10) as (first, two):
+        assert first.call(6) == 6
+        await first.settler.settle()
         assert two.call(1) == 1
         await two.settler.settle()
         assert two.call(10) == 3
         await two.settler.settle()
-        assert one.call(1, "bob") == 1
-        assert one.call(1) == 1  # as far as it knows
-        await one.settler.settle()
-        assert one.call(9) == two.call(9) == 0
+        assert first.call(1, "bob") == 1
+        assert first.call(1) == 1  # as far as it knows
+        await first.settler.settle()
+        assert first.call(9) == two.call(9) == 0
 
 
-async def test_what_is_too_much_stays_within_a_burst_for_each_replica_and_is_paid_back(redis: RedisServer) -> None:
+async def test_calls_beyond_a_shared_rate_stay_within_a_burst_for_each_replica_and_are_paid_back(
+    redis: RedisServer,
+) -> None:
     """In any order of calls and settlements. The rate is so low that next to nothing comes back meanwhile."""
     chance = random.Random(9)
     for number, count in enumerate((2, 3, 2, 4)):
@@ -142,15 +146,17 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
 async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_back(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with replicas(2, redis.url, 10, interval=0.02, timeout=0.5, started=True) as (one, two):
-        await eventually(lambda: one.settler.up and two.settler.up)
+    async with replicas(2, redis.url, 10, interval=0.02, timeout=0.5, started=True) as (first, two):
+        await eventually(lambda: first.settler.up and two.settler.up)
         await redis.stop()
-        assert one.call(1) == two.call(1) == 1
-        await eventually(lambda: one.settler.failures > 1 and two.settler.failures > 1)
-        assert one.call(4) == two.call(4) == 4, "each goes on by itself"
+        assert first.call(1) == two.call(1) == 1
+        await eventually(lambda: first.settler.failures > 1 and two.settler.failures > 1)
+        assert first.call(4) == two.call(4) == 4, "each goes on by itself"
         await redis.start()
-        await eventually(lambda: one.settler.up and two.settler.up and not one.sharing.dirty and not two.sharing.dirty)
-        await eventually(lambda: one.call(1, "probe") + two.call(1, "probe") == 0)
+        await eventually(
+            lambda: first.settler.up and two.settler.up and not first.sharing.dirty and not two.sharing.dirty
+        )
+        await eventually(lambda: first.call(1, "probe") + two.call(1, "probe") == 0)
         told = [record.getMessage().partition("(")[0].strip() for record in caplog.records]
         assert sorted(told) == sorted(
             ["Redis at 127.0.0.1 does not answer", "Redis at 127.0.0.1 answers again: limits are shared"] * 2
@@ -160,21 +166,21 @@ async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_
 
 async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: RedisServer) -> None:
     tasks = len(asyncio.all_tasks())
-    async with replicas(1, redis.url, 1_000_000, interval=0.01, timeout=0.1, started=True) as (one,):
-        await eventually(lambda: one.settler.up)
+    async with replicas(1, redis.url, 1_000_000, interval=0.01, timeout=0.1, started=True) as (replica,):
+        await eventually(lambda: replica.settler.up)
         redis.freeze()
         try:
-            failures = one.settler.failures
+            failures = replica.settler.failures
             most = 0
-            while one.settler.failures < failures + 5:
-                assert one.call(10) == 10
+            while replica.settler.failures < failures + 5:
+                assert replica.call(10) == 10
                 await asyncio.sleep(0.002)
                 most = max(most, len(asyncio.all_tasks()))
             assert most <= tasks + 2, "the settler, and what the client does while it hangs up"
-            assert len(one.sharing.dirty) <= 2, "one rate, which may be on its way as well"
+            assert len(replica.sharing.dirty) <= 2, "one rate, which may be on its way as well"
         finally:
             redis.thaw()
-        await eventually(lambda: one.settler.up)
+        await eventually(lambda: replica.settler.up)
     await eventually(lambda: len(asyncio.all_tasks()) == tasks)
 
 
@@ -182,50 +188,50 @@ async def test_stopping_ends_at_whatever_step_of_a_settlement_it_comes(redis: Re
     """Also at the one where the client loses that it was canceled."""
     async with asyncio.timeout(40):
         for steps in range(25):
-            async with replicas(1, redis.url, 1_000_000, interval=0.01) as (one,):
-                await one.settler.settle()
-                one.settler.start()
-                one.call(1)
-                before = one.settler._asked_at
-                while one.settler._asked_at == before:  # noqa: ASYNC110  # step by step
+            async with replicas(1, redis.url, 1_000_000, interval=0.01) as (replica,):
+                await replica.settler.settle()
+                replica.settler.start()
+                replica.call(1)
+                before = replica.settler._asked_at
+                while replica.settler._asked_at == before:  # noqa: ASYNC110  # step by step
                     await asyncio.sleep(0)
                 for _ in range(steps):
                     await asyncio.sleep(0)
 
 
-async def test_closed_nothing_shared_is_admitted_before_redis_answered_nor_while_it_is_away(redis: RedisServer) -> None:
-    async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (one,):
-        refused = one.limiter.admit("ada")
+async def test_limits_that_fail_closed_admit_nothing_while_redis_is_away(redis: RedisServer) -> None:
+    async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (replica,):
+        refused = replica.limiter.admit("ada")
         assert isinstance(refused, Limited)
         assert (refused.message, refused.retry_after) == ("limits that replicas share cannot be looked up now", 1.0)
-        await eventually(lambda: one.settler.up)
-        assert one.call(1) == 1
+        await eventually(lambda: replica.settler.up)
+        assert replica.call(1) == 1
         await redis.stop()
-        await eventually(lambda: not one.settler.up)
-        assert one.call(1) == 0
+        await eventually(lambda: not replica.settler.up)
+        assert replica.call(1) == 0
         await redis.start()
-        await eventually(lambda: one.settler.up)
-        assert one.call(1) == 1
+        await eventually(lambda: replica.settler.up)
+        assert replica.call(1) == 1
 
 
 async def test_a_wrong_password_is_a_redis_that_does_not_answer(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with replicas(1, redis.url.replace("sesame", "hunter2"), 10) as (one,):
-        assert one.call(1) == 1
-        await one.settler.settle()
-        assert one.settler.up is False
+    async with replicas(1, redis.url.replace("sesame", "hunter2"), 10) as (replica,):
+        assert replica.call(1) == 1
+        await replica.settler.settle()
+        assert replica.settler.up is False
         assert "hunter2" not in caplog.text
 
 
 async def test_keys_are_of_one_size_name_nobody_and_end_by_themselves(redis: RedisServer) -> None:
-    async with replicas(1, redis.url, 60) as (one,):
-        one.call(1, "ada@example.com")
-        await one.settler.settle()
-        keys = await one.settler._redis.keys("*")
+    async with replicas(1, redis.url, 60) as (replica,):
+        replica.call(1, "ada@example.com")
+        await replica.settler.settle()
+        keys = await replica.settler._redis.keys("*")
         assert len(keys) == 1
         assert b"ada" not in keys[0]
-        assert 0 < await one.settler._redis.pttl(keys[0]) <= 1001
+        assert 0 < await replica.settler._redis.pttl(keys[0]) <= 1001
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis://:pw@host:port/0", ""])
@@ -256,9 +262,9 @@ async def test_two_gateways_share_the_burst_of_a_server(redis: RedisServer, tmp_
     shared: dict[str, Any] = {"redis": redis.url, "redis_settle_seconds": 0.01}
     async with modern_server([tool("add")]) as server:
         demo = catalog("demo", server.url, ["add"], limits=limits(calls_per_second=0.01, burst=3))
-        async with running(folders[0], demo, **shared) as one, running(folders[1], demo, **shared) as two:
-            assert [await refusal(one, "demo__add") for _ in range(2)] == ["ok"] * 2
-            await eventually(lambda: told_others(one))
+        async with running(folders[0], demo, **shared) as first, running(folders[1], demo, **shared) as two:
+            assert [await refusal(first, "demo__add") for _ in range(2)] == ["ok"] * 2
+            await eventually(lambda: told_others(first))
             assert await refusal(two, "demo__add") == "ok"
             await eventually(lambda: told_others(two))
             assert await refusal(two, "demo__add") == "RATE_LIMITED", "by itself it would have let through three"
@@ -277,19 +283,19 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
             catalog("demo", server.url, ["add"]),
             catalog("slow", server.url, ["add"], limits=limits(calls_per_second=0.01)),
         ]
-        async with running(folders[0], *documents, **shared) as one, running(folders[1], *documents, **shared) as two:
-            assert await refusal(one, "slow__add") == "ok"
-            await eventually(lambda: told_others(one))
+        async with running(folders[0], *documents, **shared) as first, running(folders[1], *documents, **shared) as two:
+            assert await refusal(first, "slow__add") == "ok"
+            await eventually(lambda: told_others(first))
             assert [await refusal(two, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
-            assert [await refusal(one, "demo__add") for _ in range(1)] == ["ok"]
-            await eventually(lambda: told_others(one) and told_others(two))
-            said = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (one, two)]
-            assert "RATE_LIMITED" in said
-            assert said.count("ok") <= 4, "each by itself would have let through seven"
-            await eventually(lambda: told_others(one) and told_others(two))
-            assert [await refusal(gateway, "demo__add") for gateway in (one, two)] == ["RATE_LIMITED"] * 2
-            assert "fairlead_redis_up 1.0" in (await scraped(one))
-            assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(one))
+            assert [await refusal(first, "demo__add") for _ in range(1)] == ["ok"]
+            await eventually(lambda: told_others(first) and told_others(two))
+            refusals = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (first, two)]
+            assert "RATE_LIMITED" in refusals
+            assert refusals.count("ok") <= 4, "each by itself would have let through seven"
+            await eventually(lambda: told_others(first) and told_others(two))
+            assert [await refusal(gateway, "demo__add") for gateway in (first, two)] == ["RATE_LIMITED"] * 2
+            assert "fairlead_redis_up 1.0" in (await scraped(first))
+            assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(first))
 
 
 class Spender:
@@ -306,41 +312,41 @@ class Spender:
 
 
 async def test_replicas_spend_the_tokens_of_one_day_together(redis: RedisServer) -> None:
-    one, other, late = (Spender(redis.url) for _ in range(3))
+    first, other, late = (Spender(redis.url) for _ in range(3))
     try:
-        one.tokens.budget("ada").charge(600)
+        first.tokens.budget("ada").charge(600)
         other.tokens.budget("ada").charge(500)
-        for each in (one, other):
+        for each in (first, other):
             assert not each.spent()
             await each.settler.settle()
-        assert not one.spent(), "what it knows is from before the other had told"
-        await one.settler.settle()
-        assert one.spent(), "600 of its own and 500 of the other's"
+        assert not first.spent(), "what it knows is from before the other had told"
+        await first.settler.settle()
+        assert first.spent(), "600 of its own and 500 of the other's"
         assert other.spent()
         assert not late.spent(), "it has heard of nothing yet"
         await late.settler.settle()
         assert late.spent(), "asking was enough to hear of it"
         assert not late.spent("bob")
     finally:
-        for each in (one, other, late):
+        for each in (first, other, late):
             await each.settler.stop()
 
 
 async def test_a_redis_that_forgot_the_tokens_of_a_day_learns_them_from_the_replicas(redis: RedisServer) -> None:
-    one = Spender(redis.url)
+    spender = Spender(redis.url)
     other = Spender(redis.url)
     try:
-        one.tokens.budget("ada").charge(700)
-        await one.settler.settle()
+        spender.tokens.budget("ada").charge(700)
+        await spender.settler.settle()
         await redis.stop()
-        one.tokens.budget("ada").charge(200)
-        await one.settler.settle()
+        spender.tokens.budget("ada").charge(200)
+        await spender.settler.settle()
         await redis.start()
-        one.tokens.budget("ada").charge(100)
-        await one.settler.settle()
+        spender.tokens.budget("ada").charge(100)
+        await spender.settler.settle()
         assert not other.spent()
         await other.settler.settle()
         assert other.spent()
     finally:
-        for each in (one, other):
+        for each in (spender, other):
             await each.settler.stop()

@@ -34,7 +34,7 @@ def listen(who: str, **wanted: Any) -> Ask:
 
 
 def outcomes(gateway: Gateway, kind: Any) -> dict[str, int]:
-    """What the metric says of a kind."""
+    """Value of the metric for one kind."""
     counted = gateway.call_metrics.shares.outcomes
     return {outcome: number for (of_kind, outcome), number in counted.items() if of_kind == kind and number}
 
@@ -52,7 +52,7 @@ async def opened(wire: Wire, request: Ask) -> int:
 
 
 @pytest.mark.parametrize(("settings", "share"), [({}, 2), ({"streams_each": 3}, 3)])
-async def test_one_agent_takes_its_share_of_the_streams_and_others_get_theirs(
+async def test_notification_streams_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], share: int
 ) -> None:
     monkeypatch.setattr(notification_streams, "MAX_STREAMS", 5)
@@ -95,7 +95,7 @@ class Held:
 
 @pytest.mark.parametrize("sessions", [True, False])
 @pytest.mark.parametrize(("settings", "share"), [({}, 3), ({"upstream_sessions_each": 2}, 2)])
-async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_get_theirs(
+async def test_upstream_sessions_of_one_agent_take_its_share_alone(
     tmp_path: Path, settings: dict[str, Any], share: int, sessions: bool
 ) -> None:
     held = Held()
@@ -131,7 +131,7 @@ async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_g
         assert (await ask(gateway, one_more)).message["result"] == {"content": []}, "it is given back"
 
 
-async def test_one_agent_names_its_share_of_resources_and_others_get_theirs(
+async def test_watched_resources_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notification_streams, "MAX_RESOURCE_BYTES", 80)

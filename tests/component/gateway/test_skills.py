@@ -42,7 +42,7 @@ class SkillServer:
         self.strict = strict
         self.skill = SKILL
         """URI of its one skill."""
-        self.asked: list[tuple[str, str]] = []
+        self.reads: list[tuple[str, str]] = []
 
     @property
     def capabilities(self) -> bytes:
@@ -61,11 +61,11 @@ class SkillServer:
             return None
         params = request.params
         modern = self.era == MODERN
-        said = params.get("_meta", {}).get(META + "clientCapabilities", {}).get("extensions", {})
+        extensions = params.get("_meta", {}).get(META + "clientCapabilities", {}).get("extensions", {})
         uri = params.get("uri", "")
         if request.method in ("skills/get", "resources/directory/read", "resources/read"):
-            self.asked.append((request.method, uri))
-        if request.method == "skills/get" and modern and self.strict and SKILLS not in said:
+            self.reads.append((request.method, uri))
+        if request.method == "skills/get" and modern and self.strict and SKILLS not in extensions:
             return reply.error(request, 400, -32021, "Missing", {"requiredCapabilities": {"extensions": {SKILLS: {}}}})
         result: dict[str, Any] | None = None
         if request.method == "skills/get":
@@ -99,13 +99,13 @@ async def test_skills_of_all_servers_are_listed_and_read_by_names_of_their_own(
             got = (await ask(gateway, asking("skills/get", {"uri": skill["uri"]}, era))).message["result"]["skill"]
             assert got == skill
             folder = f"skill://{server.name}/pdf"
-            found = (await ask(gateway, asking("resources/directory/read", {"uri": folder}, era))).message["result"]
-            assert [one["uri"] for one in found["resources"]] == [one["uri"] for one in skill["resources"]]
+            answer = (await ask(gateway, asking("resources/directory/read", {"uri": folder}, era))).message["result"]
+            assert [each["uri"] for each in answer["resources"]] == [each["uri"] for each in skill["resources"]]
         assert (await read(gateway, SKILL, era)).message["error"]["code"] in (-32602, -32002), "nobody guesses"
         verbatim = (await ask(gateway, asking("skills/list", {}, era, OWN))).body
         assert json.dumps(entry(SKILL, a.files)).encode() in verbatim, "byte for byte"
-        found = (await read(gateway, NOTES, era, OWN)).message["result"]["contents"][0]
-        assert (found["uri"], found["text"]) == (NOTES, "notes of a")
+        answer = (await read(gateway, NOTES, era, OWN)).message["result"]["contents"][0]
+        assert (answer["uri"], answer["text"]) == (NOTES, "notes of a")
 
 
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
@@ -125,14 +125,14 @@ async def test_a_text_that_names_a_file_by_its_servers_name_leads_there_alone(tm
     b = SkillServer("b")
     b.files = {"skill://other/SKILL.md": "x"}
     async with (
-        raw_server(a.handle) as one,
+        raw_server(a.handle) as server_a,
         raw_server(b.handle) as two,
-        running(tmp_path, a.catalog(one.url), b.catalog(two.url)) as gateway,
+        running(tmp_path, a.catalog(server_a.url), b.catalog(two.url)) as gateway,
     ):
         content = (await read(gateway, NOTES)).message["result"]["contents"][0]
         assert (content["uri"], content["text"]) == ("skill://a/pdf/notes.txt", "notes of a")
         await read(gateway, "skill://a/other/SKILL.md")
-        assert b.asked == [], "a skill of one server reads nothing of another"
+        assert b.reads == [], "a skill of one server reads nothing of another"
 
 
 @pytest.mark.parametrize("case", ["one skill", "one file", "a resource"])
@@ -153,9 +153,9 @@ async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, ca
         raw = Raw(json.dumps({"uri": notes, "name": "n"}).encode())
         beside["resources"] = (Definition(name=notes, definition=raw, hash=""),)
     async with (
-        raw_server(a.handle) as one,
+        raw_server(a.handle) as server_a,
         raw_server(b.handle) as two,
-        running(tmp_path, a.catalog(one.url), b.catalog(two.url, **beside)) as gateway,
+        running(tmp_path, a.catalog(server_a.url), b.catalog(two.url, **beside)) as gateway,
     ):
         shown = b if case == "a resource" else a
         listed = (await ask(gateway, asking("skills/list", {}))).message["result"]["skills"]
@@ -163,7 +163,7 @@ async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, ca
         for uri in shown.files:
             assert (await read(gateway, uri)).message["result"]["contents"][0]["text"] == shown.files[uri]
         assert (await ask(gateway, asking("skills/get", {"uri": shown.skill}))).status == 200
-        assert (a if shown is b else b).asked == [], "no file of it is another server's"
+        assert (a if shown is b else b).reads == [], "no file of it is another server's"
         for server in (a, b):
             there = await ask(gateway, asking("skills/list", {}, target=f"/servers/default/{server.name}/mcp"))
             assert [skill["uri"] for skill in there.message["result"]["skills"]] == [server.skill]
@@ -220,13 +220,13 @@ async def test_a_skill_with_control_characters_is_refused_where_policies_want_th
 async def test_limits_of_a_server_hold_for_its_skills(tmp_path: Path) -> None:
     a = SkillServer("a")
     async with (
-        raw_server(a.handle) as one,
-        running(tmp_path, a.catalog(one.url, limits=limits(calls_per_second=0.01))) as gateway,
+        raw_server(a.handle) as server_a,
+        running(tmp_path, a.catalog(server_a.url, limits=limits(calls_per_second=0.01))) as gateway,
     ):
         first, second = [await ask(gateway, asking("skills/get", {"uri": "skill://a/pdf/SKILL.md"})) for _ in range(2)]
         assert first.status == 200
         assert second.message["error"]["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
-        assert len(a.asked) == 1
+        assert len(a.reads) == 1
 
 
 async def test_a_server_that_a_policy_hides_has_no_skills(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ async def test_a_server_that_a_policy_hides_has_no_skills(tmp_path: Path) -> Non
         assert [skill["uri"] for skill in listed] == ["skill://b/pdf/SKILL.md"]
         for method in ("resources/read", "skills/get", "resources/directory/read"):
             assert (await ask(gateway, asking(method, {"uri": "skill://a/pdf/SKILL.md"}))).code == -32602
-        assert a.asked == []
+        assert a.reads == []
 
 
 async def test_a_server_that_insists_hears_of_what_its_client_declares(tmp_path: Path) -> None:

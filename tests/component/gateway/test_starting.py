@@ -21,11 +21,11 @@ class Held:
 
     def __init__(self, directory: Path) -> None:
         self._source = DirectorySource(directory)
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.go = asyncio.Event()
 
     async def run(self, inbox: Inbox) -> None:
-        self.asked.set()
+        self.requested.set()
         await self.go.wait()
         await self._source.run(inbox)
 
@@ -45,7 +45,7 @@ async def test_connections_are_refused_until_there_is_a_catalog(tmp_path: Path) 
     )
     starting = asyncio.create_task(gateway.start())
     try:
-        await asyncio.wait_for(source.asked.wait(), 10)
+        await asyncio.wait_for(source.requested.wait(), 10)
         with pytest.raises(aiohttp.ClientConnectorError):
             await listed(gateway.port)
         url = f"http://127.0.0.1:{gateway.metrics_port}/readyz"

@@ -1,4 +1,4 @@
-"""What a client that prefers event streams is written, and in how many writes."""
+"""Writes to a client that prefers event streams: their bytes and their number."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class Client:
         self.connection = ClientConnection(gateway.endpoint, fallbacks, set(), asyncio.get_running_loop())
         self.connection.connection_made(self.socket)
 
-    def send(self, asked: Ask) -> None:
-        self.connection.data_received(asked.with_headers(accept=STREAM_FIRST).data("localhost"))
+    def send(self, message: Ask) -> None:
+        self.connection.data_received(message.with_headers(accept=STREAM_FIRST).data("localhost"))
 
     async def written(self, writes: int = 1) -> list[bytes]:
         """All writes, once there are that many."""
@@ -279,8 +279,10 @@ async def test_requests_in_one_packet_are_answered_one_after_the_other(tmp_path:
     server = Server()
     async with world(tmp_path, server) as (gateway, raw):
         client = Client(gateway)
-        asked = [calling("demo__x", era=LEGACY, number=number).with_headers(accept=STREAM_FIRST) for number in (1, 2)]
-        client.connection.data_received(b"".join(one.data("localhost") for one in asked))
+        requests = [
+            calling("demo__x", era=LEGACY, number=number).with_headers(accept=STREAM_FIRST) for number in (1, 2)
+        ]
+        client.connection.data_received(b"".join(request.data("localhost") for request in requests))
         await reached(raw, 3)
         assert len(gateway.endpoint.stream_starts) == 1, "the second has not begun"
         server.may_answer.set()
@@ -292,6 +294,6 @@ async def test_a_client_of_http_1_0_gets_json(tmp_path: Path) -> None:
     server = Server()
     server.may_answer.set()
     async with world(tmp_path, server) as (gateway, _):
-        asked = calling("demo__x", era=LEGACY).with_headers(accept=STREAM_FIRST)
-        answer = await ask(gateway, Ask(asked.message, asked.headers, version="1.0"))
+        request = calling("demo__x", era=LEGACY).with_headers(accept=STREAM_FIRST)
+        answer = await ask(gateway, Ask(request.message, request.headers, version="1.0"))
     assert answer.headers["content-type"] == "application/json"

@@ -11,7 +11,7 @@ from gatewayworld import META, Wire, ask, modern, publish, running
 from policyworld import by
 from rawserver import raw_server
 from tasks_gateway import DENIED, about, calls, created, demo, listening, notification, trusted_by, world
-from taskserver import TaskServer, said
+from taskserver import TaskServer, text_result
 from waiting import eventually
 
 
@@ -23,12 +23,12 @@ async def test_a_client_is_notified_of_its_task_though_the_server_notifies_nobod
         task = await created(gateway, ends="asks")
         async with await Wire.connect(gateway) as wire:
             assert await listening(wire, [task]) == {"taskIds": [task], "toolsListChanged": True}
-            asked = await notification(wire)
-            assert asked["method"] == "notifications/tasks"
-            assert asked["params"]["status"] == "input_required"
-            assert list(asked["params"]["inputRequests"]) == [f"{task}:1"]
+            event = await notification(wire)
+            assert event["method"] == "notifications/tasks"
+            assert event["params"]["status"] == "input_required"
+            assert list(event["params"]["inputRequests"]) == [f"{task}:1"]
             await eventually(lambda: len(server.seen) > 2)
-            server.ends("t1", result=said("done"))
+            server.ends("t1", result=text_result("done"))
             ended = (await notification(wire))["params"]
             polled = (await ask(gateway, about("tasks/get", task))).message["result"]
             assert ended.pop("_meta") == {META + "subscriptionId": "s"}
@@ -53,14 +53,14 @@ async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gate
             assert (await listening(wire, [task]))["taskIds"] == [task]
             assert (await notification(wire))["params"]["status"] == "working"
             await eventually(lambda: "t1" in server.streams)
-            server.ends("t1", result=said("done"))
+            server.ends("t1", result=text_result("done"))
             await server.notify("t1")
             ended = (await notification(wire))["params"]
-            assert (ended["taskId"], ended["status"], ended["result"]) == (task, "completed", said("done"))
+            assert (ended["taskId"], ended["status"], ended["result"]) == (task, "completed", text_result("done"))
             await eventually(raw.broken_off.is_set)  # nothing is left to listen to
 
 
-async def test_nobody_is_notified_of_a_task_of_somebody_else(tmp_path: Path) -> None:
+async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> None:
     server = TaskServer(notifies=True)
     async with world(tmp_path, server, trust=trusted_by("alice", "bob")) as (gateway, _):
         task = (await ask(gateway, by("alice", calls()))).message["result"]["taskId"]
@@ -74,15 +74,15 @@ async def test_nobody_is_notified_of_a_task_of_somebody_else(tmp_path: Path) -> 
         assert (answer.status, answer.code) == (400, -32021)
 
 
-async def test_nobody_is_notified_of_a_task_whose_tool_was_denied_meanwhile(tmp_path: Path) -> None:
+async def test_notifications_of_a_task_end_when_its_tool_is_denied(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _), await Wire.connect(gateway) as wire:
         await listening(wire, [await created(gateway)])
         assert (await notification(wire))["params"]["status"] == "working"
         publish(tmp_path / "documents", DENIED)
         assert (await notification(wire))["method"] == "notifications/tools/list_changed"
-        server.ends("t1", result=said("secret"))
-        await eventually(lambda: not [one for one in asyncio.all_tasks() if "listen to tasks" in one.get_name()])
+        server.ends("t1", result=text_result("secret"))
+        await eventually(lambda: not [task for task in asyncio.all_tasks() if "listen to tasks" in task.get_name()])
         publish(tmp_path / "documents", Rules())
         assert (await notification(wire))["method"] == "notifications/tools/list_changed"
 
@@ -98,13 +98,13 @@ async def test_a_client_is_notified_once_that_the_result_of_its_task_is_too_larg
         task = await created(gateway)
         await listening(wire, [task])
         assert (await notification(wire))["params"]["status"] == "working"
-        server.ends("t1", result=said("x" * 8192))
+        server.ends("t1", result=text_result("x" * 8192))
         told = (await notification(wire))["params"]
         error = (await ask(gateway, about("tasks/get", task))).message["error"]
         assert error["data"]["fairlead.dev/error"]["code"] == "RESULT_TOO_LARGE"
         assert (told["taskId"], told["status"], told["error"]) == (task, "failed", error)
-        await eventually(lambda: not [one for one in asyncio.all_tasks() if "listen to tasks" in one.get_name()])
+        await eventually(lambda: not [task for task in asyncio.all_tasks() if "listen to tasks" in task.get_name()])
         await eventually(lambda: b'"method":"notifications/tasks"' in log.read_bytes())
-        (line,) = [one for one in log.read_text().splitlines() if "notifications/tasks" in one]
+        (line,) = [each for each in log.read_text().splitlines() if "notifications/tasks" in each]
         assert json.loads(line)["outcome"] == "RESULT_TOO_LARGE"
         await created(gateway, "must")  # the one before is not open any more

@@ -37,7 +37,7 @@ from policyworld import by
 from rawserver import Reply, Request, raw_server
 from stdio_servers.tasks_stdio import response
 from tasks_gateway import DENIED, about, calls, created, demo, listening, notification, trusted_by, world
-from taskserver import ASKED, CAPABILITIES, TaskServer, said
+from taskserver import ASKED, CAPABILITIES, TaskServer, text_result
 from toolservers import TASKS_STDIO, tool
 from waiting import eventually
 
@@ -66,9 +66,9 @@ async def test_a_task_is_followed_to_its_end_under_a_sealed_id(tmp_path: Path, e
         assert task not in server.tasks
         working = (await ask(gateway, about("tasks/get", task))).message["result"]
         assert (working["taskId"], working["status"], working["ttlMs"]) == (task, "working", 60_000)
-        server.ends("t1", result=said("done"))
+        server.ends("t1", result=text_result("done"))
         done = (await ask(gateway, about("tasks/get", task, header=task))).message["result"]
-        assert (done["taskId"], done["status"], done["result"]) == (task, "completed", said("done"))
+        assert (done["taskId"], done["status"], done["result"]) == (task, "completed", text_result("done"))
         assert (await ask(gateway, about("tasks/cancel", task))).message["result"]["resultType"] == "complete"
         assert [(method, params["taskId"], headers["mcp-name"]) for method, params, headers in server.seen] == [
             ("tasks/get", "t1", "t1"),
@@ -111,12 +111,12 @@ async def test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause(tm
         settings: dict[str, Any] = {"shared_children": False, "session_key": "k"}
         for host in hosts:
             stack.push_async_callback(host.aclose)
-        one, two = [
+        first, two = [
             await stack.enter_async_context(running(tmp_path / name, document, children=host, **settings))
             for name, host in zip(("one", "two"), hosts, strict=True)
         ]
-        tasks = [await created(gateway) for gateway in (one, two)]
-        for gateway, own, foreign in ((one, tasks[0], tasks[1]), (two, tasks[1], tasks[0])):
+        tasks = [await created(gateway) for gateway in (first, two)]
+        for gateway, own, foreign in ((first, tasks[0], tasks[1]), (two, tasks[1], tasks[0])):
             assert (await ask(gateway, about("tasks/get", own))).message["result"]["taskId"] == own
             for method in ("tasks/get", "tasks/update", "tasks/cancel"):
                 answer = await ask(gateway, about(method, foreign, inputResponses={}))
@@ -128,8 +128,8 @@ async def test_a_question_of_a_task_does_not_show_the_servers_own_id(tmp_path: P
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):
         task = await created(gateway, ends="asks")
-        asked = (await ask(gateway, about("tasks/get", task))).message["result"]
-        (key,) = asked["inputRequests"]
+        waiting = (await ask(gateway, about("tasks/get", task))).message["result"]
+        (key,) = waiting["inputRequests"]
         assert key == f"{task}:1"
         updated = await ask(gateway, about("tasks/update", task, inputResponses={key: PICKED}))
         assert updated.message["result"]["resultType"] == "complete"
@@ -163,22 +163,24 @@ async def test_checks_of_a_request_about_a_task_come_in_their_order(tmp_path: Pa
             assert await refused(gateway, legacy(method, {"taskId": "t1"})) == (200, -32601)
 
 
-async def test_nobody_reaches_a_task_of_somebody_else(tmp_path: Path) -> None:
+async def test_a_task_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
     """Not by the id that its owner has, by one that is altered, nor by the server's own."""
     trust = trusted_by("alice", "bob")
     server = TaskServer()
     async with world(tmp_path, server, trust=trust) as (gateway, _):
         answer = await ask(gateway, by("alice", calls()))
         task = answer.message["result"]["taskId"]
-        server.ends("t1", result=said("secret"))
-        assert (await ask(gateway, by("alice", about("tasks/get", task)))).message["result"]["result"] == said("secret")
+        server.ends("t1", result=text_result("secret"))
+        assert (await ask(gateway, by("alice", about("tasks/get", task)))).message["result"]["result"] == text_result(
+            "secret"
+        )
         head, mac, payload = task.split(".")
         own = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
         other = base64.urlsafe_b64encode(own.replace(b"t1", b"t2")).rstrip(b"=").decode()
         altered = (f"{head}.{mac}.{other}", f"{head}.{'0' * 32}.{payload}", task + "A")
         before = len(server.seen)
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
-            for who, ident in (("bob", task), ("bob", "t1"), *(("alice", one) for one in altered)):
+            for who, ident in (("bob", task), ("bob", "t1"), *(("alice", ident) for ident in altered)):
                 answer = await ask(gateway, by(who, about(method, ident, inputResponses={})))
                 assert (answer.status, answer.code) == (400, -32602), (method, who, ident)
                 assert "Unknown task" in answer.message["error"]["message"]
@@ -193,13 +195,13 @@ async def test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its
         async with running(tmp_path / "one", demo(raw.url), session_key="k") as gateway:
             task = await created(gateway)
         async with running(tmp_path / "two", demo(raw.url), session_key="k") as gateway:
-            found = (await ask(gateway, about("tasks/get", task))).message["result"]
-            assert (found["taskId"], found["status"]) == (task, "working")
+            result = (await ask(gateway, about("tasks/get", task))).message["result"]
+            assert (result["taskId"], result["status"]) == (task, "working")
         async with running(tmp_path / "other", demo(raw.url), session_key="another") as gateway:
             assert await refused(gateway, about("tasks/get", task)) == (400, -32602)
 
 
-async def test_a_task_is_decided_about_anew_with_each_request(tmp_path: Path) -> None:
+async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None:
     """Its tool is denied, allowed again, and gone."""
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, raw):
@@ -218,7 +220,7 @@ async def test_a_task_is_decided_about_anew_with_each_request(tmp_path: Path) ->
 
 
 async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_asked_for(tmp_path: Path) -> None:
-    """Of a server with `pin: true`: its tool is approved anew with another schema, held back, and approved again."""
+    """A server with `pin: true`: its tool is approved again with another schema, held back, and approved again."""
     server = TaskServer()
 
     def approved(*tools: Any) -> Catalog:
@@ -229,7 +231,7 @@ async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_as
         return "fairlead.dev/warning" in result.get("_meta", {})
 
     async with raw_server(server.handle) as raw, running(tmp_path, approved(tool("job"))) as gateway:
-        task = await created(gateway, ends={"result": {**said("{}"), "structuredContent": {}}})
+        task = await created(gateway, ends={"result": {**text_result("{}"), "structuredContent": {}}})
         assert not await warned()
         strict = tool("job", outputSchema={"type": "object", "required": ["n"]})
         publish(tmp_path / "documents", approved(strict))
@@ -272,18 +274,18 @@ async def test_a_request_about_a_task_goes_to_the_pod_that_has_it(tmp_path: Path
             await super().handle(request, reply)
 
     pods = [Pod(), Pod()]
-    async with raw_server(pods[0].handle) as one, raw_server(pods[1].handle) as two:
+    async with raw_server(pods[0].handle) as first, raw_server(pods[1].handle) as two:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", one.port), ("127.0.0.1", two.port)]
+            return [("127.0.0.1", first.port), ("127.0.0.1", two.port)]
 
         document = demo("http://demo.tools.svc:80/mcp")
         async with running(tmp_path, document, resolve=resolve) as gateway:
             tasks = await asyncio.gather(*(created(gateway, number=number) for number in range(4)))
             assert all(pod.tasks for pod in pods)
             for task in tasks * 2:
-                found = (await ask(gateway, about("tasks/get", task))).message
-                assert found["result"]["taskId"] == task
+                message = (await ask(gateway, about("tasks/get", task))).message
+                assert message["result"]["taskId"] == task
             for pod in pods:
                 assert len([None for method, *_ in pod.seen if method == "tasks/get"]) == 2 * len(pod.tasks)
                 for ident in pod.tasks:
@@ -315,11 +317,11 @@ async def test_a_caller_with_all_its_tasks_open_gets_answers_at_once_or_a_refusa
     server = TaskServer()
     async with world(tmp_path, server, open_tasks=2) as (gateway, _):
         first, _ = [await created(gateway) for _ in range(2)]
-        assert (await ask(gateway, calls("job"))).message["result"]["content"] == said("at once")["content"]
+        assert (await ask(gateway, calls("job"))).message["result"]["content"] == text_result("at once")["content"]
         refused = await ask(gateway, calls("must"))
         assert refused.refusal == "RATE_LIMITED"
         assert "2 open tasks" in refused.message["result"]["content"][0]["text"]
-        server.ends("t1", result=said("done"))
+        server.ends("t1", result=text_result("done"))
         await ask(gateway, about("tasks/get", first))
         await created(gateway, "must")
         assert server.declared == [True, True, False, False, True]

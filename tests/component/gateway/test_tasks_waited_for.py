@@ -13,7 +13,7 @@ from askers import PICKED, session_of
 from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, Answer, Ask, Wire, ask, calling, legacy
 from tasks_gateway import world
-from taskserver import TaskServer, said
+from taskserver import TaskServer, text_result
 from waiting import eventually
 
 
@@ -21,31 +21,31 @@ async def legacy_call(gateway: Gateway, session: str, ends: Any, reply: Any = No
     """Messages on the stream of a call of `must`, with progress; questions get `reply`."""
     request = calling("demo__must", {"ends": ends}, era=LEGACY, session=session)
     request.message["params"]["_meta"] = {"progressToken": "p"}
-    found: list[Any] = []
+    messages: list[Any] = []
     async with await Wire.connect(gateway) as wire:
         wire.send(request)
         head = await wire.reader.readuntil(b"\r\n\r\n")
         if b"event-stream" not in head:
             length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
             return [json.loads(await wire.reader.readexactly(length))]
-        while not found or "result" not in found[-1]:
+        while not messages or "result" not in messages[-1]:
             data = (await wire.reader.readuntil(b"\n\n")).partition(b"data: ")[2].strip()
             if data:
-                found.append(json.loads(data))
-                if found[-1].get("method") == "elicitation/create":
-                    answer = {"jsonrpc": "2.0", "id": found[-1]["id"], "result": reply}
+                messages.append(json.loads(data))
+                if messages[-1].get("method") == "elicitation/create":
+                    answer = {"jsonrpc": "2.0", "id": messages[-1]["id"], "result": reply}
                     await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session}))
-    return found
+    return messages
 
 
 async def test_a_legacy_client_waits_for_a_task_with_progress(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):
         session = await session_of(gateway, {})
-        *progress, last = await legacy_call(gateway, session, {"result": said("in the end")})
-        assert {one["method"] for one in progress} == {"notifications/progress"}
+        *progress, last = await legacy_call(gateway, session, {"result": text_result("in the end")})
+        assert {event["method"] for event in progress} == {"notifications/progress"}
         assert progress[0]["params"] == {"progressToken": "p", "progress": 1, "message": "working"}
-        assert last["result"] == said("in the end")
+        assert last["result"] == text_result("in the end")
         assert server.declared == [False, True]
 
 
@@ -80,7 +80,7 @@ async def test_a_legacy_client_is_told_that_the_result_of_a_task_is_too_large(tm
     """The server is not asked for it again until the time is over."""
     server = TaskServer()
     async with world(tmp_path, server, max_result_bytes=4096) as (gateway, _):
-        refused = await ask(gateway, calling("demo__must", {"ends": {"result": said("x" * 8192)}}, era=LEGACY))
+        refused = await ask(gateway, calling("demo__must", {"ends": {"result": text_result("x" * 8192)}}, era=LEGACY))
         assert refused.refusal == "RESULT_TOO_LARGE"
         assert [method for method, *_ in server.seen].count("tasks/get") == 1
 

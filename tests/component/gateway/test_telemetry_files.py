@@ -1,4 +1,4 @@
-"""What an installation may publish of its tools' speed: kept only where it asks for it, shown first, sent nowhere."""
+"""Aggregates that an installation may publish: kept only where it asks for them, shown first, sent nowhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def run(gateway: Gateway | None, *words: str) -> Result:
     return await asyncio.to_thread(lambda: CliRunner().invoke(app, ["telemetry", *words, *url]))
 
 
-async def test_nothing_is_kept_unless_it_is_asked_for_and_the_command_says_what_would_be(tmp_path: Path) -> None:
+async def test_aggregates_are_kept_on_request_alone_and_the_command_says_what_would_be(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, shop(server)) as gateway:
         await ask(gateway, calling("shop__knot"))
         refused = await get(gateway, "/v1/aggregates")
@@ -86,10 +86,10 @@ async def test_another_definition_is_counted_apart_and_files_add_up(tmp_path: Pa
         await served(gateway, 2)
         await ask(gateway, calling("shop__knot"))
         await ask(gateway, calling("shop__knot"))
-        found = (await get(gateway, "/v1/aggregates")).message
-    assert [(one["definition"], sum(one["counts"])) for one in found["tools"]] == [("sha256:2", 2)]
+        aggregates = (await get(gateway, "/v1/aggregates")).message
+    assert [(row["definition"], sum(row["counts"])) for row in aggregates["tools"]] == [("sha256:2", 2)]
     other = tmp_path / "two.json"
-    other.write_text(json.dumps({**found, "origins": ["another"]}))
+    other.write_text(json.dumps({**aggregates, "origins": ["another"]}))
     same = tmp_path / "same.json"
     same.write_text((tmp_path / "one.json").read_text())
     done = await run(None, "merge", str(tmp_path / "one.json"), str(other), "--into", str(tmp_path / "all.json"))
@@ -99,6 +99,6 @@ async def test_another_definition_is_counted_apart_and_files_add_up(tmp_path: Pa
     assert "more than one of the files" in str(twice.exception)
     assert not (tmp_path / "no.json").exists()
     whole = json.loads((tmp_path / "all.json").read_text())
-    assert [(one["definition"], sum(one["counts"])) for one in whole["tools"]] == [("sha256:1", 1), ("sha256:2", 2)]
+    assert [(row["definition"], sum(row["counts"])) for row in whole["tools"]] == [("sha256:1", 1), ("sha256:2", 2)]
     rows = re.findall(r"(?m)^mcp-knots +2\.1 +knot +cluster +(\d+) .* ms +[A-Z]\w+ *$", shown.stdout)
     assert rows == ["1", "2"], "each with a badge for its speed, whatever that was"

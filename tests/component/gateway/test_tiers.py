@@ -31,7 +31,7 @@ async def handle(request: Request, reply: Reply) -> None:
 
 
 def state(hidden: Mapping[str, str], *, environment: str = "cluster") -> State:
-    """What the operator publishes of the tool `slow` of the server `shop`."""
+    """State that the operator publishes of the tool `slow` of the server `shop`."""
     fits = tuple(tier for tier in ("fast", "standard", "deep") if tier not in hidden)
     tool = ToolState(name="slow", environment=environment, tiers=fits, hidden=dict(hidden))
     return State(
@@ -75,7 +75,7 @@ async def test_the_endpoint_of_one_server_goes_by_the_same_decision(tmp_path: Pa
     assert [tool["name"] for tool in answer.message["result"]["tools"]] == ["quick", "slow"]
 
 
-async def test_what_was_measured_elsewhere_decides_nothing_here(tmp_path: Path) -> None:
+async def test_figures_of_another_environment_decide_nothing_here(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY}, environment="local")) as gateway:
         assert await listed(gateway, "/mcp/fast") == ["shop__slow"]
@@ -150,18 +150,18 @@ async def test_a_floor_is_told_in_lists_in_meta_in_explanations_and_in_the_refus
             standard = (await ask(gateway, modern("tools/list").to("/mcp/standard"))).message["result"]["tools"]
             assert [each["name"] for each in standard] == ["shop__quick", "shop__slow"]
             assert standard[1]["_meta"]["fairlead.dev/min_tier"] == "standard"
-            found = (await get(gateway, "/v1/tools/shop__slow/explain")).message
+            explanation = (await get(gateway, "/v1/tools/shop__slow/explain")).message
             clock.forward(61.0)
             refused = await ask(gateway, calling("shop__slow").to("/mcp/fast"))
             called = await ask(gateway, calling("shop__slow").to("/mcp/standard"))
     why = "below_min_tier min_tier=standard tier=500ms by=mcpserver"
     assert (hidden["reason"], hidden["shownIn"]) == (why, "standard")
-    assert found["minTier"] == "standard"
-    assert [(each["tier"], each["shown"]) for each in found["tiers"]] == [
+    assert explanation["minTier"] == "standard"
+    assert [(each["tier"], each["shown"]) for each in explanation["tiers"]] == [
         ("fast", False),
         ("standard", True),
         ("deep", True),
     ]
-    assert found["tiers"][0]["reason"] == why
+    assert explanation["tiers"][0]["reason"] == why
     assert refused.refusal == "OVER_BUDGET"
     assert "isError" not in called.message["result"]

@@ -58,7 +58,7 @@ async def test_calls_lists_and_streams_go_through_tls(tmp_path: Path) -> None:
         assert code == 0, out + err
 
 
-async def test_a_renewed_certificate_is_shown_to_whoever_connects_next(
+async def test_a_renewed_certificate_is_shown_to_the_next_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority = Authority()

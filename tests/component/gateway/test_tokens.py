@@ -80,7 +80,7 @@ ATTACKS: dict[str, Callable[[LocalIssuer], str]] = {
     "another issuer": lambda issuer: issuer.token(aud=HERE, iss="https://evil.example"),
     "no subject": lambda issuer: issuer.token(aud=HERE, sub=None),
     "a kid that leads elsewhere": lambda issuer: issuer.token(header={"kid": "../../dev/null' OR 1=1"}, aud=HERE),
-    "a kid that is no text": lambda issuer: ".".join(
+    "a kid that is not a text": lambda issuer: ".".join(
         [_part({"alg": "RS256", "kid": ["first"]}), *issuer.token(aud=HERE).split(".")[1:]]
     ),
     "an ID token": lambda issuer: issuer.token(header={"typ": "logout+jwt"}, aud=HERE),
@@ -251,8 +251,8 @@ async def test_a_credential_beside_another_is_refused(tmp_path: Path, target: st
             refused = await wire.answer()
             assert refused.status == 400
             assert 'error="invalid_request"' in refused.headers["www-authenticate"]
-            one = f"\r\nauthorization: Bearer {token}\r\n\r\n".encode()
-            wire.write(head + one + body)
+            beside = f"\r\nauthorization: Bearer {token}\r\n\r\n".encode()
+            wire.write(head + beside + body)
             assert (await wire.answer()).status == 200
 
 
@@ -261,10 +261,10 @@ async def test_a_good_token_does_not_open_the_door_to_a_web_page_from_elsewhere(
         bearer = {"authorization": f"Bearer {issuer.token(aud=HERE)}"}
         async with await Wire.connect(gateway) as wire:
             for target, ask in {"/mcp": modern("tools/list"), "/v1/tools": Ask(verb="GET", body=b"")}.items():
-                known = ask.to(target).with_headers(**bearer)
-                assert (await wire.ask(known.with_headers(host="evil.example"))).status == 421
-                assert (await wire.ask(known.with_headers(origin="https://evil.example"))).status == 403
-                assert (await wire.ask(known)).status == 200
+                bearing = ask.to(target).with_headers(**bearer)
+                assert (await wire.ask(bearing.with_headers(host="evil.example"))).status == 421
+                assert (await wire.ask(bearing.with_headers(origin="https://evil.example"))).status == 403
+                assert (await wire.ask(bearing)).status == 200
 
 
 async def test_a_clients_credential_is_never_passed_on(tmp_path: Path) -> None:

@@ -110,10 +110,10 @@ async def test_no_part_of_the_rest_plane_knows_a_hidden_tool(tmp_path: Path) -> 
         targets += ["/v1/tools/tavern__web-search", "/v1/tools/mcp.tavern.web-search", "/v1/tools/tavern__web-searc"]
         targets += ["/v1/tools/tavern__web-search/explain", "/v1/servers", "/v1/servers/vault", "/v1/tiers"]
         for target in targets:
-            found = await get(gateway, target, **npc)
-            shown = found.body if found.status == 200 else json.dumps(found.message.get("didYouMean")).encode()
+            answer = await get(gateway, target, **npc)
+            shown = answer.body if answer.status == 200 else json.dumps(answer.message.get("didYouMean")).encode()
             assert b"web-search" not in shown, target
-            assert b"bank/vault" not in found.body, target
+            assert b"bank/vault" not in answer.body, target
         for target in ("/v1/tools/tavern__web-search", "/v1/tools/tavern__web-search/explain", "/v1/servers/vault"):
             assert (await get(gateway, target, **npc)).status == 404
         assert (await post(gateway, "/v1/servers/bank/vault/refresh", {}, **npc)).status == 404
@@ -139,15 +139,15 @@ async def test_lists_and_calls_agree_with_a_naive_oracle_whatever_is_declared(dr
 
 async def play(drawn: Drawn, folder: Path) -> None:
     asker = drawn.asker
-    known = () if asker.kind == "anonymous" else (asker,)
+    identities = () if asker.kind == "anonymous" else (asker,)
 
-    def mine(asked: Ask) -> Ask:
-        return asked if not known else by(asker.agent or "", asked)
+    def mine(message: Ask) -> Ask:
+        return message if not identities else by(asker.agent or "", message)
 
     async with raw_server(handle) as server:
         documents = [each.catalog(server.url) for each in drawn.servers]
-        wiring: dict[str, Any] = {"trust": Trust((Vouching(*known),))} if known else {}
-        async with running(folder, *documents, drawn.rules, **wiring) as gateway, await Wire.connect(gateway) as wire:
+        options: dict[str, Any] = {"trust": Trust((Vouching(*identities),))} if identities else {}
+        async with running(folder, *documents, drawn.rules, **options) as gateway, await Wire.connect(gateway) as wire:
             expected = {(s.namespace, s.name, name): allowed(drawn, s, name) for s, name in tools_of(drawn)}
             shown = sorted(f"{space}{name}__{tool_}" for (space, name, tool_), say in expected.items() if say)
             merged = (await wire.ask(mine(modern("tools/list")))).message["result"]["tools"]
@@ -160,12 +160,12 @@ async def play(drawn: Drawn, folder: Path) -> None:
                 for n in (1, 2, 3):
                     takes = say is True or any(s["properties"]["n"]["const"] == n for s in say or [])
                     exposed = f"{space}{name}__{tool_}"
-                    for asked in (
+                    for message in (
                         calling(exposed, {"n": n}),
                         calling(exposed, {"n": n}, era=LEGACY),
                         calling(tool_, {"n": n}).to(f"/servers/{space}/{name}/mcp"),
                     ):
-                        answer = await wire.ask(mine(asked))
+                        answer = await wire.ask(mine(message))
                         outcome = "unknown" if "error" in answer.message else "known"
                         assert (outcome == "known") is bool(say), (exposed, say)
                         if say:
@@ -205,21 +205,21 @@ async def test_a_server_of_which_nothing_is_seen_has_no_prompts_and_resources_ei
         await Wire.connect(gateway) as wire,
     ):
 
-        async def asked(method: str, **params: Any) -> Any:
+        async def request(method: str, **params: Any) -> Any:
             name = params.get("name") or params.get("uri")
             headers = {"mcp_name": name} if era == MODERN else {}
             return (await wire.ask(by("npc", asking(method, params).with_headers(**headers)))).message
 
-        assert [p["name"] for p in (await asked("prompts/list"))["result"]["prompts"]] == ["tavern__greet"]
-        assert [r["uri"] for r in (await asked("resources/list"))["result"]["resources"]] == ["test://tavern"]
-        templates = (await asked("resources/templates/list"))["result"]["resourceTemplates"]
+        assert [p["name"] for p in (await request("prompts/list"))["result"]["prompts"]] == ["tavern__greet"]
+        assert [r["uri"] for r in (await request("resources/list"))["result"]["resources"]] == ["test://tavern"]
+        templates = (await request("resources/templates/list"))["result"]["resourceTemplates"]
         assert [t["uriTemplate"] for t in templates] == ["test://tavern/{id}"]
-        assert "result" in await asked("prompts/get", name="tavern__greet")
-        assert "error" in await asked("prompts/get", name="vault__greet")
+        assert "result" in await request("prompts/get", name="tavern__greet")
+        assert "error" in await request("prompts/get", name="vault__greet")
         for uri, there in (("test://tavern", True), ("test://vault", False), ("test://vault/1", False)):
-            assert ("result" in await asked("resources/read", uri=uri)) is there, uri
+            assert ("result" in await request("resources/read", uri=uri)) is there, uri
         ref = {"type": "ref/prompt", "name": "vault__greet"}
-        assert "error" in await asked("completion/complete", ref=ref, argument={"name": "a", "value": ""})
+        assert "error" in await request("completion/complete", ref=ref, argument={"name": "a", "value": ""})
         gone = await wire.ask(by("npc", asking("tools/list").to("/servers/bank/vault/mcp")))
         none = await wire.ask(by("npc", asking("tools/list").to("/servers/bank/nones/mcp")))
         assert (gone.status, gone.body) == (none.status, none.body)
@@ -249,7 +249,7 @@ async def test_an_agent_is_told_of_changes_of_its_own_list_alone(tmp_path: Path)
         assert first.count(b"list_changed") == 1
 
 
-async def test_a_list_of_another_asker_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+async def test_a_list_of_one_caller_is_not_given_to_another(tmp_path: Path) -> None:
     """Lists are private to clients, and the same connection may carry requests of several askers."""
     async with (
         raw_server(handle) as server,

@@ -61,18 +61,18 @@ async def test_a_call_is_a_span_of_the_caller_and_its_attempt_a_span_of_the_call
         assert call.name == attempt.name == "tools/call add"
         assert call.trace_id.hex() == attempt.trace_id.hex() == TRACE
         assert (call.parent_span_id.hex(), attempt.parent_span_id) == (PARENT_ID, call.span_id)
-        said = attributes(call)
-        assert said["mcp.method.name"] == "tools/call"
-        assert said["gen_ai.tool.name"] == "add"
-        assert said["gen_ai.operation.name"] == "execute_tool"
-        assert said["mcp.protocol.version"] == "2026-07-28"
-        assert said["fairlead.server"] == "default/demo"
-        assert said["client.address"] == "127.0.0.1"
-        assert "error.type" not in said
+        named_attributes = attributes(call)
+        assert named_attributes["mcp.method.name"] == "tools/call"
+        assert named_attributes["gen_ai.tool.name"] == "add"
+        assert named_attributes["gen_ai.operation.name"] == "execute_tool"
+        assert named_attributes["mcp.protocol.version"] == "2026-07-28"
+        assert named_attributes["fairlead.server"] == "default/demo"
+        assert named_attributes["client.address"] == "127.0.0.1"
+        assert "error.type" not in named_attributes
         assert attributes(attempt)["gen_ai.tool.name"] == "add"
         assert receiver.resources[0]["service.name"] == "fairlead-gateway"
         assert "s3cret" not in str(receiver.spans)
-    request = next(one for one in server.seen if one.method == "tools/call")
+    request = next(each for each in server.seen if each.method == "tools/call")
     told = f"00-{TRACE}-{attempt.span_id.hex()}-01"
     assert request.headers["traceparent"] == request.params["_meta"]["traceparent"] == told
     assert request.headers["tracestate"] == request.params["_meta"]["tracestate"] == "vendor=1"
@@ -86,7 +86,7 @@ async def test_a_caller_that_did_not_sample_its_trace_gets_no_span_and_its_serve
         async with served(tmp_path, modern_server([tool("add")]), tools=["add"]) as (gateway, server):
             await ask(gateway, traced(calling("demo__add"), UNSAMPLED))
         assert receiver.spans == []
-    told = next(one for one in server.seen if one.method == "tools/call").headers["traceparent"]
+    told = next(each for each in server.seen if each.method == "tools/call").headers["traceparent"]
     assert told.startswith(f"00-{TRACE}-")
     assert told.endswith("-00")
 
@@ -143,7 +143,7 @@ async def test_prompts_have_spans_too_and_lists_have_none(tmp_path: Path, monkey
         assert {span.name for span in receiver.spans} == {"prompts/get hello"}
 
 
-def test_neither_the_sdk_of_opentelemetry_nor_the_client_of_redis_is_loaded_unless_it_is_configured() -> None:
+def test_opentelemetry_and_redis_are_loaded_only_where_configured() -> None:
     code = (
         "import sys, fairlead_app.gateway, json;"
         "wanted = {'opentelemetry.sdk', 'opentelemetry.exporter', 'redis'};"

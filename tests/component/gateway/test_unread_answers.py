@@ -179,7 +179,7 @@ async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path:
             await settled(gateway)
 
 
-async def test_what_a_client_reads_late_it_gets_whole_and_room_comes_back(tmp_path: Path) -> None:
+async def test_answers_that_are_read_late_arrive_whole_and_free_their_room(tmp_path: Path) -> None:
     async with server() as upstream:
         document = catalog("demo", upstream.url, ["large"])
         async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:

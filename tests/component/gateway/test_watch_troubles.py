@@ -1,4 +1,4 @@
-"""What an API server may do to a watch: every trouble ends in the documents as they are, and in no document lost."""
+"""Troubles of a watch at the API server: each ends in the documents as they are, and in no document lost."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ class Cluster:
     async def handle(self, request: Request, reply: Reply) -> None:
         if "watch=true" not in request.path:
             self.lists += 1
-            found = {"metadata": {"resourceVersion": str(self.lists * 100)}, "items": list(self.items.values())}
-            reply.send(200, json.dumps(found).encode())
+            listing = {"metadata": {"resourceVersion": str(self.lists * 100)}, "items": list(self.items.values())}
+            reply.send(200, json.dumps(listing).encode())
             return
-        said = self.watches.pop(0) if self.watches else b""
-        if isinstance(said, int):
-            reply.send(said, b'{"kind":"Status","message":"too old"}')
+        step = self.watches.pop(0) if self.watches else b""
+        if isinstance(step, int):
+            reply.send(step, b'{"kind":"Status","message":"too old"}')
             return
         reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
-        if not said:
+        if not step:
             await reply.flush()
             await self.hold.wait()
-            said = ERROR_410
-        reply.chunk(said)
+            step = ERROR_410
+        reply.chunk(step)
         await reply.flush()
         reply.close()
 
@@ -71,7 +71,7 @@ class Noted:
         self.names: set[str] = set()
         self.syncs = 0
         self.absences: list[str] = []
-        self.news = asyncio.Event()
+        self.updated = asyncio.Event()
 
     def changed(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -79,24 +79,24 @@ class Noted:
                 self.documents.pop(change.name, None)
             else:
                 self.documents[change.name] = change.document
-        self.news.set()
+        self.updated.set()
 
     def synced(self, names: Iterable[str]) -> None:
         self.syncs += 1
         self.names = set(names)
-        self.news.set()
+        self.updated.set()
 
     def away(self, why: str) -> None:
         self.absences.append(why)
-        self.news.set()
+        self.updated.set()
 
     def alive(self) -> None: ...
 
     async def until_synced(self, times: int) -> None:
         async with asyncio.timeout(10):
             while self.syncs < times:
-                self.news.clear()
-                await self.news.wait()
+                self.updated.clear()
+                await self.updated.wait()
 
 
 @asynccontextmanager
@@ -124,7 +124,7 @@ async def test_an_expired_version_has_everything_listed_again(expired: bytes | i
 
 
 @pytest.mark.parametrize(
-    "said",
+    "step",
     [
         b"not json\n",
         b'{"type":"ADDED","object":{"meta',
@@ -134,8 +134,8 @@ async def test_an_expired_version_has_everything_listed_again(expired: bytes | i
         403,
     ],
 )
-async def test_any_other_trouble_is_told_and_the_watch_goes_on_from_where_it_was(said: bytes | int) -> None:
-    cluster = Cluster(said)
+async def test_any_other_trouble_is_told_and_the_watch_goes_on_from_where_it_was(step: bytes | int) -> None:
+    cluster = Cluster(step)
     async with following(cluster) as (noted, server):
         await eventually(lambda: len([r for r in server.seen if "watch=true" in r.path]) >= 2)
         assert len(noted.absences) == 1
@@ -156,7 +156,7 @@ async def test_events_are_taken_in_and_bookmarks_move_the_version() -> None:
         assert "resourceVersion=170" in server.seen[-1].path
 
 
-async def test_what_went_while_nobody_watched_is_held_and_then_gone() -> None:
+async def test_documents_deleted_while_nobody_watched_are_held_and_then_gone() -> None:
     cluster = Cluster()
     cluster.items["one"] = item("one", "a", 1)
     cluster.items["two"] = item("two", "a", 1)

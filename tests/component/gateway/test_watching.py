@@ -143,7 +143,7 @@ async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(
 
 
 @pytest.mark.parametrize("server_era", [MODERN, LEGACY])
-async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: Path, server_era: str) -> None:
+async def test_resource_updates_end_when_the_server_is_denied_to_their_client(tmp_path: Path, server_era: str) -> None:
     """`Streams._sees` keeps it; where that says yes to everything, the last update is heard."""
     watched = Watched(server_era)
     hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -176,7 +176,7 @@ async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: P
             assert offered == [False]
 
 
-async def test_a_watch_that_ends_at_the_server_is_begun_anew(tmp_path: Path) -> None:
+async def test_a_resource_watch_that_ends_at_the_server_is_opened_again(tmp_path: Path) -> None:
     watched = Watched(MODERN)
     async with (
         raw_server(watched.handle) as server,

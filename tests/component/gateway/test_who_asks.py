@@ -35,7 +35,7 @@ def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
         elif (inside := getattr(route, "original_router", None)) is not None:
             yield from every_route(inside.routes)
         else:
-            raise AssertionError(f"{route!r} is no kind of route that this test knows")
+            raise AssertionError(f"this test does not know routes like {route!r}")
 
 
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
@@ -142,11 +142,11 @@ async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path
         ) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        asked = (await wire.ask(by("ann", modern("tools/call", params, **offers)))).message["result"]
-        responses = dict.fromkeys(asked["inputRequests"], PICKED)
+        result = (await wire.ask(by("ann", modern("tools/call", params, **offers)))).message["result"]
+        responses = dict.fromkeys(result["inputRequests"], PICKED)
         again = modern(
             "tools/call",
-            {**params, "inputResponses": responses, "requestState": asked["requestState"]},
+            {**params, "inputResponses": responses, "requestState": result["requestState"]},
             number=2,
             **offers,
         )
@@ -161,9 +161,13 @@ async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path
 
     async def handle(request: Request, reply: Reply) -> None:
         states.append(request.params.get("requestState", ""))
-        asked = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+        questions = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
         if len(states) == 1 or (len(states) == 2 and how != "a plain call"):
-            result = {"resultType": "input_required", "inputRequests": asked, "requestState": f"of ann {len(states)}"}
+            result = {
+                "resultType": "input_required",
+                "inputRequests": questions,
+                "requestState": f"of ann {len(states)}",
+            }
         else:
             result = {"resultType": "complete", "content": []}
         reply.result(request, result)
@@ -193,7 +197,7 @@ async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path
 
 
 async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) -> None:
-    """Each route of the REST plane, and each endpoint, takes what it shows from the views of whoever asks."""
+    """Each route of the REST plane, and each endpoint, takes what it shows from the views of its caller."""
 
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     not_for_bob = Policy(
@@ -233,8 +237,8 @@ async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) 
         seen = {name: (await wire.ask(by("bob", ask)), await wire.ask(by("ann", ask))) for name, ask in asks.items()}
     for name, (bobs, anns) in seen.items():
         assert bobs.body != anns.body, name
-        said = json.loads(bobs.body)
-        assert "vault" not in str(said.get("known", "")), name
+        refusal = json.loads(bobs.body)
+        assert "vault" not in str(refusal.get("known", "")), name
     assert seen["call"][0].code == -32602
     assert seen["endpoint"][0].status == 404
     for name in ("tool", "explain", "server", "refresh", "plan"):

@@ -26,13 +26,15 @@ OUTCOME = Outcome(
 
 
 def row(workload: Workload, era: str, **targets: Outcome) -> Outcomes:
-    return {(workload.name, era, SATURATED, target.replace("_", " ")): {0: one} for target, one in targets.items()}
+    return {
+        (workload.name, era, SATURATED, target.replace("_", " ")): {0: outcome} for target, outcome in targets.items()
+    }
 
 
 def test_the_table_has_a_row_for_each_kind_of_client() -> None:
-    found = {(workload.name, era) for workload in WORKLOADS for era in workload.eras}
+    rows = {(workload.name, era) for workload in WORKLOADS for era in workload.eras}
 
-    assert found >= {
+    assert rows >= {
         ("small JSON", "legacy"),
         ("small JSON", "modern"),
         ("capabilities declared", "legacy"),
@@ -52,12 +54,12 @@ def test_a_quick_run_covers_every_kind_of_client() -> None:
 
 
 @pytest.mark.parametrize(
-    "workload", [workload for workload in WORKLOADS if not workload.tools], ids=lambda one: one.name
+    "workload", [workload for workload in WORKLOADS if not workload.tools], ids=lambda workload: workload.name
 )
 def test_tools_that_rows_of_the_benchmark_call_are_in_the_catalog(workload: Workload) -> None:
     catalogs = list(world(dict.fromkeys(KINDS, 1)))
-    tools = {f"{catalog.prefix}__{one.name}" for catalog in catalogs for one in catalog.tools}
-    prompts = {f"{catalog.prefix}__{one.name}" for catalog in catalogs for one in catalog.prompts}
+    tools = {f"{catalog.prefix}__{tool.name}" for catalog in catalogs for tool in catalog.tools}
+    prompts = {f"{catalog.prefix}__{prompt.name}" for catalog in catalogs for prompt in catalog.prompts}
     shown = prompts if workload.kind == "prompt" else tools
 
     assert {workload.called(era) for era in workload.eras} <= shown
@@ -72,10 +74,12 @@ def test_the_measured_gateway_imports_no_package_that_the_image_has_not(tmp_path
         return re.sub(r"[-_.]+", "-", distribution).lower()
 
     locked = re.findall(r"^([\w.-]+)==", (REPOSITORY / "requirements/image.txt").read_text(), re.MULTILINE)
-    in_image = {name_of(one) for one in (*locked, "fairlead")}
+    in_image = {name_of(package) for package in (*locked, "fairlead")}
     sources = importlib.metadata.packages_distributions()
     packages = {module.partition(".")[0] for module in printed.split()}
-    foreign = {one for one in packages if one in sources and in_image.isdisjoint(map(name_of, sources[one]))}
+    foreign = {
+        package for package in packages if package in sources and in_image.isdisjoint(map(name_of, sources[package]))
+    }
     assert foreign - {"_distutils_hack"} == set(), "setuptools' own hook of each environment apart"
 
 
@@ -84,8 +88,8 @@ def test_the_catalog_has_as_many_servers_and_tools_as_the_goals_speak_of() -> No
 
     assert len(catalogs) == SERVERS
     assert sum(len(catalog.tools) for catalog in catalogs) == SERVERS * TOOLS
-    assert [one.name for one in catalogs if one.session == "PerClient"] == [f"{era}-{OWN}" for era in VERSIONS]
-    assert [prompt.name for one in catalogs for prompt in one.prompts] == [PROMPT] * len(VERSIONS)
+    assert [each.name for each in catalogs if each.session == "PerClient"] == [f"{era}-{OWN}" for era in VERSIONS]
+    assert [prompt.name for each in catalogs for prompt in each.prompts] == [PROMPT] * len(VERSIONS)
 
 
 def test_kinds_of_clients_differ_in_what_they_send() -> None:
@@ -122,11 +126,11 @@ def test_goals_of_a_client_with_capabilities_are_about_nginx_and_about_the_plain
         (CLIENTS[0].name, "legacy", SATURATED, BARE_CLIENT): {0: OUTCOME}
     }
 
-    found = {(goal.name, goal.unit): (goal.value, goal.met) for goal in goals(outcomes) if goal.value is not None}
+    values = {(goal.name, goal.unit): (goal.value, goal.met) for goal in goals(outcomes) if goal.value is not None}
 
-    assert found["CPU per call, capabilities declared, legacy", "× bare client's"] == (1.5, False)
-    assert found["p99, capabilities declared, legacy", "× bare client's"] == (1.0, True)
-    assert found["calls/s, capabilities declared, legacy", "× nginx"] == (1.0, True)
+    assert values["CPU per call, capabilities declared, legacy", "× bare client's"] == (1.5, False)
+    assert values["p99, capabilities declared, legacy", "× bare client's"] == (1.0, True)
+    assert values["calls/s, capabilities declared, legacy", "× nginx"] == (1.0, True)
 
 
 def test_another_proxy_is_compared_on_every_row_that_it_served() -> None:
@@ -135,9 +139,9 @@ def test_another_proxy_is_compared_on_every_row_that_it_served() -> None:
     for workload in (PLAIN, OF_PEERS[0]):
         outcomes |= row(workload, "legacy", fairlead=OUTCOME, other=replace(OUTCOME, calls_per_second=2_000))
 
-    found = peer_goals(outcomes, peer)
+    compared = peer_goals(outcomes, peer)
 
-    assert [(goal.name, goal.value, goal.met) for goal in found] == [
+    assert [(goal.name, goal.value, goal.met) for goal in compared] == [
         (f"calls/s against other, {PLAIN.name}", 5.0, True),
         (f"calls/s against other, {OF_PEERS[0].name}", 5.0, True),
     ]
@@ -152,7 +156,7 @@ def test_another_proxy_is_compared_with_the_gateway_in_its_own_rounds() -> None:
         (PLAIN.name, "legacy", SATURATED, beside_peer("other")): {0: slower, 1: faster},
     }
 
-    (found,) = peer_goals(outcomes, peer)
+    (goal,) = peer_goals(outcomes, peer)
 
-    assert found.value == (4.0 + 1.5) / 2
+    assert goal.value == (4.0 + 1.5) / 2
     assert [word in drawn(outcomes) for word in (">other<", beside_peer("other"))] == [True, False]

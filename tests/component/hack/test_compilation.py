@@ -56,13 +56,13 @@ def test_a_failed_compilation_leaves_the_folder_as_it_was_and_the_next_one_compi
     (folder / "kept").touch()
     with pytest.raises(OSError, match="no compiler"):
         compile_tree(folder, broken)
-    assert [one.name for one in folder.iterdir()] == ["kept"]
+    assert [path.name for path in folder.iterdir()] == ["kept"]
     compiler.release.set()
     (tmp_path / "compiled-of-one-that-was-ended" / "made").mkdir(parents=True)
     compile_tree(folder, compiler)
     assert is_current(folder)
     assert not (folder / "kept").exists()
-    assert {one.name for one in tmp_path.iterdir()} == {"compiled", "compiled.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {"compiled", "compiled.lock"}
 
 
 def test_a_second_clone_takes_extensions_of_the_same_sources_from_the_cache(tmp_path: Path) -> None:

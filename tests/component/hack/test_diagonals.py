@@ -27,16 +27,16 @@ def combined(cells: list[tuple[int, ...]], strength: int) -> set[tuple[tuple[int
 @given(st.sets(st.tuples(*[st.integers(0, 3)] * 3), min_size=1), st.sampled_from([1, 2, 3]))
 def test_a_diagonal_has_every_combination_that_the_matrix_has(matrix: set[tuple[int, ...]], strength: int) -> None:
     cells = sorted(matrix)
-    kept = [cells[index] for index in diagonal(cells, strength)]
-    assert combined(kept, strength) == combined(cells, strength)
+    chosen = [cells[index] for index in diagonal(cells, strength)]
+    assert combined(chosen, strength) == combined(cells, strength)
 
 
 def test_a_diagonal_has_each_value_that_is_asked_for_beside_the_pairs() -> None:
     cells = list(product(range(5), range(5), range(3)))
     triples = [(first, second, third == 0) for first, second, third in cells]
-    kept = diagonal(cells, 2, triples)
-    assert {triples[index] for index in kept} == {*triples}
-    assert len(kept) < len(cells)
+    chosen = diagonal(cells, 2, triples)
+    assert {triples[index] for index in chosen} == {*triples}
+    assert len(chosen) < len(cells)
 
 
 @pytest.mark.parametrize(("strength", "most"), [(1, 8), (2, 40), (3, 64)])

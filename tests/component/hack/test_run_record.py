@@ -1,4 +1,4 @@
-"""What the record of a test run holds, and what is told of it."""
+"""The record of a test run, and the report of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hack/test` does in CI with tests that fail beside others and pass alone."""
+"""Runs of `hack/test` in CI with tests that fail beside others and pass alone."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_a_test_that_fails_alone_too_fails_the_run(tmp_path: Path) -> None:
     assert "UNSTEADY" not in ended.stderr
 
 
-def test_more_than_three_are_not_tried_again(tmp_path: Path) -> None:
+def test_more_than_three_failed_tests_are_not_tried_again(tmp_path: Path) -> None:
     file = file_of_tests(tmp_path, fail=4, until=1)
     assert run(file).returncode == 1
     assert tries(file) == [1, 1, 1, 1]
 
 
-def test_somebody_at_work_sees_each_failure(tmp_path: Path) -> None:
+def test_failed_tests_are_not_tried_again_outside_of_ci(tmp_path: Path) -> None:
     file = file_of_tests(tmp_path, fail=1, until=1)
     assert run(file, ci=False).returncode == 1
     assert tries(file) == [1, 1, 1, 1]

@@ -106,9 +106,11 @@ async def test_a_missing_object_is_named_to_be_checked() -> None:
     with pytest.raises(errors.Unavailable) as caught:
         await kube.list(SCOPE)
     await kube.aclose()
-    said = caught.value.sentence(host)
-    assert said.startswith(f"the API server at {host} cannot be reached (cannot list configmaps in namespace team: ")
-    assert said.endswith("): check that it runs")
+    sentence = caught.value.sentence(host)
+    assert sentence.startswith(
+        f"the API server at {host} cannot be reached (cannot list configmaps in namespace team: "
+    )
+    assert sentence.endswith("): check that it runs")
 
 
 async def test_an_answer_has_a_bound_whatever_its_length_says() -> None:
@@ -141,8 +143,8 @@ async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_
     shown = {"metadata": head, "status": {"ready": True}, EXCESS: "more than 50,000 values"}
     async with answering(answer) as kube:
         scope = Scope(MCP_SERVERS, Json, "team")
-        found, _ = await kube.list(scope)
-        assert [*found] == [shown, of_values(1, 5)]
+        objects, _ = await kube.list(scope)
+        assert [*objects] == [shown, of_values(1, 5)]
         assert [event.object async for event in kube.watch(scope, "3")] == [shown]
     assert bounded(large) == shown
     assert bounded(of_values(1, 5)) == of_values(1, 5)
@@ -150,21 +152,21 @@ async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_
 
 @pytest.mark.parametrize("cached", [False, True])
 async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones(cached: bool) -> None:
-    asked: list[int] = []
+    limits: list[int] = []
 
     def answer(request: Request, reply: Reply) -> None:
         query = parse_qs(urlsplit(request.path).query)
         whole = "resourceVersion" in query
         start, limit = int(query.get("continue", ["0"])[0]), 40 if whole else int(query["limit"][0])
-        asked.append(limit)
+        limits.append(limit)
         items = [of_values(number, 100) for number in range(40)[start : start + limit]]
         more = str(start + limit) if start + limit < 40 else ""
         reply.send(200, json.dumps({"metadata": {"resourceVersion": "9", "continue": more}, "items": items}).encode())
 
     async with answering(answer, answer_bytes=5_000) as kube:
-        found, _ = await kube.list(Scope(CONFIG_MAPS, Json, "team"), cached=cached)
-        assert [item["metadata"]["name"] for item in found] == [f"n{number}" for number in range(40)]
-    assert asked == [40] * cached + [50] + [6] * 7
+        listed, _ = await kube.list(Scope(CONFIG_MAPS, Json, "team"), cached=cached)
+        assert [item["metadata"]["name"] for item in listed] == [f"n{number}" for number in range(40)]
+    assert limits == [40] * cached + [50] + [6] * 7
 
 
 async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_was_known() -> None:
@@ -174,16 +176,16 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
     def answer(request: Request, reply: Reply) -> None:
         reply.send(200, json.dumps({"metadata": {"resourceVersion": "3"}, "items": [item, []]}).encode())
 
-    known: ObjectStore[str] = ObjectStore(lambda item: str(item["metadata"]["resourceVersion"]))
+    store: ObjectStore[str] = ObjectStore(lambda item: str(item["metadata"]["resourceVersion"]))
     before = [{"metadata": {"namespace": "team", "name": name, "resourceVersion": "2"}} for name in ("a", "b")]
-    await known.listed(before, "2")
+    await store.listed(before, "2")
     async with answering(answer) as kube:
-        found, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
-        assert len(found) == 2
-        assert found[0]["metadata"]["name"] == "a"
+        listed, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
+        assert len(listed) == 2
+        assert listed[0]["metadata"]["name"] == "a"
         with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the answer is not"):
-            await known.listed(found, version)
-    assert known.values() == ["2", "2"]
+            await store.listed(listed, version)
+    assert store.values() == ["2", "2"]
 
 
 async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
@@ -244,10 +246,10 @@ async def test_objects_are_read_as_what_is_asked_for_and_pages_are_followed(
         for number in range(60):
             metadata = {"name": f"map-{number}", "labels": {"of": "this-test"}}
             await kube.apply(CONFIG_MAPS, namespace, {"metadata": metadata, "data": {"n": str(number)}})
-        found, version = await kube.list(Scope(CONFIG_MAPS, ConfigMap, namespace, "of=this-test"))
-        assert sorted(int(item.data["n"]) for item in found) == list(range(60))
-        one, _ = await kube.list(Scope(CONFIG_MAPS, ConfigMap, namespace, name="map-7"))
-        assert [item.metadata.name for item in one] == ["map-7"]
+        listed, version = await kube.list(Scope(CONFIG_MAPS, ConfigMap, namespace, "of=this-test"))
+        assert sorted(int(item.data["n"]) for item in listed) == list(range(60))
+        named, _ = await kube.list(Scope(CONFIG_MAPS, ConfigMap, namespace, name="map-7"))
+        assert [item.metadata.name for item in named] == ["map-7"]
         await kube.delete(CONFIG_MAPS, namespace, "map-7")
         events = kube.watch(Scope(CONFIG_MAPS, ConfigMap, namespace, name="map-7"), version)
         event = await anext(events)

@@ -17,16 +17,16 @@ from rawserver import Reply, Request, raw_server
 @asynccontextmanager
 async def silent() -> AsyncIterator[tuple[Kube, asyncio.Event]]:
     """A client of an API server that never answers, and whether it was asked."""
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
-        asked.set()
+        requested.set()
         await asyncio.Event().wait()
 
     async with raw_server(handle) as server:
         kube = Kube.connect(Configuration(host=f"http://127.0.0.1:{server.port}"))
         try:
-            yield kube, asked
+            yield kube, requested
         finally:
             await kube.aclose()
 
@@ -44,9 +44,9 @@ async def test_a_cancellation_that_meets_the_end_of_a_requests_time_is_not_lost(
     late = 0.0
     clock = loop.time
     monkeypatch.setattr(loop, "time", lambda: clock() + late)
-    async with silent() as (kube, asked):
+    async with silent() as (kube, requested):
         task = asyncio.ensure_future(verb(kube))
-        await asked.wait()
+        await requested.wait()
         late = READ_TIMEOUT + 2.0  # as after a stop of the whole process: everything is due in one turn of the loop
         loop.call_later(0.0, task.cancel)
         with pytest.raises(asyncio.CancelledError):

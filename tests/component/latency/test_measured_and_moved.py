@@ -169,7 +169,7 @@ async def test_errors_degrade_a_tool_and_say_nothing_of_its_speed(tmp_path: Path
     assert state["knot"].hidden["fast"].startswith("degraded score=0 ")
 
 
-async def test_latencies_are_told_to_whoever_has_the_token(tmp_path: Path) -> None:
+async def test_latencies_are_told_to_the_bearer_of_the_token(tmp_path: Path) -> None:
     async with world(tmp_path, Slow(seconds=0.06), token="secret") as here:
         await call(here, 6)
         await here.until()

@@ -25,11 +25,11 @@ def asking(stream: bool, **members: Any) -> Callable[[str], Awaitable[Any]]:
     async def ask(base: str) -> Any:
         async with anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:
             messages = [{"role": "user", "content": "Hi"}]
-            asked = {"model": "scripted", "max_tokens": 1024, "messages": messages, "tools": [MINE], **members}
+            options = {"model": "scripted", "max_tokens": 1024, "messages": messages, "tools": [MINE], **members}
             try:
                 if not stream:
-                    return with_provider_ids((await client.messages.create(**asked)).to_dict(warnings=False))
-                async with client.messages.stream(**asked) as events:
+                    return with_provider_ids((await client.messages.create(**options)).to_dict(warnings=False))
+                async with client.messages.stream(**options) as events:
                     return with_provider_ids((await events.get_final_message()).to_dict(warnings=False))
             except anthropic.APIStatusError as error:
                 return type(error).__name__, error.status_code, error.body, error.request_id
@@ -90,15 +90,15 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
 @pytest.mark.parametrize("shows", [False, True])
 @pytest.mark.parametrize("name", ROUNDS)
 async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, name: str, shows: bool) -> None:
-    found = []
+    answers = []
     ran = 0
     for stream in (True, False):
         async with llm_world(tmp_path, *ROUNDS[name], provider=ANTHROPIC) as world:
-            asked = {"extra_body": {"fairlead": {"showCalls": shows}}}
-            said = await asking(stream, **asked)(f"http://127.0.0.1:{world.gateway.port}")
-            found.append(json.loads(without_marks(json.dumps(said))))
+            options = {"extra_body": {"fairlead": {"showCalls": shows}}}
+            answer = await asking(stream, **options)(f"http://127.0.0.1:{world.gateway.port}")
+            answers.append(json.loads(without_marks(json.dumps(answer))))
             ran = len(world.called)
-    streamed, whole = found
+    streamed, whole = answers
     assert len(whole.pop("fairlead")["calls"]) == ran
     assert streamed == whole
     shown = [each for each in whole["content"] if each["type"] == "mcp_tool_use"]

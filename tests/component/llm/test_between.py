@@ -29,7 +29,7 @@ CALLS = [ScriptedCall("theirs", {"q": number}) for number in (1, 2)]
 
 def _turn(name: str, provider: str) -> ScriptedTurn:
     """A transcript in the words of a provider."""
-    found: dict[str, ScriptedTurn] = {
+    turns: dict[str, ScriptedTurn] = {
         "text": ScriptedTurn("Hello, world."),
         "unicode": ScriptedTurn("Grüße, 世界 — \u2028 \u0085 und 🪢."),
         "one call": ScriptedTurn("", CALLS[:1]),
@@ -39,7 +39,7 @@ def _turn(name: str, provider: str) -> ScriptedTurn:
         "filter": ScriptedTurn("No", finish_reason=FILTER[provider]),
         "an empty answer": ScriptedTurn(""),
     }
-    return found[name]
+    return turns[name]
 
 
 NAMES = [
@@ -59,10 +59,10 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_an_answer_means_what_it_means_within_one_family(front: str, provider: str, name: str, stream: bool) -> None:
-    said, _ = ask(front, provider, _turn(name, provider), stream=stream)
+    answer, _ = ask(front, provider, _turn(name, provider), stream=stream)
     own, _ = ask(front, front, _turn(name, front), stream=stream)
-    assert said.meaning == own.meaning
-    assert len(set(said.ids)) == len(said.ids)
+    assert answer.meaning == own.meaning
+    assert len(set(answer.ids)) == len(answer.ids)
 
 
 def _offered(front: str) -> list[Any]:
@@ -77,9 +77,9 @@ def _offered(front: str) -> list[Any]:
 def test_a_caller_gets_calls_of_its_tool_under_its_own_names_of_properties(front: str, stream: bool) -> None:
     odd, plain = (ScriptedCall("theirs", under_other_names(each)) for each in (ARGUMENTS, {"plain": 1}))
     turn = ScriptedTurn("", [odd, plain])
-    said, wire = ask(front, "anthropic", turn, stream=stream, tools=_offered(front))
-    assert [arguments for _, arguments in said.calls] == [ARGUMENTS, {"plain": 1}]
-    properties = wire.asked[0]["tools"][0]["input_schema"]["properties"]
+    answer, wire = ask(front, "anthropic", turn, stream=stream, tools=_offered(front))
+    assert [arguments for _, arguments in answer.calls] == [ARGUMENTS, {"plain": 1}]
+    properties = wire.requests[0]["tools"][0]["input_schema"]["properties"]
     assert list(properties) == list(under_other_names(SCHEMA["properties"]))
 
 
@@ -91,7 +91,7 @@ def test_a_model_gets_the_calls_of_a_history_under_the_names_that_it_knows() -> 
         {"role": "tool", "tool_call_id": "1", "content": "43"},
     ]
     _, wire = ask("chat", "anthropic", ScriptedTurn("Fine."), stream=False, tools=_offered("chat"), messages=history)
-    assert wire.asked[0]["messages"][1]["content"][0]["input"] == under_other_names(ARGUMENTS)
+    assert wire.requests[0]["messages"][1]["content"][0]["input"] == under_other_names(ARGUMENTS)
 
 
 THINKERS = [name for name in FORMATS if name != "chat"]
@@ -100,8 +100,8 @@ THINKERS = [name for name in FORMATS if name != "chat"]
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("front", "provider"), [each for each in PAIRS if each[1] in THINKERS])
 def test_thoughts_are_shown_in_every_family(front: str, provider: str, stream: bool) -> None:
-    said, _ = ask(front, provider, ScriptedTurn("So.", thoughts=["Hm, hm."]), stream=stream)
-    assert (said.thoughts, said.text) == ("Hm, hm.", "So.")
+    answer, _ = ask(front, provider, ScriptedTurn("So.", thoughts=["Hm, hm."]), stream=stream)
+    assert (answer.thoughts, answer.text) == ("Hm, hm.", "So.")
 
 
 def _counts(front: str, usage: Any) -> tuple[int, ...]:
@@ -120,10 +120,10 @@ def _counts(front: str, usage: Any) -> tuple[int, ...]:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str, stream: bool) -> None:
-    said, _ = ask(front, provider, ScriptedTurn("Hello"), stream=stream)
+    answer, _ = ask(front, provider, ScriptedTurn("Hello"), stream=stream)
     total = 145 if provider == "anthropic" else 100
     output = 10 - (5 if front == "gemini" and provider == "responses" else 0)  # thoughts stand beside the answer there
-    assert _counts(front, said.usage) == (total, 40, output)
+    assert _counts(front, answer.usage) == (total, 40, output)
 
 
 HEAD = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,"delta":'
@@ -146,8 +146,8 @@ REFUSED = ScriptedTurn(
     ],
 )
 def test_a_refusal_of_chat_is_one_in_every_family(front: str, refusal: str, text: str, stop: Any) -> None:
-    said, _ = ask(front, "chat", REFUSED, stream=True)
-    assert (said.refusal, said.text, said.stop) == (refusal, text, stop)
+    answer, _ = ask(front, "chat", REFUSED, stream=True)
+    assert (answer.refusal, answer.text, answer.stop) == (refusal, text, stop)
 
 
 @pytest.mark.parametrize(
@@ -156,15 +156,15 @@ def test_a_refusal_of_chat_is_one_in_every_family(front: str, refusal: str, text
 )
 def test_a_prompt_that_gemini_blocks_is_filtered(front: str, stop: Any) -> None:
     blocked = '{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}'
-    said, _ = ask(front, "gemini", ScriptedTurn(events=[blocked]), stream=True)
-    assert (said.text, said.stop) == ("", stop)
+    answer, _ = ask(front, "gemini", ScriptedTurn(events=[blocked]), stream=True)
+    assert (answer.text, answer.stop) == ("", stop)
 
 
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_signs_of_life_may_stand_anywhere_in_a_stream(front: str, provider: str) -> None:
     turn = ScriptedTurn("Look.", CALLS, thoughts=["Hm."] if provider != "chat" else [])
-    said, _ = ask(front, provider, turn, stream=True, alive=True)
-    assert (said.text, said.calls) == ("Look.", [("theirs", {"q": 1}), ("theirs", {"q": 2})])
+    answer, _ = ask(front, provider, turn, stream=True, alive=True)
+    assert (answer.text, answer.calls) == ("Look.", [("theirs", {"q": 1}), ("theirs", {"q": 2})])
 
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -187,9 +187,9 @@ def test_a_conversation_with_images_and_calls_reaches_the_model_whole(front: str
     family = FAMILIES[NAMES_OF[front]]
     spoken = FAMILIES[NAMES_OF[provider]]
     messages = {family.messages_member: family.messages.write_messages(TURNS, TranslationLosses()).messages}
-    said, wire = ask(front, provider, ScriptedTurn("Still a dot."), stream=stream, **messages)
-    assert said.text == "Still a dot."
-    assert spoken.messages.read_messages(wire.asked[0][spoken.messages_member], TranslationLosses()) == TURNS
+    answer, wire = ask(front, provider, ScriptedTurn("Still a dot."), stream=stream, **messages)
+    assert answer.text == "Still a dot."
+    assert spoken.messages.read_messages(wire.requests[0][spoken.messages_member], TranslationLosses()) == TURNS
     assert not wire.losses
 
 
@@ -207,5 +207,5 @@ def test_text_and_arguments_flow_as_they_come(front: str, provider: str) -> None
     words = [b"Some ", b"words", b" to s"]
     if "gemini" not in (front, provider):  # its calls come whole
         words += [b"a lo", b"nger "]
-    places = [next(place for place, piece in enumerate(pieces) if word in piece) for word in words]
+    places = [next(index for index, piece in enumerate(pieces) if word in piece) for word in words]
     assert places == sorted(set(places))

@@ -112,16 +112,16 @@ def _raw(wire: Any) -> bytes:
         "gemini": ("/v1beta/models/m:streamGenerateContent", {"contents": [{"parts": [{"text": "H"}]}]}),
     }
     path, body = bodies[wire.front]
-    found: bytes = http(wire).post(f"http://gateway{path}", json=body).content
-    return found
+    content: bytes = http(wire).post(f"http://gateway{path}", json=body).content
+    return content
 
 
 @pytest.mark.parametrize("provider", ["chat", "responses", "anthropic"])
 @pytest.mark.parametrize("front", ["chat", "responses"])  # others' clients take nothing but objects
-def test_arguments_that_are_no_json_reach_the_client_as_the_model_wrote_them(front: str, provider: str) -> None:
+def test_arguments_that_are_not_json_reach_the_client_as_the_model_wrote_them(front: str, provider: str) -> None:
     turn = ScriptedTurn("", [ScriptedCall("theirs", '{"q": ')])
-    said, _ = ask(front, provider, turn, stream=True)
-    assert said.calls == [("theirs", '{"q": ')]
+    answer, _ = ask(front, provider, turn, stream=True)
+    assert answer.calls == [("theirs", '{"q": ')]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -137,8 +137,8 @@ def test_a_response_that_failed_is_an_error(front: str, stream: bool) -> None:
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_stream_may_be_cut_into_pieces_anywhere(front: str, provider: str, cuts: tuple[int, ...]) -> None:
     turn = ScriptedTurn("Grüße, 世界 🪢.", [ScriptedCall("theirs", {"q": 1})])
-    said, _ = ask(front, provider, turn, stream=True, cuts=cuts)
-    assert (said.text, said.calls) == ("Grüße, 世界 🪢.", [("theirs", {"q": 1})])
+    answer, _ = ask(front, provider, turn, stream=True, cuts=cuts)
+    assert (answer.text, answer.calls) == ("Grüße, 世界 🪢.", [("theirs", {"q": 1})])
 
 
 def test_the_same_object_is_the_pair_of_two_formats() -> None:

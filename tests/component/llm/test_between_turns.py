@@ -16,7 +16,7 @@ from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultP
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.losses import TranslationLosses
-from familytalks import PROVIDERS, answered, asked, with_results
+from familytalks import PROVIDERS, answered, post_request, with_results
 from llmworld import llm_world
 from restworld import post
 
@@ -36,7 +36,7 @@ HI = MessageTurn("user", (TextPart("Hi"),))
 async def test_tools_are_run_in_the_providers_form(tmp_path: Path, front: str, provider: str, stream: bool) -> None:
     turns = [ScriptedTurn("First.", [ADD], thoughts=["Hm."]), ScriptedTurn("It is 42.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
-        answer = await asked(world, front, HI, stream=stream, tools=False)
+        answer = await post_request(world, front, HI, stream=stream, tools=False)
         text, calls, own = answered(answer, front, stream)
         assert not calls
         assert ("".join(text.split()), own["rounds"]) == ("First.Itis42.", 2)
@@ -51,9 +51,9 @@ async def test_a_mixed_turn_is_whole_again_in_the_next_request(
 ) -> None:
     turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
-        _, calls, _ = answered(await asked(world, front, HI, stream=stream), front, stream)
+        _, calls, _ = answered(await post_request(world, front, HI, stream=stream), front, stream)
         assert [call.name for call in calls] == ["theirs"]
-        text, _, _ = answered(await asked(world, front, HI, *with_results(calls), stream=stream), front, stream)
+        text, _, _ = answered(await post_request(world, front, HI, *with_results(calls), stream=stream), front, stream)
         assert text == "Both."
         _has_both(world.models[0].requests[1], provider)
 
@@ -77,34 +77,34 @@ async def test_ids_of_calls_that_come_again_in_every_turn_are_of_one_call_each(
     for number in range(3):
         calls = [ModelCall("call_0", "theirs", {"n": number}), ModelCall("call_1", "theirs", {"n": -number})]
         results = [
-            ResultPart(f"call_{place}", "theirs", {"content": [{"type": "text", "text": f"{number} {place}"}]})
-            for place in range(2)
+            ResultPart(f"call_{index}", "theirs", {"content": [{"type": "text", "text": f"{number} {index}"}]})
+            for index in range(2)
         ]
         history += MessageTurn("assistant", tuple(map(CallPart, calls))), MessageTurn("user", tuple(results))
     async with llm_world(tmp_path, ScriptedTurn("So."), provider=PROVIDERS[provider]) as world:
-        text, _, _ = answered(await asked(world, front, *history), front, stream=False)
+        text, _, _ = answered(await post_request(world, front, *history), front, stream=False)
         assert text == "So."
         family = FAMILIES[provider]
         turns = family.messages.read_messages(world.model.requests[0][family.messages_member], TranslationLosses())
     called = {p.call.id: p.call.arguments for turn in turns for p in turn.parts if isinstance(p, CallPart)}
-    said = {p.id: p.result["content"][0]["text"] for turn in turns for p in turn.parts if isinstance(p, ResultPart)}
+    texts = {p.id: p.result["content"][0]["text"] for turn in turns for p in turn.parts if isinstance(p, ResultPart)}
     assert [*called.values()] == [{"n": n} for number in range(3) for n in (number, -number)]
-    assert said == dict(zip(called, [f"{number} {place}" for number in range(3) for place in range(2)], strict=True))
+    assert texts == dict(zip(called, [f"{number} {index}" for number in range(3) for index in range(2)], strict=True))
 
 
-ORDERED = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]
+ORDERED = [(front, other) for front in FAMILIES for other in FAMILIES if front != other]
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "provider"), [(*pair, [*PROVIDERS][place % 4]) for place, pair in enumerate(ORDERED)]
+    ("first", "second", "provider"), [(*pair, [*PROVIDERS][index % 4]) for index, pair in enumerate(ORDERED)]
 )
 async def test_a_conversation_goes_on_in_another_clients_form(
     tmp_path: Path, first: str, second: str, provider: str
 ) -> None:
     turns = [ScriptedTurn("", [ADD, MINE]), ScriptedTurn("Both.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider]) as world:
-        _, calls, _ = answered(await asked(world, first, HI), first, stream=False)
-        text, _, _ = answered(await asked(world, second, HI, *with_results(calls)), second, stream=False)
+        _, calls, _ = answered(await post_request(world, first, HI), first, stream=False)
+        text, _, _ = answered(await post_request(world, second, HI, *with_results(calls)), second, stream=False)
         assert text == "Both."
         _has_both(world.models[0].requests[1], _spoken(second, provider))
 
@@ -115,16 +115,16 @@ def _spoken(front: str, provider: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "front"), [(*pair, [*FAMILIES][place % 4]) for place, pair in enumerate(ORDERED)]
+    ("one_provider", "other", "front"), [(*pair, [*FAMILIES][index % 4]) for index, pair in enumerate(ORDERED)]
 )
 async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
-    tmp_path: Path, one: str, other: str, front: str
+    tmp_path: Path, one_provider: str, other: str, front: str
 ) -> None:
     first = [ScriptedTurn("", [ADD, MINE])]
     second = [ScriptedTurn("Both.")]
-    async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one], PROVIDERS[other]]) as world:
-        _, calls, _ = answered(await asked(world, front, HI), front, stream=False)
-        again = await asked(world, front, HI, *with_results(calls), model="scripted-1")
+    async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one_provider], PROVIDERS[other]]) as world:
+        _, calls, _ = answered(await post_request(world, front, HI), front, stream=False)
+        again = await post_request(world, front, HI, *with_results(calls), model="scripted-1")
         text, _, _ = answered(again, front, stream=False)
         assert text == "Both."
         _has_both(world.models[1].requests[0], _spoken(front, other))
@@ -135,7 +135,7 @@ async def test_a_route_goes_on_to_a_provider_of_another_family(tmp_path: Path) -
     kinds = [PROVIDERS["anthropic"], PROVIDERS["openai-chat"], PROVIDERS["gemini"]]
     async with llm_world(tmp_path, *scripts, providers=kinds) as world:
         text, _, own = answered(
-            await asked(world, "openai-responses", HI, model="fairlead/all"), "openai-responses", False
+            await post_request(world, "openai-responses", HI, model="fairlead/all"), "openai-responses", False
         )
         assert (text, own["model"]) == ("Here.", "script2/scripted-2")
 
@@ -144,15 +144,15 @@ async def test_a_route_goes_on_to_a_provider_of_another_family(tmp_path: Path) -
 async def test_losses_are_told_in_a_header_and_in_the_answer(tmp_path: Path, stream: bool) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
         lost = {"seed": 1, "logit_bias": {"1": 2}}
-        answer = await asked(world, "openai-chat", HI, stream=stream, members=lost)
+        answer = await post_request(world, "openai-chat", HI, stream=stream, members=lost)
         _, _, own = answered(answer, "openai-chat", stream)
         assert answer.headers["x-fairlead-losses"] == "logit_bias, seed"
         assert own["losses"] == ["logit_bias", "seed"]
 
 
-async def test_an_answer_of_ones_own_family_tells_of_no_losses(tmp_path: Path) -> None:
+async def test_an_answer_of_the_clients_family_tells_of_no_losses(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
-        answer = await asked(world, "openai-chat", HI, members={"seed": 1})
+        answer = await post_request(world, "openai-chat", HI, members={"seed": 1})
         assert "x-fairlead-losses" not in answer.headers
         assert "losses" not in answer.message["fairlead"]
 
@@ -161,7 +161,7 @@ async def test_an_answer_of_ones_own_family_tells_of_no_losses(tmp_path: Path) -
 async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, provider: str) -> None:
     turn = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", "x-ratelimit-limit-requests": "1"})
     async with llm_world(tmp_path, turn, provider=PROVIDERS[provider]) as world:
-        answer = await asked(world, front, HI)
+        answer = await post_request(world, front, HI)
         assert (answer.status, answer.headers["retry-after"]) == (429, "7")
         assert "x-ratelimit-limit-requests" not in answer.headers
         assert answer.message["error"]["message"] == "slow down"
@@ -170,7 +170,7 @@ async def test_a_refusal_keeps_when_to_come_back(tmp_path: Path, front: str, pro
 @pytest.mark.parametrize("front", [name for name in FAMILIES if name != "anthropic"])
 async def test_anthropic_is_given_the_bound_of_tokens_that_it_demands(tmp_path: Path, front: str) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello"), provider=PROVIDERS["anthropic"]) as world:
-        answered(await asked(world, front, HI), front, stream=False)
+        answered(await post_request(world, front, HI), front, stream=False)
         assert world.model.requests[0]["max_tokens"] == 4096
 
 
@@ -202,15 +202,15 @@ async def test_thoughts_of_another_family_do_not_go_to_the_clients_own(tmp_path:
     first = [ScriptedTurn("So.", thoughts=["Hm."])]
     second = [ScriptedTurn("Go on.")]
     async with llm_world(tmp_path, first, second, providers=[PROVIDERS["gemini"], PROVIDERS[front]]) as world:
-        said = (await asked(world, front, HI)).message
-        assert "Hm." in json.dumps(said)
+        message = (await post_request(world, front, HI)).message
+        assert "Hm." in json.dumps(message)
         mine = {"role": "user", "content": "Hi"}
         member = "input"
-        answers = said.get("output")
+        answers = message.get("output")
         if front == "anthropic":
             member = "messages"
-            answers = [{"role": "assistant", "content": said["content"]}]
-        again = await asked(world, front, model="scripted-1", members={member: [mine, *answers, mine]})
+            answers = [{"role": "assistant", "content": message["content"]}]
+        again = await post_request(world, front, model="scripted-1", members={member: [mine, *answers, mine]})
         assert again.status == 200, again.body
         assert "Hm." not in json.dumps(world.models[1].requests[0])
         assert "So." in json.dumps(world.models[1].requests[0])
@@ -219,9 +219,9 @@ async def test_thoughts_of_another_family_do_not_go_to_the_clients_own(tmp_path:
 async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path) -> None:
     turns = [ScriptedTurn("One."), ScriptedTurn("Two.")]
     async with llm_world(tmp_path, *turns, provider=PROVIDERS["anthropic"]) as world:
-        first = (await asked(world, "openai-responses", HI)).message
+        first = (await post_request(world, "openai-responses", HI)).message
         again = {"previous_response_id": first["id"]}
-        answered(await asked(world, "openai-responses", HI, members=again), "openai-responses", stream=False)
+        answered(await post_request(world, "openai-responses", HI, members=again), "openai-responses", stream=False)
         assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "user"]
 
 

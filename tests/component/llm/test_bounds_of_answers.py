@@ -35,11 +35,11 @@ async def test_an_answer_with_more_than_128_calls_runs_none_of_them(tmp_path: Pa
         response = await respond(world, "Add", stream=stream)
         assert not world.called
     if stream:
-        said = [chunks(chat)[-1], messages_events(messages)[-1], events(response)[-1]]
+        errors = [chunks(chat)[-1], messages_events(messages)[-1], events(response)[-1]]
     else:
         assert [each.status for each in (chat, messages, response)] == [502] * 3
-        said = [each.message for each in (chat, messages, response)]
-    assert ["more than 128 calls" in each["error"]["message"] for each in said] == [True] * 3
+        errors = [each.message for each in (chat, messages, response)]
+    assert ["more than 128 calls" in each["error"]["message"] for each in errors] == [True] * 3
 
 
 async def test_as_many_calls_of_the_callers_alone_pass_where_nothing_is_run_here(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
     turn = ScriptedTurn(events=[json.dumps(each) for each in told])
     wishes: dict[str, Any] = {} if injects else {"fairlead": {"tools": "none"}}
     async with llm_world(tmp_path, turn, provider=ANTHROPIC) as world:
-        found = messages_events(await world.messages("Hi", stream=True, tools=[MINE], **wishes))
-    assert [each["type"] for each in found] == [
+        stream_events = messages_events(await world.messages("Hi", stream=True, tools=[MINE], **wishes))
+    assert [each["type"] for each in stream_events] == [
         "message_start",
         "content_block_start",
         "content_block_stop",
         "error",
     ]
-    assert "too early" in found[-1]["error"]["message"]
+    assert "too early" in stream_events[-1]["error"]["message"]
 
 
 async def test_a_request_that_is_too_large_is_refused_in_the_clients_form(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ async def test_an_outage_of_the_store_is_told_to_the_caller(tmp_path: Path, capl
         first = await world.chat("Do", **own)
         (call,) = first.message["choices"][0]["message"]["tool_calls"]
         result = {"role": "tool", "tool_call_id": call["id"], "content": "so"}
-        said = [first.message["choices"][0]["message"], result] * 3
+        messages = [first.message["choices"][0]["message"], result] * 3
         await redis.stop()
         with caplog.at_level(logging.WARNING, "fairlead_llm.turns"):
-            second = await world.chat("Do", *said, {"role": "assistant", "content": "So."}, "And?", **own)
+            second = await world.chat("Do", *messages, {"role": "assistant", "content": "So."}, "And?", **own)
         third = await world.chat("Do", **own)
     assert "x-fairlead-losses" not in first.headers
     assert second.status == 200

@@ -47,15 +47,15 @@ async def test_usage_is_the_sum_of_all_rounds(tmp_path: Path) -> None:
 async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as world:
         answer = await world.chat("Add", stream=True, stream_options={"include_usage": True})
-    found = chunks(answer)
-    assert found[-1] == "[DONE]"
-    assert {chunk["id"] for chunk in found[:-1]} == {"chatcmpl-1"}
-    deltas = [chunk["choices"][0]["delta"] for chunk in found[:-1] if chunk["choices"]]
+    stream_chunks = chunks(answer)
+    assert stream_chunks[-1] == "[DONE]"
+    assert {chunk["id"] for chunk in stream_chunks[:-1]} == {"chatcmpl-1"}
+    deltas = [chunk["choices"][0]["delta"] for chunk in stream_chunks[:-1] if chunk["choices"]]
     assert "".join(delta.get("content") or "" for delta in deltas) == "Let me see.\n\nIt is 42."
     assert sum("role" in delta for delta in deltas) == 1
     assert not any("tool_calls" in delta for delta in deltas)
-    assert [c["choices"][0]["finish_reason"] for c in found[:-1] if c["choices"]].count("stop") == 1
-    assert found[-2]["usage"]["total_tokens"] == 230
+    assert [c["choices"][0]["finish_reason"] for c in stream_chunks[:-1] if c["choices"]].count("stop") == 1
+    assert stream_chunks[-2]["usage"]["total_tokens"] == 230
 
 
 @pytest.mark.parametrize("ident", [None, "", "call_0"], ids=["no id", "an empty id", "one id"])
@@ -73,7 +73,7 @@ async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_b
     parts.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
     events = [json.dumps({**head, "choices": [part]}) for part in parts]
     async with llm_world(tmp_path, ScriptedTurn(events=[*events, "[DONE]"]), ScriptedTurn("Done.")) as world:
-        found = chunks(await world.chat("Both", stream=True))
+        stream_chunks = chunks(await world.chat("Both", stream=True))
     assert [(call["name"], call["arguments"]) for call in world.called] == [
         ("add", {"a": 2, "b": 40}),
         ("fail", {"p": 2}),
@@ -82,14 +82,14 @@ async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_b
     assert [each["tool_call_id"] for each in results] == [call["id"] for call in assistant["tool_calls"]]
     assert results[0]["content"] == "42"
     assert len({each["tool_call_id"] for each in results}) == 2
-    assert found[-1] == "[DONE]"
+    assert stream_chunks[-1] == "[DONE]"
 
 
-async def test_usage_is_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:
+async def test_usage_has_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
-        found = chunks(await world.chat("Hi", stream=True))
+        stream_chunks = chunks(await world.chat("Hi", stream=True))
     assert world.model.requests[0]["stream_options"] == {"include_usage": True}
-    assert not any(chunk.get("usage") for chunk in found[:-1])
+    assert not any(chunk.get("usage") for chunk in stream_chunks[:-1])
 
 
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
                 ident = answer.message["choices"][0]["message"]["tool_calls"][0]["id"]
             assert with_provider_ids(ident) == "call_scripted_0001_0001"
             seen = {"id": ident, "type": "function", "function": {"name": "theirs", "arguments": '{"q": 1}'}}
-            said = {"role": "assistant", "content": "Both.", "tool_calls": [seen]}
+            own_message = {"role": "assistant", "content": "Both.", "tool_calls": [seen]}
             result = {"role": "tool", "tool_call_id": ident, "content": "theirs said so"}
-            last = await world.chat("Ask", said, result, tools=[theirs()])
+            last = await world.chat("Ask", own_message, result, tools=[theirs()])
         assert last.message["choices"][0]["message"]["content"] == "Done."
         messages = world.model.requests[1]["messages"]
         assert [message["role"] for message in messages] == ["user", "assistant", "tool", "tool"]
@@ -144,9 +144,9 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_a_mixed_turn_that_is_lost_stands_as_the_caller_has_it(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Done.")) as world:
         seen = {"id": "call_x", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
-        said = {"role": "assistant", "content": None, "tool_calls": [seen]}
-        await world.chat("Ask", said, {"role": "tool", "tool_call_id": "call_x", "content": "1"}, tools=[theirs()])
-    assert world.model.requests[0]["messages"][1] == said
+        message = {"role": "assistant", "content": None, "tool_calls": [seen]}
+        await world.chat("Ask", message, {"role": "tool", "tool_call_id": "call_x", "content": "1"}, tools=[theirs()])
+    assert world.model.requests[0]["messages"][1] == message
 
 
 async def test_the_callers_tool_counts_where_ours_has_its_name(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ async def test_a_providers_refusal_comes_as_it_said_it(tmp_path: Path) -> None:
     assert "x-should-retry" not in answer.headers
 
 
-async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Path) -> None:
+async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=500)) as world:
         answer = await world.chat("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")
@@ -245,9 +245,9 @@ async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Pa
 
 async def test_a_stream_that_ends_too_early_is_an_error(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Half a sen", cut=True)) as world:
-        found = chunks(await world.chat("Hi", stream=True))
-    assert found[-1]["error"]["code"] == "bad_answer"
-    assert not any(chunk == "[DONE]" for chunk in found)
+        stream_chunks = chunks(await world.chat("Hi", stream=True))
+    assert stream_chunks[-1]["error"]["code"] == "bad_answer"
+    assert not any(chunk == "[DONE]" for chunk in stream_chunks)
 
 
 async def test_errors_have_the_form_that_sdks_read(tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ async def test_a_mixed_turn_in_a_later_round_has_the_rounds_before_it(tmp_path: 
     mixed = ScriptedTurn("Then both.", [ADD, ScriptedCall("theirs", {})])
     async with llm_world(tmp_path, ScriptedTurn("First.", [ADD]), mixed, ScriptedTurn("Done.")) as world:
         answer = await world.chat("Ask", tools=[theirs()])
-        said = answer.message["choices"][0]["message"]
-        result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "1"}
-        await world.chat("Ask", said, result, tools=[theirs()])
+        own_message = answer.message["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": own_message["tool_calls"][0]["id"], "content": "1"}
+        await world.chat("Ask", own_message, result, tools=[theirs()])
     messages = world.model.requests[2]["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "tool", "tool"]
     assert messages[1]["content"] == "First."
@@ -331,8 +331,8 @@ async def test_calls_without_ids_get_some(tmp_path: Path) -> None:
     turn = ScriptedTurn(events=[json.dumps(event) for event in events])
     async with llm_world(tmp_path, turn, ScriptedTurn("3")) as world:
         await world.chat("Add", stream=True)
-    _, said, result = world.model.requests[1]["messages"]
-    assert said["tool_calls"][0]["id"] == result["tool_call_id"] != ""
+    _, message, result = world.model.requests[1]["messages"]
+    assert message["tool_calls"][0]["id"] == result["tool_call_id"] != ""
 
 
 async def test_several_answers_of_one_stream_pass_untouched(tmp_path: Path) -> None:
@@ -343,8 +343,8 @@ async def test_several_answers_of_one_stream_pass_untouched(tmp_path: Path) -> N
         for index, delta, reason in choices
     ]
     async with llm_world(tmp_path, ScriptedTurn(events=[*map(json.dumps, events), "[DONE]"])) as world:
-        found = chunks(await world.chat("Hi", n=2, stream=True))
-    assert found == [*events, "[DONE]"]
+        stream_chunks = chunks(await world.chat("Hi", n=2, stream=True))
+    assert stream_chunks == [*events, "[DONE]"]
 
 
 async def test_a_tool_that_was_not_offered_cannot_be_called(tmp_path: Path) -> None:
@@ -367,8 +367,8 @@ async def test_a_header_that_makes_no_sense_is_refused(tmp_path: Path, value: st
 
 async def test_a_provider_that_keeps_its_stream_open_behind_the_end_holds_nobody_up(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hi", lingers=True)) as world:
-        found = chunks(await world.chat("Hi", stream=True))
-    assert found[-1] == "[DONE]"
+        stream_chunks = chunks(await world.chat("Hi", stream=True))
+    assert stream_chunks[-1] == "[DONE]"
 
 
 async def test_the_time_of_a_request_is_bounded_with_all_its_rounds(tmp_path: Path) -> None:
@@ -402,6 +402,6 @@ async def test_a_call_that_may_lack_its_end_is_not_run(
         answer = await world.chat("Add", stream=stream)
         assert not world.called
     assert len(world.model.requests) == 1
-    found = chunks(answer)[:-1] if stream else [answer.message]
-    assert [c["choices"][0]["finish_reason"] for c in found][-1] == reason
-    assert "tool_calls" not in str(found)
+    stream_chunks = chunks(answer)[:-1] if stream else [answer.message]
+    assert [c["choices"][0]["finish_reason"] for c in stream_chunks][-1] == reason
+    assert "tool_calls" not in str(stream_chunks)

@@ -21,14 +21,14 @@ async def test_a_stream_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
         head = f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
         writer.write(f"{head}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
 
-        async def asked() -> bool:
+        async def requested() -> bool:
             return world.model.answering == 1
 
         async def over() -> bool:
             return world.model.answering == 0
 
         try:
-            await until_async("the model is asked", asked)
+            await until_async("the model is asked", requested)
             await until_async("the model is left", over)
         finally:
             writer.transport.abort()

@@ -51,32 +51,32 @@ def patching(arguments: Any) -> ScriptedTurn:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_call_comes_back_as_the_text_of_a_custom_tool(front: str, provider: str, stream: bool) -> None:
-    said, wire = ask(front, provider, patching({"input": PATCH}), stream=stream, tools=[TOOLS[front]])
-    assert said.calls == [("patch", PATCH)]
+    answer, wire = ask(front, provider, patching({"input": PATCH}), stream=stream, tools=[TOOLS[front]])
+    assert answer.calls == [("patch", PATCH)]
     assert wire.losses == ["tools.format"]
-    assert 'start: \\"*** Begin Patch\\" LF' in str(wire.asked[0]["tools"]).replace('"', '\\"')
+    assert 'start: \\"*** Begin Patch\\" LF' in str(wire.requests[0]["tools"]).replace('"', '\\"')
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_calls_and_results_of_a_conversation_are_those_of_a_function(front: str, provider: str, stream: bool) -> None:
-    said, wire = ask(front, provider, ScriptedTurn("Done"), stream=stream, tools=[TOOLS[front]], **HISTORY[front])
-    assert said.text == "Done"
-    asked = str(wire.asked[0])
-    assert "custom" not in asked
-    assert "Edited" in asked
-    assert "*** Begin Patch" in asked
+    answer, wire = ask(front, provider, ScriptedTurn("Done"), stream=stream, tools=[TOOLS[front]], **HISTORY[front])
+    assert answer.text == "Done"
+    request = str(wire.requests[0])
+    assert "custom" not in request
+    assert "Edited" in request
+    assert "*** Begin Patch" in request
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("front", TOOLS)
 def test_arguments_without_the_text_come_back_as_they_are(front: str, stream: bool) -> None:
-    said, _ = ask(front, "anthropic", patching({"patch": 1}), stream=stream, tools=[TOOLS[front]])
-    assert said.calls == [("patch", '{"patch":1}')]
+    answer, _ = ask(front, "anthropic", patching({"patch": 1}), stream=stream, tools=[TOOLS[front]])
+    assert answer.calls == [("patch", '{"patch":1}')]
 
 
 @pytest.mark.parametrize("front", TOOLS)
 def test_a_forced_choice_of_a_custom_tool_is_one_of_its_function(front: str) -> None:
     choice = {"type": "custom", "custom": {"name": "patch"}} if front == "chat" else {"type": "custom", "name": "patch"}
     _, wire = ask(front, "anthropic", patching({"input": "x"}), stream=False, tools=[TOOLS[front]], tool_choice=choice)
-    assert wire.asked[0]["tool_choice"] == {"type": "tool", "name": "patch"}
+    assert wire.requests[0]["tool_choice"] == {"type": "tool", "name": "patch"}

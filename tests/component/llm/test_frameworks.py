@@ -14,15 +14,15 @@ from llmworld import LlmWorld, llm_world
 TASK = "How much rope is in both stores?"
 SCRIPT = (
     ScriptedTurn("", [ScriptedCall("demo__add", {"a": 2, "b": 38})]),
-    ScriptedTurn("", [ScriptedCall("store", {"place": "harbour"}), ScriptedCall("demo__add", {"a": 1, "b": 1})]),
+    ScriptedTurn("", [ScriptedCall("store", {"city": "harbour"}), ScriptedCall("demo__add", {"a": 1, "b": 1})]),
     ScriptedTurn("There are 42."),
 )
 """Our tool alone, then ours and the framework's in one message, then the answer."""
 
 
-def store(place: str) -> str:
+def store(city: str) -> str:
     """Stock of a store."""
-    return f"40 in {place}"
+    return f"40 in {city}"
 
 
 def _base(world: LlmWorld) -> str:
@@ -82,8 +82,8 @@ async def _langgraph(world: LlmWorld, *, stream: bool) -> str:
         begun = {"messages": [("user", TASK)]}
         if not stream:
             return str((await agent.ainvoke(begun))["messages"][-1].content)
-        said = [piece async for piece, _ in agent.astream(begun, stream_mode="messages")]
-        return "".join(str(piece.content) for piece in said if piece.type == "AIMessageChunk")
+        pieces = [piece async for piece, _ in agent.astream(begun, stream_mode="messages")]
+        return "".join(str(piece.content) for piece in pieces if piece.type == "AIMessageChunk")
 
 
 @pytest.mark.parametrize("framework", [_openai_agents, _pydantic_ai, _langgraph])

@@ -64,30 +64,33 @@ async def test_usage_is_the_sum_of_all_rounds(tmp_path: Path) -> None:
 async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:
     turns = [ScriptedTurn("Let me see.", [ADD], thoughts=["Hm."]), ScriptedTurn("It is 42.")]
     async with gemini_world(tmp_path, *turns) as world:
-        found = events(await generate(world, "Add", method=STREAM))
-    assert text(*found) == "Let me see.\n\nIt is 42."
-    assert [part["text"] for part in parts(*found) if part.get("thought")] == ["Hm."]
-    assert {each["responseId"] for each in found} == {"scripted-0001"}
-    assert [each["candidates"][0].get("finishReason") for each in found] == [*[None] * (len(found) - 1), "STOP"]
-    assert not any("functionCall" in part for part in parts(*found))
-    assert [each for each in found if "fairlead" in each] == [found[-1]]
+        stream_events = events(await generate(world, "Add", method=STREAM))
+    assert text(*stream_events) == "Let me see.\n\nIt is 42."
+    assert [part["text"] for part in parts(*stream_events) if part.get("thought")] == ["Hm."]
+    assert {each["responseId"] for each in stream_events} == {"scripted-0001"}
+    assert [each["candidates"][0].get("finishReason") for each in stream_events] == [
+        *[None] * (len(stream_events) - 1),
+        "STOP",
+    ]
+    assert not any("functionCall" in part for part in parts(*stream_events))
+    assert [each for each in stream_events if "fairlead" in each] == [stream_events[-1]]
 
 
 async def test_a_client_that_asks_for_no_events_gets_one_array(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as world:
         answer = await generate(world, "Add", method=STREAM, query="")
     assert answer.headers["content-type"] == "application/json"
-    found = json.loads(answer.body)
-    assert text(*found) == "Let me see.\n\nIt is 42."
-    assert found[-1]["candidates"][0]["finishReason"] == "STOP"
+    responses = json.loads(answer.body)
+    assert text(*responses) == "Let me see.\n\nIt is 42."
+    assert responses[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
 async def test_an_error_in_an_array_is_its_last_item(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, ScriptedTurn("Half a sen", cut=True)) as world:
         answer = await generate(world, "Add", method=STREAM, query="?alt=json")
-    found = json.loads(answer.body)
-    assert text(*found[:-1]) == "Half a sen"
-    assert (found[-1]["error"]["code"], found[-1]["error"]["status"]) == (502, "UNAVAILABLE")
+    responses = json.loads(answer.body)
+    assert text(*responses[:-1]) == "Half a sen"
+    assert (responses[-1]["error"]["code"], responses[-1]["error"]["status"]) == (502, "UNAVAILABLE")
 
 
 async def test_signatures_stay_on_the_parts_that_have_them_within_the_loop(tmp_path: Path) -> None:
@@ -108,10 +111,10 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path) -> None:
     for method in METHODS:
         async with gemini_world(tmp_path, ScriptedTurn("", [THEIRS])) as world:
             answer = await generate(world, "Ask", method=method, tools=[declared()])
-        found = [answer.message] if method == GENERATE else events(answer)
-        (call,) = [part["functionCall"] for part in parts(*found) if "functionCall" in part]
+        responses = [answer.message] if method == GENERATE else events(answer)
+        (call,) = [part["functionCall"] for part in parts(*responses) if "functionCall" in part]
         assert with_provider_ids(call) == {"id": "call_scripted_0001_0000", "name": "theirs", "args": {"q": 1}}
-        assert found[-1]["candidates"][0]["finishReason"] == "STOP"
+        assert responses[-1]["candidates"][0]["finishReason"] == "STOP"
         assert not world.called
 
 
@@ -144,7 +147,9 @@ async def test_our_functions_stand_behind_those_of_the_caller_in_their_entry(tmp
         {"headers": {"x-fairlead-tools": "none"}},
     ],
 )
-async def test_nothing_is_injected_where_the_provider_would_refuse_it(tmp_path: Path, members: dict[str, Any]) -> None:
+async def test_tools_are_not_injected_where_the_provider_would_refuse_them(
+    tmp_path: Path, members: dict[str, Any]
+) -> None:
     for method in METHODS:
         async with gemini_world(tmp_path, ScriptedTurn("Hi")) as world:
             answer = await generate(world, "Hi", method=method, **dict(members))
@@ -203,10 +208,10 @@ async def test_a_call_that_nobody_can_read_is_asked_for_once_more(tmp_path: Path
     for method in METHODS:
         async with gemini_world(tmp_path, bad, ScriptedTurn("", [ADD]), bad, ScriptedTurn("42")) as world:
             answer = await generate(world, "Add", method=method, toolConfig=forced)
-        found = [answer.message] if method == GENERATE else events(answer)
-        assert text(*found) == "42"
-        assert found[-1]["candidates"][0]["finishReason"] == "STOP"
-        assert found[-1]["usageMetadata"]["totalTokenCount"] == 110 * 3 + 120
+        responses = [answer.message] if method == GENERATE else events(answer)
+        assert text(*responses) == "42"
+        assert responses[-1]["candidates"][0]["finishReason"] == "STOP"
+        assert responses[-1]["usageMetadata"]["totalTokenCount"] == 110 * 3 + 120
         assert modes(*world.model.requests) == ["ANY", "ANY", "AUTO", "AUTO"]
 
 
@@ -226,26 +231,26 @@ async def test_a_blocked_prompt_is_told_as_the_provider_told_it(tmp_path: Path) 
         turn = ScriptedTurn(whole=json.dumps(blocked), events=[json.dumps(blocked)])
         async with gemini_world(tmp_path, turn) as world:
             answer = await generate(world, "Hi", method=method)
-        found = answer.message if method == GENERATE else events(answer)[-1]
-        assert {name: found[name] for name in blocked} == blocked
-        assert "candidates" not in found
+        response = answer.message if method == GENERATE else events(answer)[-1]
+        assert {name: response[name] for name in blocked} == blocked
+        assert "candidates" not in response
 
 
 async def test_a_stream_without_an_end_is_an_error(tmp_path: Path) -> None:
     members: dict[str, Any]
     for members in ({}, {"fairlead": {"tools": "none"}}):
         async with gemini_world(tmp_path, ScriptedTurn("Half a sen", cut=True)) as world:
-            found = events(await generate(world, "Hi", method=STREAM, **members))
-        assert text(*found[:-1]) == "Half a sen"
-        assert found[-1]["error"]["code"] == 502
-        assert found[-1]["error"]["details"][0]["reason"] == "bad_answer"
+            stream_events = events(await generate(world, "Hi", method=STREAM, **members))
+        assert text(*stream_events[:-1]) == "Half a sen"
+        assert stream_events[-1]["error"]["code"] == 502
+        assert stream_events[-1]["error"]["details"][0]["reason"] == "bad_answer"
 
 
 async def test_a_broken_later_round_is_told_in_the_stream(tmp_path: Path) -> None:
     async with gemini_world(tmp_path, ScriptedTurn("Wait.", [ADD]), ScriptedTurn("broken", status=500)) as world:
-        found = events(await generate(world, "Add", method=STREAM))
-    assert text(*found[:-1]) == "Wait."
-    assert found[-1] == {"error": {"code": 500, "message": "broken", "status": "INTERNAL"}}
+        stream_events = events(await generate(world, "Add", method=STREAM))
+    assert text(*stream_events[:-1]) == "Wait."
+    assert stream_events[-1] == {"error": {"code": 500, "message": "broken", "status": "INTERNAL"}}
 
 
 async def test_a_conversation_that_the_window_does_not_hold_is_counted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from geminiworld import COUNT, STREAM, events, gemini_world, generate, said, text
+from geminiworld import COUNT, STREAM, events, gemini_world, generate, text, text_content
 from llmworld import llm_world
 from restworld import get, post
 
@@ -29,7 +29,7 @@ async def test_the_list_of_models_stays_beside_them(tmp_path: Path) -> None:
 
 
 async def test_tokens_are_counted_with_the_tools_that_are_injected(tmp_path: Path) -> None:
-    whole = {"contents": [said("Hi")], "systemInstruction": said("Be brief."), "model": "models/other"}
+    whole = {"contents": [text_content("Hi")], "systemInstruction": text_content("Be brief."), "model": "models/other"}
     async with gemini_world(tmp_path) as world:
         with_tools = await generate(world, "Hi", method=COUNT)
         without = await generate(world, "Hi", method=COUNT, fairlead={"tools": "none"})
@@ -40,8 +40,8 @@ async def test_tokens_are_counted_with_the_tools_that_are_injected(tmp_path: Pat
     declared = first["generateContentRequest"]["tools"][0]["functionDeclarations"]
     assert [each["name"] for each in declared] == ["demo__add", "demo__fail"]
     assert first["generateContentRequest"]["model"] == "models/scripted"
-    assert second == {"contents": [said("Hi")]}
-    assert third["generateContentRequest"]["systemInstruction"] == said("Be brief.")
+    assert second == {"contents": [text_content("Hi")]}
+    assert third["generateContentRequest"]["systemInstruction"] == text_content("Be brief.")
     assert third["generateContentRequest"]["model"] == "models/scripted"
     assert without.message["totalTokens"] < with_tools.message["totalTokens"] < counted.message["totalTokens"]
 

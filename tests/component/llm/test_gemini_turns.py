@@ -9,7 +9,7 @@ from typing import Any
 from fairlead_formats.providers.gemini.fake_rules import signature
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer
-from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, responded, said, text
+from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, responded, text, text_content
 from provider_ids import with_provider_ids
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -38,12 +38,12 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
         user, whole, responses = world.model.requests[1]["contents"]
         assert [part["functionCall"]["name"] for part in calls(whole)] == ["theirs", "demo__add", "theirs"]
         made = [part["functionResponse"] for part in responses["parts"]]
-        assert [each["id"] for each in made] == [f"call_scripted_0001_000{place}" for place in range(3)]
+        assert [each["id"] for each in made] == [f"call_scripted_0001_000{index}" for index in range(3)]
         assert made[1]["response"] == {"output": "42"}
-        assert user == said("Ask")
+        assert user == text_content("Ask")
 
 
-async def test_what_the_caller_says_beside_its_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
+async def test_text_beside_function_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [THEIRS, ADD])
     async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         model = seen(await generate(world, "Ask", tools=[declared()]), GENERATE)
@@ -52,7 +52,7 @@ async def test_what_the_caller_says_beside_its_responses_stands_behind_all_of_th
         await generate(world, "Ask", model, back, "And?", tools=[declared()])
     responses, last = world.model.requests[1]["contents"][2:]
     assert [next(iter(part)) for part in responses["parts"]] == ["functionResponse", "functionResponse", "text"]
-    assert last == said("And?")
+    assert last == text_content("And?")
 
 
 async def test_a_turn_of_several_rounds_that_ends_with_the_callers_call_is_whole_again(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ async def test_a_call_without_an_id_gets_one(tmp_path: Path) -> None:
             (call,) = calls(model)
             assert len(call["functionCall"]["id"]) > 16
             await generate(world, "Ask", model, responded(call), tools=[declared()])
-        _, asked, responses = world.model.requests[1]["contents"]
-        ids = [part["functionCall"]["id"] for part in asked["parts"]]
+        _, called, responses = world.model.requests[1]["contents"]
+        ids = [part["functionCall"]["id"] for part in called["parts"]]
         assert ids == [part["functionResponse"]["id"] for part in responses["parts"]]
         assert len(set(ids)) == 2
 

@@ -72,7 +72,7 @@ def _client(url: str) -> Any:
     return genai.Client(api_key="none", http_options=genai.types.HttpOptions(base_url=url))
 
 
-def _asked(members: dict[str, Any]) -> dict[str, Any]:
+def _request(members: dict[str, Any]) -> dict[str, Any]:
     return {"model": "scripted", "contents": "Hi", **members}
 
 
@@ -86,9 +86,9 @@ def _blocking(url: str, stream: bool, members: dict[str, Any]) -> Told:
     with _client(url) as client:
         try:
             if not stream:
-                told.take(client.models.generate_content(**_asked(members)))
+                told.take(client.models.generate_content(**_request(members)))
                 return told
-            for chunk in client.models.generate_content_stream(**_asked(members)):
+            for chunk in client.models.generate_content_stream(**_request(members)):
                 told.take(chunk)
         except Exception as error:  # noqa: BLE001 # whatever it raises is compared
             told.fail(error)
@@ -101,9 +101,9 @@ async def over_aiohttp(url: str, *, stream: bool = True, **members: Any) -> Told
     async with _client(url).aio as client:
         try:
             if not stream:
-                told.take(await client.models.generate_content(**_asked(members)))
+                told.take(await client.models.generate_content(**_request(members)))
                 return told
-            async for chunk in await client.models.generate_content_stream(**_asked(members)):
+            async for chunk in await client.models.generate_content_stream(**_request(members)):
                 told.take(chunk)
         except Exception as error:  # noqa: BLE001 # whatever it raises is compared
             told.fail(error)
@@ -196,9 +196,9 @@ async def test_chunks_are_the_same_with_the_gateway_and_without(tmp_path: Path, 
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_call_without_an_id_is_the_same_but_for_that(tmp_path: Path, client: str) -> None:
     ask = CLIENTS[client]
-    said = turn(piece(signed(call(), "s1")), piece(call(), reason="STOP"))
+    scripted = turn(piece(signed(call(), "s1")), piece(call(), reason="STOP"))
     bare, ours = await with_and_without(
-        tmp_path, [said], lambda url: ask(url, config={**TOOLS, **BY_HAND}), provider=KIND
+        tmp_path, [scripted], lambda url: ask(url, config={**TOOLS, **BY_HAND}), provider=KIND
     )
     ids = [part["function_call"].pop("id") for part in ours.parts]
     assert with_provider_ids(vars(ours)) == vars(bare)
@@ -209,15 +209,15 @@ async def test_a_call_without_an_id_is_the_same_but_for_that(tmp_path: Path, cli
 @pytest.mark.parametrize("broken", ["cut", "breaks"])
 async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path, client: str, broken: str) -> None:
     ask = CLIENTS[client]
-    said = ScriptedTurn("Half a sentence", cut=True, breaks=broken == "breaks")
-    bare, ours = await with_and_without(tmp_path, [said], ask, provider=KIND)
+    scripted = ScriptedTurn("Half a sentence", cut=True, breaks=broken == "breaks")
+    bare, ours = await with_and_without(tmp_path, [scripted], ask, provider=KIND)
     assert ours.chunks == bare.chunks
     assert ours.error.startswith("ServerError 502")
     assert bool(bare.error) == (broken == "breaks")  # without the gateway a client takes a cut for an end
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_what_breaks_a_silence_is_no_chunk(client: str) -> None:
+async def test_keep_alive_comments_are_not_chunks(client: str) -> None:
     async def silent(scope: Any, receive: Any, send: Any) -> None:
         stream = GeminiStream(set())
         pieces = [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]
@@ -267,11 +267,11 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(tmp_path: Path, stream: bool) -> None:
-    asked: list[str] = []
+    queries: list[str] = []
 
     def theirs(q: str) -> str:
         """Answer a question."""
-        asked.append(q)
+        queries.append(q)
         return "from the caller"
 
     turns = [
@@ -284,7 +284,7 @@ async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(t
         told = await over_httpx(f"http://127.0.0.1:{world.gateway.port}", stream=stream, config={"tools": [theirs]})
     assert told.error == ""
     assert told.joined["text"].endswith("All done.")
-    assert asked == ["ä"] * 3
+    assert queries == ["ä"] * 3
     assert len(world.called) == 2
     contents = world.model.requests[-1]["contents"]
     assert [content["role"] for content in contents] == ["user", *["model", "user"] * 3]

@@ -40,7 +40,7 @@ def saying(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Any:
     return app
 
 
-async def asked(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[ProviderAnswer, bytes]:
+async def answer_from(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[ProviderAnswer, bytes]:
     client = ProviderClient()
     async with serve_asgi(app) as port:
         provider = Provider(f"http://127.0.0.1:{port}", kind="gemini")
@@ -54,14 +54,14 @@ async def asked(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[ProviderAnsw
 
 async def test_headers_that_no_client_can_read_do_not_go_on() -> None:
     headers = [(b"x-goog-a", "é€".encode()), (b"x-goog-b", b"fine"), (b"x-goog-c", b"a\tb"), (b"x-goog-d", b"\xff")]
-    answer, _ = await asked(saying(200, b"{}", *headers), GEMINI_EVENTS.answer_headers)
+    answer, _ = await answer_from(saying(200, b"{}", *headers), GEMINI_EVENTS.answer_headers)
     assert answer.headers == {"x-goog-b": "fine"}
 
 
 async def test_a_key_in_a_header_or_a_refusal_does_not_go_on() -> None:
     told = json.dumps({"error": {"code": 403, "message": f"no access for {KEY}"}}).encode()
     headers = [(b"x-goog-api-key", KEY.encode()), (b"x-request-id", f"for {KEY}".encode())]
-    answer, body = await asked(saying(403, told, *headers), GEMINI_EVENTS.answer_headers)
+    answer, body = await answer_from(saying(403, told, *headers), GEMINI_EVENTS.answer_headers)
     assert answer.headers == {}
     assert json.loads(body) == {"error": {"code": 403, "message": "no access for [key]"}}
 
@@ -71,17 +71,17 @@ async def test_a_body_that_unpacks_to_more_than_the_bound_is_refused() -> None:
     packed = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range((MAX_ANSWER >> 20) + 1)), packer.flush()])
     assert len(packed) < 64 << 10
     with pytest.raises(ProviderUnavailable, match="more than"):
-        await asked(saying(200, packed, (b"content-encoding", b"gzip")))
+        await answer_from(saying(200, packed, (b"content-encoding", b"gzip")))
 
 
 @pytest.mark.parametrize("part", [b"7", b"null", b'"x"', b"[]"])
-def test_parts_that_are_no_objects_pass_through_a_stream(part: bytes) -> None:
+def test_parts_that_are_not_objects_pass_through_a_stream(part: bytes) -> None:
     stream = GeminiStream(frozenset({"theirs"}))
     stream.feed(b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % part)
     assert json.loads(stream.in_request[0])["parts"] == [json.loads(part)]
 
 
-async def test_an_answer_of_a_million_values_is_no_answer(tmp_path: Path) -> None:
+async def test_an_answer_of_a_million_values_is_refused(tmp_path: Path) -> None:
     whole = '{"choices":[{"message":{"content":"x"}}],"more":[' + "1," * (1 << 20) + "1]}"
     async with llm_world(tmp_path, ScriptedTurn(whole=whole)) as world:
         answer = await world.chat("Hi")
@@ -102,9 +102,9 @@ async def test_a_request_of_a_million_values_is_refused_before_it_is_read(tmp_pa
 async def test_a_refusal_of_megabytes_is_read_by_its_status_alone() -> None:
     short = b'{"error":{"message":"no"}}'
     long = b'{"error":{"message":"no","x":[' + b"{}," * MAX_REFUSAL + b"1]}}"
-    assert (await asked(saying(400, short)))[1] == short
-    assert (await asked(saying(400, long)))[1] == b""
-    assert (await asked(saying(200, long)))[1] == long
+    assert (await answer_from(saying(400, short)))[1] == short
+    assert (await answer_from(saying(400, long)))[1] == b""
+    assert (await answer_from(saying(200, long)))[1] == long
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -24,10 +24,10 @@ async def _ask(world: LlmWorld, given: Any, **members: Any) -> Any:
     return answer.message
 
 
-async def _crossed(world: LlmWorld, one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+async def _crossed(world: LlmWorld, first: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """Outputs that the model of the other gets, which asked before the one did."""
     waits = await _ask(world, "Ask", **other)
-    await _ask(world, "Ask", **one)
+    await _ask(world, "Ask", **first)
     await _ask(world, [result(waits["output"][-1]["call_id"], "its own")], **other)
     return [item["output"] for item in world.models[-1].requests[-1]["input"] if "output" in item]
 
@@ -48,8 +48,8 @@ async def test_results_that_wait_for_a_conversation_are_of_the_account_of_the_ca
 
 async def test_results_of_a_conversation_go_to_the_provider_that_has_it(tmp_path: Path) -> None:
     async with responses_world(tmp_path, [DONE], [MIXED, DONE]) as world:
-        said = await _ask(world, "Ask", model="scripted-1")
-        await _ask(world, [result(said["output"][-1]["call_id"], "mine")], model="fairlead/all")
+        answered = await _ask(world, "Ask", model="scripted-1")
+        await _ask(world, [result(answered["output"][-1]["call_id"], "mine")], model="fairlead/all")
         assert not world.models[0].requests
         sent = world.models[1].requests[-1]["input"]
     assert sorted(item["output"] for item in sent) == ["42", "mine"]
@@ -73,11 +73,11 @@ def _approval(answer: Any) -> dict[str, Any]:
 async def test_an_approval_of_one_answer_runs_no_call_of_another(tmp_path: Path, store: bool, stream: bool) -> None:
     turns = [_add(1), _add(2), ScriptedTurn("What?"), ScriptedTurn("It is 4.")]
     async with responses_world(tmp_path, *turns) as world:
-        one, other = [await respond(world, "Add", tools=[ASKS], store=store) for _ in range(2)]
+        first, other = [await respond(world, "Add", tools=[ASKS], store=store) for _ in range(2)]
         more: dict[str, Any] = {"tools": [ASKS], "store": store, "previous_response_id": other.message["id"]}
-        await respond(world, [_approval(one)], stream=stream, **more)
+        await respond(world, [_approval(first)], stream=stream, **more)
         assert not world.called
-        assert _approval(one) != _approval(other)
+        assert _approval(first) != _approval(other)
         await respond(world, [_approval(other)], stream=stream, **more)
     assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 2}]
 
@@ -85,11 +85,11 @@ async def test_an_approval_of_one_answer_runs_no_call_of_another(tmp_path: Path,
 async def test_calls_of_one_id_are_approved_one_by_one_and_have_results_of_their_own(tmp_path: Path) -> None:
     turns = [_add(1), _add(2), ScriptedTurn("2 and 4.")]
     async with responses_world(tmp_path, *turns) as world:
-        said: list[Any] = [{"role": "user", "content": "Add"}]
+        items: list[Any] = [{"role": "user", "content": "Add"}]
         for _ in range(2):
-            answer = await respond(world, said, tools=[ASKS], store=False)
-            said += [*answer.message["output"], _approval(answer)]
-        last = await respond(world, said, tools=[ASKS], store=False)
+            answer = await respond(world, items, tools=[ASKS], store=False)
+            items += [*answer.message["output"], _approval(answer)]
+        last = await respond(world, items, tools=[ASKS], store=False)
         assert last.status == 200, last.body
     assert [call["arguments"]["a"] for call in world.called] == [1, 2]
     assert [item["output"] for item in world.model.requests[-1]["input"] if "output" in item] == ["2", "4"]

@@ -51,14 +51,14 @@ async def test_the_tier_of_a_request_is_chosen_by_what_was_said(tmp_path: Path) 
 
 
 async def test_a_command_holds_for_this_turn_and_the_next_two(tmp_path: Path) -> None:
-    said: list[dict[str, str]] = []
+    messages: list[dict[str, str]] = []
     tiers = []
     async with llm_world(tmp_path, *[HELLO] * 4, tiers=TIERS) as world:
         for text in ("Switch to careful, please.", "And the nets?", "And the sails?", "And the oars?"):
-            said.append({"role": "user", "content": text})
-            answer = await world.chat(*said, fairlead={"tier": "auto"})
+            messages.append({"role": "user", "content": text})
+            answer = await world.chat(*messages, fairlead={"tier": "auto"})
             tiers.append(answer.headers["x-fairlead-tier"])
-            said.append({"role": "assistant", "content": "Hello"})
+            messages.append({"role": "assistant", "content": "Hello"})
         metrics = await scraped(world.gateway)
     assert tiers == ["careful", "careful", "careful", "quick"]
     assert 'fairlead_llm_tier_changes_total{tier="quick"} 1.0' in metrics
@@ -106,13 +106,13 @@ async def test_without_tiers_there_is_none_to_choose(tmp_path: Path) -> None:
 
 
 async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Path) -> None:
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for wish in ("inject", "search"):
         async with llm_world(tmp_path, *[HELLO] * 3, tiers=TIERS, tools=more_tools(30)) as world:
             for text in ("Think hard.", "Think hard again.", "Think hard, once more."):
-                said.append({"role": "user", "content": text})
-                await world.chat(*said, fairlead={"tier": "auto", "tools": wish})
-                said.append({"role": "assistant", "content": "Hello"})
+                messages.append({"role": "user", "content": text})
+                await world.chat(*messages, fairlead={"tier": "auto", "tools": wish})
+                messages.append({"role": "assistant", "content": "Hello"})
             bodies = world.model.bodies
             requests = world.model.requests
         assert len({json.dumps(request["tools"]) for request in requests}) == 1
@@ -121,7 +121,7 @@ async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Pat
             prefix, _, rest = before.partition(b"]")  # the end of its messages
             assert after.startswith(prefix)
             assert after.endswith(rest)
-        said.clear()
+        messages.clear()
 
 
 async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None:
@@ -138,15 +138,15 @@ async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None
         assert results[1].startswith("42")
         assert "session" in results[1]
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 40}]
-        said = reported(answer)
-        assert said["tools"] == {
+        report = reported(answer)
+        assert report["tools"] == {
             "way": "search",
             "injected": 3,
             "injectedTools": META,
             "reachable": 62,
             "because": "contextWindow",
         }
-        assert [call["name"] for call in said["calls"]] == ["search_tools", "demo__add"]
+        assert [call["name"] for call in report["calls"]] == ["search_tools", "demo__add"]
         assert answer.headers["x-fairlead-tools"] == "search;injected=3;reachable=62;because=contextWindow"
         assert 'fairlead_router_calls_total{tool="search_tools"} 1.0' in metrics
         assert 'fairlead_router_calls_total{tool="execute_tool"} 1.0' in metrics
@@ -167,7 +167,7 @@ async def test_a_kept_result_is_read_again_in_its_session(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"name": "demo__ad", "arguments": {}}, "Did you mean demo__add?"),
         ({"name": "demo__add", "arguments": 3}, "takes name, arguments"),
@@ -176,12 +176,12 @@ async def test_a_kept_result_is_read_again_in_its_session(tmp_path: Path) -> Non
     ],
 )
 async def test_a_call_that_execute_tool_cannot_make_is_told_to_the_model(
-    tmp_path: Path, arguments: Any, said: str
+    tmp_path: Path, arguments: Any, message: str
 ) -> None:
     wrong = ScriptedTurn("", [ScriptedCall("execute_tool", arguments)])
     async with llm_world(tmp_path, wrong, HELLO) as world:
         answer = await world.chat("Add", fairlead={"tools": "search"})
-    assert said in world.model.requests[1]["messages"][2]["content"]
+    assert message in world.model.requests[1]["messages"][2]["content"]
     assert reported(answer)["calls"][0]["is_error"] is True
     assert not world.called
 
@@ -252,7 +252,7 @@ async def test_a_list_that_was_asked_for_is_cut_and_the_client_told_why(tmp_path
         assert answer.headers["x-fairlead-model"] == "script0/scripted"
 
 
-async def test_too_many_tools_for_a_window_go_to_the_next_model_of_the_route(tmp_path: Path) -> None:
+async def test_tools_beyond_a_context_window_go_to_the_next_model_of_the_route(tmp_path: Path) -> None:
     more: dict[str, Any] = {"windows": {"scripted": 3_000, "scripted-1": 100_000}, "tools": more_tools(60)}
     for stream, processes in ((False, 0), (True, 1)):
         async with llm_world(tmp_path, [HELLO], [HELLO], rest_processes=processes, **more) as world:
@@ -294,14 +294,14 @@ async def test_a_conversation_beyond_every_window_goes_out_without_tools(tmp_pat
         assert answer.headers["x-fairlead-tools"] == "none;because=window"
 
 
-async def test_a_model_name_is_no_way_into_headers(tmp_path: Path) -> None:
+async def test_a_model_name_cannot_add_headers(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         answer = await world.chat("Hi", model="script0/a\r\nx-evil: 1 é")
     assert answer.headers["x-fairlead-model"] == "script0/a%0D%0Ax-evil:%201%20%C3%A9"
     assert "x-evil" not in answer.headers
 
 
-async def test_nothing_is_injected_where_the_client_wants_that(tmp_path: Path) -> None:
+async def test_tools_are_not_injected_where_the_client_declines_them(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         answer = await world.chat("Hi", headers={"x-fairlead-tools": "none"})
     assert shown(world) == []

@@ -41,11 +41,11 @@ async def test_a_model_behind_litellm_calls_tools_whole_and_streamed(
     assert whole.message["choices"][0]["message"]["content"] == "Let me see.\n\nIt is 42."
     assert whole.message["usage"]["total_tokens"] == 230
     assert [tool["function"]["name"] for tool in behind.requests[0]["tools"]] == ["demo__add", "demo__fail"]
-    said = chunks(streamed)
-    deltas = [chunk["choices"][0]["delta"] for chunk in said[:-1] if chunk["choices"]]
+    stream_chunks = chunks(streamed)
+    deltas = [chunk["choices"][0]["delta"] for chunk in stream_chunks[:-1] if chunk["choices"]]
     assert "".join(delta.get("content") or "" for delta in deltas) == "Let me see.\n\nIt is 42."
-    assert said[-1] == "[DONE]"
-    assert said[-2]["usage"]["total_tokens"] == 230
+    assert stream_chunks[-1] == "[DONE]"
+    assert stream_chunks[-2]["usage"]["total_tokens"] == 230
     assert call["function"]["name"] == "theirs"
     assert restored.message["choices"][0]["message"]["content"] == "It is 42."
     assert [m["role"] for m in behind.requests[5]["messages"]] == ["user", "assistant", "tool", "tool"]

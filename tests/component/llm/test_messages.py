@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import ADD, MINE, THEIRS, THINKS, events, kinds, said, texts, world
+from anthropicworld import ADD, MINE, THEIRS, THINKS, events, final_message, kinds, texts, world
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from oddproperties import ARGUMENTS, TOOL, under_other_names
 from provider_ids import with_provider_ids
@@ -18,7 +18,7 @@ from provider_ids import with_provider_ids
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path, stream: bool) -> None:
     async with world(tmp_path, ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42.")) as here:
-        message = said(await here.messages("What is 2 + 40?", stream=stream), stream)
+        message = final_message(await here.messages("What is 2 + 40?", stream=stream), stream)
     first, second = here.model.requests
     assert [tool["name"] for tool in first["tools"]] == ["demo__add", "demo__fail"]
     assert not any("cache_control" in tool for tool in first["tools"])
@@ -41,11 +41,11 @@ async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path, stre
 
 async def test_a_stream_begins_and_ends_once(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedTurn("One.", [ADD]), ScriptedTurn("Two.")) as here:
-        found = events(await here.messages("Add", stream=True))
-    types = [event["type"] for event in found]
+        stream_events = events(await here.messages("Add", stream=True))
+    types = [event["type"] for event in stream_events]
     assert [types.count(kind) for kind in ("message_start", "message_delta", "message_stop")] == [1, 1, 1]
     assert types[-2:] == ["message_delta", "message_stop"]
-    assert [event["index"] for event in found if event["type"] == "content_block_stop"] == [0, 1]
+    assert [event["index"] for event in stream_events if event["type"] == "content_block_stop"] == [0, 1]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -54,7 +54,7 @@ async def test_a_call_under_names_that_the_api_takes_reaches_its_server_under_th
 ) -> None:
     call = ScriptedCall("demo__odd", under_other_names(ARGUMENTS))
     async with world(tmp_path, ScriptedTurn("", [call]), ScriptedTurn("Done."), tools=[TOOL]) as here:
-        message = said(await here.messages("Find", stream=stream), stream)
+        message = final_message(await here.messages("Find", stream=stream), stream)
     offered = next(tool for tool in here.model.requests[0]["tools"] if tool["name"] == "demo__odd")
     assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in offered["input_schema"]["properties"])
     assert here.called[0]["arguments"] == ARGUMENTS
@@ -64,7 +64,7 @@ async def test_a_call_under_names_that_the_api_takes_reaches_its_server_under_th
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: bool) -> None:
     async with world(tmp_path, ScriptedTurn("", [THEIRS])) as here:
-        message = said(await here.messages("Ask", tools=[MINE], stream=stream), stream)
+        message = final_message(await here.messages("Ask", tools=[MINE], stream=stream), stream)
     assert with_provider_ids(message["content"]) == [
         {"type": "tool_use", "id": "toolu_scripted_0001_0000", "name": "theirs", "input": {"q": 1}}
     ]
@@ -77,13 +77,15 @@ async def test_the_callers_own_calls_come_back_to_it(tmp_path: Path, stream: boo
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["Hm."])
     async with world(tmp_path, ScriptedTurn("First.", [ADD], thoughts=["Oh."]), mixed, ScriptedTurn("Done.")) as here:
-        asked: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, "stream": stream}
-        message = said(await here.messages("Ask", **asked), stream)
+        options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, "stream": stream}
+        message = final_message(await here.messages("Ask", **options), stream)
         assert kinds(message) == ["thinking", "text", "thinking", "text", "tool_use"]
         result = {"type": "tool_result", "tool_use_id": message["content"][-1]["id"], "content": "so"}
         text = {"type": "text", "text": "Go on"}
         back = {"role": "assistant", "content": message["content"]}
-        last = said(await here.messages("Ask", back, {"role": "user", "content": [result, text]}, **asked), stream)
+        last = final_message(
+            await here.messages("Ask", back, {"role": "user", "content": [result, text]}, **options), stream
+        )
     assert texts(last) == ["Done."]
     sent = here.model.requests[2]["messages"]
     assert [each["role"] for each in sent] == ["user", "assistant", "user", "assistant", "user"]
@@ -98,10 +100,10 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("One.", [ADD], thoughts=["Oh."]), ScriptedTurn("Two.", thoughts=["Hm.", "Ah."])]
     async with world(tmp_path, *turns, ScriptedTurn("Three.")) as here:
-        message = said(await here.messages("Add", thinking=THINKS, stream=stream), stream)
+        message = final_message(await here.messages("Add", thinking=THINKS, stream=stream), stream)
         assert kinds(message) == ["thinking", "text", "thinking", "thinking", "text"]
         back = {"role": "assistant", "content": message["content"]}
-        said(await here.messages("Add", back, "And now?", thinking=THINKS, stream=stream), stream)
+        final_message(await here.messages("Add", back, "And now?", thinking=THINKS, stream=stream), stream)
     sent = here.model.requests[2]["messages"]
     assert [each["role"] for each in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[:3] == here.model.requests[1]["messages"]
@@ -109,7 +111,7 @@ async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_nothing_that_the_api_refuses_is_made_of_what_a_model_said(tmp_path: Path, stream: bool) -> None:
+async def test_blocks_that_the_api_refuses_are_not_made_of_what_a_model_said(tmp_path: Path, stream: bool) -> None:
     turns = [
         ScriptedTurn("\n\n", [ADD], thoughts=["Oh."]),
         ScriptedTurn("", [ADD], thoughts=["Hm."]),
@@ -117,10 +119,10 @@ async def test_nothing_that_the_api_refuses_is_made_of_what_a_model_said(tmp_pat
         ScriptedTurn("Done."),
     ]
     async with world(tmp_path, *turns) as here:
-        message = said(await here.messages("Add", thinking=THINKS, stream=stream), stream)
+        message = final_message(await here.messages("Add", thinking=THINKS, stream=stream), stream)
         assert kinds(message) == ["thinking", "text", "thinking"]
         back = {"role": "assistant", "content": message["content"]}
-        last = said(await here.messages("Add", back, "And?", thinking=THINKS, stream=stream), stream)
+        last = final_message(await here.messages("Add", back, "And?", thinking=THINKS, stream=stream), stream)
     assert texts(last) == ["Done."]
     sent = here.model.requests[3]["messages"]
     assert [each["role"] for each in sent] == ["user", "assistant", "user", "assistant", "user", "user"]
@@ -130,13 +132,13 @@ async def test_nothing_that_the_api_refuses_is_made_of_what_a_model_said(tmp_pat
 async def test_thoughts_of_hidden_rounds_are_left_out_where_the_turn_is_lost(tmp_path: Path, pending: bool) -> None:
     last = ScriptedTurn("Two.", [THEIRS] if pending else [], thoughts=["Hm."])
     turns = [ScriptedTurn("One.", [ADD], thoughts=["Oh."]), last, ScriptedTurn("Three.")]
-    asked: dict[str, Any] = {"thinking": THINKS, "tools": [MINE]}
+    options: dict[str, Any] = {"thinking": THINKS, "tools": [MINE]}
     async with world(tmp_path, *turns, context_bytes=0) as here:
-        message = (await here.messages("Add", **asked)).message
+        message = (await here.messages("Add", **options)).message
         back = {"role": "assistant", "content": message["content"]}
         result = {"type": "tool_result", "tool_use_id": message["content"][-1].get("id"), "content": "so"}
         next_one = {"role": "user", "content": [result]} if pending else "And now?"
-        answer = await here.messages("Add", back, next_one, **asked)
+        answer = await here.messages("Add", back, next_one, **options)
     assert answer.status == 200, answer.body
     (sent,) = [each for each in here.model.requests[2]["messages"] if each["role"] == "assistant"]
     said_there = [block["type"] for block in sent["content"]]
@@ -160,7 +162,7 @@ async def test_the_rounds_of_one_request_are_bounded(tmp_path: Path) -> None:
     again = ScriptedTurn("", [ADD])
     for stream in (False, True):
         async with world(tmp_path, *[again] * 9, llm_rounds=3) as here:
-            message = said(await here.messages("Add", stream=stream), stream)
+            message = final_message(await here.messages("Add", stream=stream), stream)
         assert len(here.model.requests) == 4
         assert here.model.requests[3]["tool_choice"] == {"type": "none"}
         assert (message["stop_reason"], message["content"]) == ("end_turn", [])
@@ -238,7 +240,7 @@ async def test_calls_of_a_toolset_are_the_callers(tmp_path: Path) -> None:
 async def test_a_call_that_lacks_its_end_is_not_run(tmp_path: Path) -> None:
     for stream in (False, True):
         async with world(tmp_path, ScriptedTurn("Half", [ADD], finish_reason="max_tokens")) as here:
-            message = said(await here.messages("Add", stream=stream), stream)
+            message = final_message(await here.messages("Add", stream=stream), stream)
         assert (message["stop_reason"], texts(message), here.called) == ("max_tokens", ["Half"], [])
 
 
@@ -255,7 +257,7 @@ async def test_headers_of_the_provider_come_down(tmp_path: Path) -> None:
     assert second.message == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
 
 
-async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Path) -> None:
+async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=529)) as here:
         answer = await here.messages("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (529, "false")
@@ -264,9 +266,9 @@ async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Pa
 @pytest.mark.parametrize("turn", [ScriptedTurn("Half a sen", cut=True), ScriptedTurn("Half a sen", breaks=True)])
 async def test_a_stream_without_its_end_is_an_error(tmp_path: Path, turn: ScriptedTurn) -> None:
     async with world(tmp_path, turn) as here:
-        found = events(await here.messages("Hi", stream=True))
-    assert found[-1]["error"]["type"] == "api_error"
-    assert not any(event["type"] in ("message_delta", "message_stop") for event in found)
+        stream_events = events(await here.messages("Hi", stream=True))
+    assert stream_events[-1]["error"]["type"] == "api_error"
+    assert not any(event["type"] in ("message_delta", "message_stop") for event in stream_events)
 
 
 async def test_errors_have_the_form_that_sdks_read(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ ROUNDS = (ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42."))
 
 def lines(log: Path) -> list[dict[str, Any]]:
     """Those about models, after the gateway has stopped."""
-    found = [json.loads(line) for line in log.read_text().splitlines()]
-    return [line for line in found if line["event"] == "model"]
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    return [line for line in entries if line["event"] == "model"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -50,11 +50,11 @@ async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, strea
 async def test_tools_are_told_what_their_definitions_and_results_cost(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *ROUNDS) as world:
         await world.chat("Add")
-        found = (await told(world.gateway))["fairlead_model_tool_tokens_total"]
-    definitions = [found[labelled(gen_ai_tool_name=name, part="definition")] for name in ("demo__add", "demo__fail")]
+        tokens = (await told(world.gateway))["fairlead_model_tool_tokens_total"]
+    definitions = [tokens[labelled(gen_ai_tool_name=name, part="definition")] for name in ("demo__add", "demo__fail")]
     assert definitions[0] > definitions[1] > 0
     assert not any(count % 2 for count in definitions), "once in each of two rounds"
-    assert labelled(gen_ai_tool_name="demo__add", part="result") in found
+    assert labelled(gen_ai_tool_name="demo__add", part="result") in tokens
 
 
 async def test_money_is_counted_for_models_that_have_a_price(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ async def test_a_model_that_never_answered_has_no_series_of_its_own(tmp_path: Pa
     assert models == {"other", "scripted"}
 
 
-async def test_one_line_of_the_audit_log_tells_of_a_request_and_of_no_word_in_it(tmp_path: Path) -> None:
+async def test_the_audit_log_has_one_line_for_a_request_and_no_word_of_it(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     async with llm_world(tmp_path, *ROUNDS, audit="all", audit_file=log) as world:
         await world.chat("Add my secrets")

@@ -82,8 +82,8 @@ async def test_where_the_provider_states_no_usage_the_gateway_counts(tmp_path: P
         refused = await world.chat("Hi")
         assert refused.status == 429, "a thousand bytes are some 250 tokens"
         page = await scraped(world.gateway)
-    (said,) = (line for line in page.splitlines() if "token_usage_sum" in line and 'token_type="output"' in line)
-    assert said.endswith(" 3.0"), "its events"
+    (sample,) = (line for line in page.splitlines() if "token_usage_sum" in line and 'token_type="output"' in line)
+    assert sample.endswith(" 3.0"), "its events"
 
 
 async def test_a_client_that_leaves_pays_for_what_was_read(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ async def test_a_request_that_the_provider_refuses_costs_nothing(tmp_path: Path)
 
 async def test_tokens_of_files_are_not_those_of_their_letters(tmp_path: Path) -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
-    said = ScriptedTurn(events=[json.dumps({"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]})])
+    scripted = ScriptedTurn(events=[json.dumps({"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]})])
     message = {"role": "user", "content": [image]}
-    async with llm_world(tmp_path, said, HELLO, agent_tokens_per_day=5000) as world:
+    async with llm_world(tmp_path, scripted, HELLO, agent_tokens_per_day=5000) as world:
         assert (await world.chat(message, stream=True)).status == 200
         assert (await world.chat("Hi")).status == 200
 
@@ -115,8 +115,10 @@ async def test_replicas_share_the_tokens_of_a_day_over_redis(tmp_path: Path) -> 
         folders = [tmp_path / name for name in ("one", "other")]
         for folder in folders:
             folder.mkdir()
-        one, other = [await stack.enter_async_context(llm_world(folder, *[HELLO] * 9, **shared)) for folder in folders]
-        assert (await one.chat("Hi")).status == 200
+        first, other = [
+            await stack.enter_async_context(llm_world(folder, *[HELLO] * 9, **shared)) for folder in folders
+        ]
+        assert (await first.chat("Hi")).status == 200
 
         async def spent() -> bool:
             return (await other.chat("Hi")).status == 429

@@ -46,10 +46,10 @@ async def test_anthropics_client_lists_them(tmp_path: Path) -> None:
         anthropic.AsyncAnthropic(base_url=_url(world), api_key="none", max_retries=0) as client,
     ):
         assert [model.id async for model in client.models.list(limit=1)] == ["scripted", "fairlead/all"]
-        found = await client.models.retrieve("scripted")
+        retrieved = await client.models.retrieve("scripted")
         with pytest.raises(anthropic.NotFoundError, match="no provider serves"):
             await client.models.retrieve("claude")
-    assert (found.id, found.max_input_tokens) == ("scripted", 128000)
+    assert (retrieved.id, retrieved.max_input_tokens) == ("scripted", 128000)
 
 
 async def test_googles_client_lists_them(tmp_path: Path) -> None:
@@ -67,10 +67,10 @@ async def test_googles_client_lists_them(tmp_path: Path) -> None:
 
 async def test_the_rest_apis_list_of_all_known_models_is_asked_for_by_name(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
-        known = (await get(world.gateway, "/v1/models?known=true")).message
-        one = (await get(world.gateway, "/v1/models/never-heard-of?known=true")).message
-    assert {"scripted", "gpt-5-mini"} <= {model["id"] for model in known["data"]}
-    assert one["source"] == "default"
+        models = (await get(world.gateway, "/v1/models?known=true")).message
+        unknown = (await get(world.gateway, "/v1/models/never-heard-of?known=true")).message
+    assert {"scripted", "gpt-5-mini"} <= {model["id"] for model in models["data"]}
+    assert unknown["source"] == "default"
 
 
 async def _refused(gateway: Gateway, target: str, **headers: str) -> Any:
@@ -79,7 +79,7 @@ async def _refused(gateway: Gateway, target: str, **headers: str) -> Any:
     return answer.message
 
 
-async def test_what_is_not_offered_is_told_in_the_form_of_its_api(tmp_path: Path) -> None:
+async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         for path in ("embeddings", "files", "images/generations", "batches", "completions", "chat/completions/x"):
             refused = await _refused(world.gateway, f"/v1/{path}")

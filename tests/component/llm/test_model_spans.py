@@ -21,7 +21,11 @@ ERROR = 2
 
 def numbers(span: Any) -> dict[str, int]:
     """Attributes of a span that are whole numbers."""
-    return {one.key: one.value.int_value for one in span.attributes if one.value.HasField("int_value")}
+    return {
+        attribute.key: attribute.value.int_value
+        for attribute in span.attributes
+        if attribute.value.HasField("int_value")
+    }
 
 
 def by_time(receiver: Receiver) -> list[Any]:
@@ -54,9 +58,9 @@ async def test_a_request_its_rounds_and_its_calls_are_one_trace(
     assert attempt.parent_span_id == call.span_id
     assert told == [f"00-{TRACE}-{span.span_id.hex()}-01" for span in (first, second)]
     assert tool_told == f"00-{TRACE}-{attempt.span_id.hex()}-01"
-    said = attributes(first)
-    assert (said["gen_ai.operation.name"], said["gen_ai.provider.name"]) == ("chat", "script0")
-    assert said["gen_ai.request.model"] == "scripted"
+    named_attributes = attributes(first)
+    assert (named_attributes["gen_ai.operation.name"], named_attributes["gen_ai.provider.name"]) == ("chat", "script0")
+    assert named_attributes["gen_ai.request.model"] == "scripted"
     assert numbers(first) == {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 20}
     assert attributes(request)["http.route"] == "/v1/chat/completions"
     assert "s3cret" not in str(receiver.spans)

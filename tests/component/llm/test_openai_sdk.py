@@ -74,10 +74,10 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
 
 async def _streamed(url: str, stream: bool, **members: Any) -> Any:
     async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
-        asked = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}], **members}
+        options = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}], **members}
         if not stream:
-            return await client.chat.completions.create(**asked)
-        async with client.chat.completions.stream(**asked) as events:
+            return await client.chat.completions.create(**options)
+        async with client.chat.completions.stream(**options) as events:
             try:
                 async for _ in events:
                     pass
@@ -90,12 +90,12 @@ def _base(world: LlmWorld) -> str:
     return f"http://127.0.0.1:{world.gateway.port}/v1"
 
 
-def _said(completion: Any) -> tuple[Any, ...]:
+def _members(completion: Any) -> tuple[Any, ...]:
     choice = completion.choices[0]
     calls = [(call.id, call.function.name, call.function.arguments) for call in choice.message.tool_calls or ()]
     extra = getattr(choice.message, "reasoning_content", None)
-    said = (choice.message.content, choice.message.refusal, extra, calls, choice.finish_reason, completion.id)
-    return with_provider_ids(said)  # type: ignore[no-any-return] # a tuple of the same length
+    members = (choice.message.content, choice.message.refusal, extra, calls, choice.finish_reason, completion.id)
+    return with_provider_ids(members)  # type: ignore[no-any-return] # a tuple of the same length
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
@@ -109,7 +109,7 @@ async def test_a_stream_of_one_round_is_the_same_with_the_gateway_and_without(tm
     if isinstance(bare, str):  # the client raises, and tells no more
         assert ours == bare
         return
-    assert _said(ours) == _said(bare)
+    assert _members(ours) == _members(bare)
     assert ours.usage == bare.usage
 
 
@@ -129,7 +129,7 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
         streamed = await _streamed(_base(world), True, tools=[theirs()], **more)
     async with llm_world(tmp_path, *ROUNDS[name]) as world:
         whole = await _streamed(_base(world), False, tools=[theirs()])
-    assert _said(streamed) == _said(whole)
+    assert _members(streamed) == _members(whole)
     assert streamed.usage == whole.usage
     assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
 
@@ -153,14 +153,14 @@ async def test_a_clients_own_retries_see_the_providers_status(tmp_path: Path) ->
 
 async def test_the_client_does_not_wait_for_midnight_where_the_tokens_of_the_day_are_spent(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
-    asked: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}]}
+    options: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}]}
     async with (
         llm_world(tmp_path, ScriptedTurn("Hello"), agent_tokens_per_day=1, audit_file=log) as world,
         openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=2) as client,
     ):
-        await client.chat.completions.create(**asked)
+        await client.chat.completions.create(**options)
         with pytest.raises(openai.RateLimitError, match="tokens of models a day"):
-            await client.chat.completions.create(**asked)
+            await client.chat.completions.create(**options)
     assert log.read_text().count('"decision":"limited"') == 1, "it asked once"
 
 

@@ -42,21 +42,21 @@ async def test_a_tool_that_only_reads_runs_by_itself_and_another_comes_back(tmp_
 
 async def test_a_stream_shows_a_pending_call_and_says_why(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), policies=[policy(auto_run="None")]) as world:
-        found = chunks(await world.chat("Add", stream=True))
+        stream_chunks = chunks(await world.chat("Add", stream=True))
     assert not world.called
-    calls = [call for chunk in found[:-1] for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    calls = [call for chunk in stream_chunks[:-1] for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
     assert calls[0]["function"]["name"] == "demo__add"
-    assert found[-2]["fairlead"]["pending"] == [{"id": calls[0]["id"], "name": "demo__add", "reason": NONE}]
+    assert stream_chunks[-2]["fairlead"]["pending"] == [{"id": calls[0]["id"], "name": "demo__add", "reason": NONE}]
 
 
 async def test_the_caller_runs_a_pending_call_and_goes_on(tmp_path: Path) -> None:
     script = ScriptedTurn("", [ADD]), ScriptedTurn("It is 42.")
     async with llm_world(tmp_path, *script, policies=[policy(auto_run="None")]) as world:
-        asked = {"role": "user", "content": "Add"}
-        first = (await world.chat(asked)).message["choices"][0]["message"]
+        question = {"role": "user", "content": "Add"}
+        first = (await world.chat(question)).message["choices"][0]["message"]
         ran = await post(world.gateway, "/v1/tool-calls", {"format": "openai-chat", "message": first})
         assert [each["name"] for each in world.called] == ["add"]
-        last = await world.chat(asked, first, *ran.message["messages"])
+        last = await world.chat(question, first, *ran.message["messages"])
     assert last.message["choices"][0]["message"]["content"] == "It is 42."
     assert "pending" not in last.message["fairlead"]
     assert world.model.requests[1]["messages"][-1]["content"] == "42"
@@ -65,16 +65,16 @@ async def test_the_caller_runs_a_pending_call_and_goes_on(tmp_path: Path) -> Non
 async def test_of_a_mixed_message_the_rest_is_run_and_stands_beside_what_the_caller_says(tmp_path: Path) -> None:
     script = ScriptedTurn("", [ADD, FAIL, ScriptedCall("theirs")]), ScriptedTurn("Done.")
     async with llm_world(tmp_path, *script, policies=[policy(auto_run="ReadOnly")]) as world:
-        asked = {"role": "user", "content": "Do it all"}
-        answer = await world.chat(asked, tools=[theirs()])
+        question = {"role": "user", "content": "Do it all"}
+        answer = await world.chat(question, tools=[theirs()])
         assert names(answer) == ["demo__fail", "theirs"]
         assert [each["name"] for each in answer.message["fairlead"]["pending"]] == ["demo__fail"]
-        said = answer.message["choices"][0]["message"]
+        message = answer.message["choices"][0]["message"]
         refused: list[dict[str, Any]] = [
             {"role": "tool", "tool_call_id": call["id"], "content": "The user does not want that."}
-            for call in said["tool_calls"]
+            for call in message["tool_calls"]
         ]
-        await world.chat(asked, said, *refused, tools=[theirs()])
+        await world.chat(question, message, *refused, tools=[theirs()])
     results = {each["tool_call_id"]: each["content"] for each in world.model.requests[1]["messages"][2:]}
     assert sorted(results.values()) == ["42", "The user does not want that.", "The user does not want that."]
 
@@ -83,17 +83,17 @@ async def test_of_a_mixed_message_the_rest_is_run_and_stands_beside_what_the_cal
 async def test_a_policy_that_comes_while_the_model_thinks_holds_for_what_it_calls(
     tmp_path: Path, *, stream: bool
 ) -> None:
-    found: list[LlmWorld] = []
+    worlds: list[LlmWorld] = []
 
     async def closed() -> None:
-        if found[0].model.requests:
+        if worlds[0].model.requests:
             return
         publish(tmp_path / "documents", Rules(policies=(policy(auto_run="None"),)))
-        await eventually(lambda: found[0].gateway.endpoint.selection.policies.enforced)
+        await eventually(lambda: worlds[0].gateway.endpoint.selection.policies.enforced)
 
     script = ScriptedTurn("", [ADD]), ScriptedTurn("I could not.")
     async with llm_world(tmp_path, *script, before_answer=closed) as world:
-        found.append(world)
+        worlds.append(world)
         answer = await world.chat("Add", stream=stream)
     assert not world.called
     assert answer.status == 200
@@ -108,11 +108,11 @@ async def test_a_pending_call_of_responses_waits_for_an_approval(
     script = ScriptedTurn("", [ADD]), ScriptedTurn("So be it.")
     async with responses_world(tmp_path, *script, policies=[policy(auto_run="None")]) as world:
         first = await respond(world, "Add", stream=stream)
-        said = events(first)[-1]["response"] if stream else first.message
-        asked = said["output"][-1]
-        assert (asked["type"], asked["name"], world.called) == ("mcp_approval_request", "demo__add", [])
-        answer = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": approve}
-        last = await respond(world, [answer], previous_response_id=said["id"])
+        response = events(first)[-1]["response"] if stream else first.message
+        approval = response["output"][-1]
+        assert (approval["type"], approval["name"], world.called) == ("mcp_approval_request", "demo__add", [])
+        answer = {"type": "mcp_approval_response", "approval_request_id": approval["id"], "approve": approve}
+        last = await respond(world, [answer], previous_response_id=response["id"])
     assert last.status == 200, last.body
     outputs = [item for item in world.model.requests[1]["input"] if item.get("type") == "function_call_output"]
     assert len(outputs) == 1

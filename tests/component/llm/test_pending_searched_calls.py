@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import said as message_said
+from anthropicworld import final_message as message_said
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import GENERATE, STREAM, gemini_world, generate, parts, responded
 from geminiworld import events as responses_of
@@ -28,8 +28,8 @@ SCRIPT = ScriptedTurn("Look.", [HELD]), ScriptedTurn("Done.")
 
 async def test_the_caller_of_chat_runs_it_and_goes_on(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *SCRIPT, **CAREFUL) as world:
-        asked = {"role": "user", "content": "Try"}
-        answer = (await world.chat(asked, **SEARCH)).message
+        question = {"role": "user", "content": "Try"}
+        answer = (await world.chat(question, **SEARCH)).message
         choice = answer["choices"][0]
         (call,) = choice["message"]["tool_calls"]
         assert (call["function"]["name"], choice["finish_reason"]) == ("demo__fail", "tool_calls")
@@ -38,7 +38,7 @@ async def test_the_caller_of_chat_runs_it_and_goes_on(tmp_path: Path) -> None:
         assert not world.called
         ran = await post(world.gateway, "/v1/tool-calls", {"format": "openai-chat", "message": choice["message"]})
         assert [each["name"] for each in world.called] == ["fail"]
-        last = await world.chat(asked, choice["message"], *ran.message["messages"], **SEARCH)
+        last = await world.chat(question, choice["message"], *ran.message["messages"], **SEARCH)
     assert last.message["choices"][0]["message"]["content"] == "Done."
     assert "it failed" in world.model.requests[1]["messages"][-1]["content"]
 
@@ -46,14 +46,14 @@ async def test_the_caller_of_chat_runs_it_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("provider", [{}, ANTHROPIC])
 async def test_a_stream_of_chat_has_it_whole_behind_the_text(tmp_path: Path, provider: dict[str, Any]) -> None:
     async with llm_world(tmp_path, *SCRIPT, provider=provider, **CAREFUL) as world:
-        found = chunks(await world.chat("Try", stream=True, **SEARCH))
+        stream_chunks = chunks(await world.chat("Try", stream=True, **SEARCH))
     assert not world.called
-    choices = [chunk["choices"][0] for chunk in found[:-1] if chunk["choices"]]
+    choices = [chunk["choices"][0] for chunk in stream_chunks[:-1] if chunk["choices"]]
     calls = [call for choice in choices for call in choice["delta"].get("tool_calls", [])]
     assert [call["function"]["name"] for call in calls if "id" in call] == ["demo__fail"]
     assert "".join(call["function"].get("arguments", "") for call in calls) == '{"a":2,"b":40}'
     assert choices[-1]["finish_reason"] == "tool_calls"
-    reports = [chunk["fairlead"] for chunk in found[:-1] if "fairlead" in chunk]
+    reports = [chunk["fairlead"] for chunk in stream_chunks[:-1] if "fairlead" in chunk]
     assert [each["name"] for each in reports[0]["pending"]] == ["demo__fail"]
 
 
@@ -83,19 +83,19 @@ async def test_messages_have_it_as_a_block_and_take_its_result(
 async def test_responses_ask_for_its_approval_and_run_it_then(tmp_path: Path, stream: bool) -> None:
     async with responses_world(tmp_path, *SCRIPT, **CAREFUL) as world:
         first = await respond(world, "Try", stream=stream, **SEARCH)
-        said = events(first)[-1]["response"] if stream else first.message
-        asked = said["output"][-1]
-        assert (asked["type"], asked["name"], asked["arguments"]) == (
+        response = events(first)[-1]["response"] if stream else first.message
+        approval = response["output"][-1]
+        assert (approval["type"], approval["name"], approval["arguments"]) == (
             "mcp_approval_request",
             "demo__fail",
             '{"a":2,"b":40}',
         )
         if stream:
             added = [each for each in events(first) if each["type"] == "response.output_item.added"]
-            assert [each["output_index"] for each in added] == [*range(len(said["output"]))]
+            assert [each["output_index"] for each in added] == [*range(len(response["output"]))]
         assert not world.called
-        answer = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
-        last = await respond(world, [answer], previous_response_id=said["id"], **SEARCH)
+        answer = {"type": "mcp_approval_response", "approval_request_id": approval["id"], "approve": True}
+        last = await respond(world, [answer], previous_response_id=response["id"], **SEARCH)
     assert last.status == 200, last.body
     assert [each["name"] for each in world.called] == ["fail"]
 
@@ -104,16 +104,16 @@ async def test_responses_ask_for_its_approval_and_run_it_then(tmp_path: Path, st
 async def test_gemini_has_it_as_a_part_and_takes_its_response(tmp_path: Path, method: str) -> None:
     async with gemini_world(tmp_path, *SCRIPT, **CAREFUL) as world:
         answer = await generate(world, "Try", method=method, **SEARCH)
-        said = parts(*(responses_of(answer) if method == STREAM else [answer.message]))
-        (call,) = [part for part in said if "functionCall" in part]
+        answered_parts = parts(*(responses_of(answer) if method == STREAM else [answer.message]))
+        (call,) = [part for part in answered_parts if "functionCall" in part]
         assert (call["functionCall"]["name"], call["functionCall"]["args"]) == ("demo__fail", ARGUMENTS)
-        last = await generate(world, "Try", {"role": "model", "parts": said}, responded(call), **SEARCH)
+        last = await generate(world, "Try", {"role": "model", "parts": answered_parts}, responded(call), **SEARCH)
     assert last.status == 200, last.body
     assert not world.called
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_may_run_runs_beside_it_and_its_result_waits(tmp_path: Path, stream: bool) -> None:
+async def test_calls_that_may_run_run_beside_a_pending_one_and_their_results_wait(tmp_path: Path, stream: bool) -> None:
     both = ScriptedTurn("Look.", [RUNS, HELD])
     async with llm_world(tmp_path, both, ScriptedTurn("Done."), provider=ANTHROPIC, **CAREFUL) as world:
         message = message_said(await world.messages("Try", stream=stream, **SEARCH), stream)

@@ -97,7 +97,7 @@ async def test_a_broken_file_changes_nothing_and_is_told_once(tmp_path: Path, ca
         assert "fairlead_config_reload_failed 1.0" in await scraped(running.gateway)
         assert (await get(running.gateway, "/readyz")).status == 200
         assert 'no provider serves a model "nobody\'s"' in caplog.text
-        assert len([one for one in caplog.records if one.levelname == "ERROR"]) == 1
+        assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
         running.write({"m": port})
         await running.reloaded(1)
         assert "fairlead_config_reload_failed 0.0" in await scraped(running.gateway)
@@ -121,7 +121,7 @@ async def test_a_mounted_config_map_is_swapped_by_its_link(tmp_path: Path) -> No
     assert models.reloads == 1
 
 
-async def test_what_is_added_on_the_command_line_is_there_behind_each_change(tmp_path: Path) -> None:
+async def test_models_added_on_the_command_line_are_there_behind_each_change(tmp_path: Path) -> None:
     file = tmp_path / "models.yaml"
     file.write_text("routes: {}")
     added = AddedModels({"url": Provider("http://127.0.0.1:9/v1", models=("*",))})
@@ -140,12 +140,12 @@ class _Gated:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.open = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            self.asked.set()
+            self.requested.set()
             await self.open.wait()
         await self._app(scope, receive, send)
 
@@ -154,10 +154,10 @@ async def test_a_request_at_work_goes_on_with_its_old_provider(tmp_path: Path) -
     model = ScriptedModel(ScriptedTurn("", [ADD]), ScriptedTurn("still the old"))
     gated = _Gated(model)
     async with serve_asgi(gated) as old, world(tmp_path, configured({"m": old})) as running:
-        asked = asyncio.create_task(running.says("m"))
-        await gated.asked.wait()
+        pending = asyncio.create_task(running.says("m"))
+        await gated.requested.wait()
         running.write({"other": 9})
         await running.reloaded(1)
         gated.open.set()
-        assert await asked == "still the old"
+        assert await pending == "still the old"
     assert len(model.requests) == 2

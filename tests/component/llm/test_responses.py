@@ -22,55 +22,55 @@ ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It 
 async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> None:
     for stream in (False, True):
         async with responses_world(tmp_path, *ROUNDS) as world:
-            said = await final(world, "What is 2 + 40?", stream=stream, instructions="Be brief.", tools=[theirs()])
+            response = await final(world, "What is 2 + 40?", stream=stream, instructions="Be brief.", tools=[theirs()])
         first, second = world.model.requests
-        for asked in (first, second):
-            assert [tool["name"] for tool in asked["tools"]] == ["theirs", "demo__add", "demo__fail"]
-            assert all(tool["strict"] is False and "parameters" in tool for tool in asked["tools"])
-            assert asked["instructions"] == "Be brief."
+        for request in (first, second):
+            assert [tool["name"] for tool in request["tools"]] == ["theirs", "demo__add", "demo__fail"]
+            assert all(tool["strict"] is False and "parameters" in tool for tool in request["tools"])
+            assert request["instructions"] == "Be brief."
         assert first["input"] == "What is 2 + 40?"
         assert kinds(second["input"]) == ["message", "reasoning", "message", "function_call", "function_call_output"]
         assert second["input"][-1]["output"] == "42"
         assert world.called[0]["arguments"] == {"a": 2, "b": 40}
-        assert kinds(said["output"]) == ["reasoning", "message", "reasoning", "message"]
-        assert said["usage"] == {
+        assert kinds(response["output"]) == ["reasoning", "message", "reasoning", "message"]
+        assert response["usage"] == {
             "input_tokens": 200,
             "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
             "output_tokens": 30,
             "output_tokens_details": {"reasoning_tokens": 10},
             "total_tokens": 230,
         }
-        assert said["tools"] == [theirs()]
-        assert said["id"].startswith("resp_")
-        assert "scripted" not in said["id"]
-        assert said["fairlead"]["rounds"] == 2
+        assert response["tools"] == [theirs()]
+        assert response["id"].startswith("resp_")
+        assert "scripted" not in response["id"]
+        assert response["fairlead"]["rounds"] == 2
 
 
-async def test_one_stream_has_one_beginning_one_end_and_no_gaps(tmp_path: Path) -> None:
+async def test_a_stream_of_responses_has_one_beginning_one_end_and_no_gaps(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS) as world:
-        found = events(await respond(world, "Add", stream=True))
-    types = [event["type"] for event in found]
+        stream_events = events(await respond(world, "Add", stream=True))
+    types = [event["type"] for event in stream_events]
     assert types[:2] == ["response.created", "response.in_progress"]
     assert types[-1] == "response.completed"
     assert [types.count(f"response.{name}") for name in ("created", "in_progress", "completed")] == [1, 1, 1]
-    assert [event["sequence_number"] for event in found] == [*range(len(found))]
-    assert len({event["response"]["id"] for event in found if "response" in event}) == 1
-    added = [event for event in found if event["type"] == "response.output_item.added"]
+    assert [event["sequence_number"] for event in stream_events] == [*range(len(stream_events))]
+    assert len({event["response"]["id"] for event in stream_events if "response" in event}) == 1
+    added = [event for event in stream_events if event["type"] == "response.output_item.added"]
     assert [event["output_index"] for event in added] == [0, 1, 2, 3]
     assert len({event["item"]["id"] for event in added}) == 4
     assert "function_call" not in kinds([event["item"] for event in added])
-    done = [event["item"] for event in found if event["type"] == "response.output_item.done"]
-    assert done == found[-1]["response"]["output"]
+    done = [event["item"] for event in stream_events if event["type"] == "response.output_item.done"]
+    assert done == stream_events[-1]["response"]["output"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        said = await final(world, "Ask", stream=stream, tools=[theirs()], store=False)
-        assert kinds(said["output"]) == ["reasoning", "message", "function_call"]
-        back = [{"role": "user", "content": "Ask"}, *said["output"]]
-        back.append(result(said["output"][-1]["call_id"], "theirs said so"))
+        response = await final(world, "Ask", stream=stream, tools=[theirs()], store=False)
+        assert kinds(response["output"]) == ["reasoning", "message", "function_call"]
+        back = [{"role": "user", "content": "Ask"}, *response["output"]]
+        back.append(result(response["output"][-1]["call_id"], "theirs said so"))
         last = await final(world, back, stream=False, tools=[theirs()], store=False)
     assert last["output"][-1]["content"][0]["text"] == "Done."
     sent = world.model.requests[1]["input"]
@@ -90,28 +90,30 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        said = await final(world, "Ask", stream=store, tools=[theirs()], store=store)
-        back = [result(said["output"][-1]["call_id"], "theirs said so")]
-        last = await final(world, back, stream=False, tools=[theirs()], store=store, previous_response_id=said["id"])
+        response = await final(world, "Ask", stream=store, tools=[theirs()], store=store)
+        back = [result(response["output"][-1]["call_id"], "theirs said so")]
+        last = await final(
+            world, back, stream=False, tools=[theirs()], store=store, previous_response_id=response["id"]
+        )
     assert last["output"][-1]["content"][0]["text"] == "Done."
-    assert last["previous_response_id"] == said["id"]
-    asked = world.model.requests[1]
-    outputs = [item["output"] for item in asked["input"] if item["type"] == "function_call_output"]
+    assert last["previous_response_id"] == response["id"]
+    request = world.model.requests[1]
+    outputs = [item["output"] for item in request["input"] if item["type"] == "function_call_output"]
     assert outputs == ["42", "theirs said so"]
-    assert asked.get("previous_response_id") == ("resp_scripted_0001" if store else None)
+    assert request.get("previous_response_id") == ("resp_scripted_0001" if store else None)
 
 
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store: bool) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-        said = await final(world, "Add", stream=True, store=store)
-        last = await final(world, "Sure?", stream=True, store=store, previous_response_id=said["id"])
+        response = await final(world, "Add", stream=True, store=store)
+        last = await final(world, "Sure?", stream=True, store=store, previous_response_id=response["id"])
         assert last["output"][-1]["content"][0]["text"] == "Yes."
-        asked = world.model.requests[2]
+        request = world.model.requests[2]
         if store:
-            assert (asked["previous_response_id"], asked["input"]) == ("resp_scripted_0002", "Sure?")
+            assert (request["previous_response_id"], request["input"]) == ("resp_scripted_0002", "Sure?")
         else:
-            assert kinds(asked["input"]) == [
+            assert kinds(request["input"]) == [
                 "message",
                 "reasoning",
                 "message",
@@ -121,21 +123,21 @@ async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store:
                 "message",
                 "message",
             ]
-            assert "previous_response_id" not in asked
+            assert "previous_response_id" not in request
 
 
 async def test_thoughts_that_led_to_hidden_calls_stand_in_front_of_them_again(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-        said = await final(world, "Add", stream=False, store=False)
-        back = [{"role": "user", "content": "Add"}, *said["output"], {"role": "user", "content": "Sure?"}]
+        response = await final(world, "Add", stream=False, store=False)
+        back = [{"role": "user", "content": "Add"}, *response["output"], {"role": "user", "content": "Sure?"}]
         assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"])[3:5] == ["function_call", "function_call_output"]
 
 
 async def test_thoughts_whose_calls_are_lost_are_left_out(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes."), context_bytes=0) as world:
-        said = await final(world, "Add", stream=False, store=False)
-        ours = [item for item in said["output"] if item["type"] != "message" or "42" in str(item)]
+        response = await final(world, "Add", stream=False, store=False)
+        ours = [item for item in response["output"] if item["type"] != "message" or "42" in str(item)]
         back = [{"role": "user", "content": "Add"}, *ours, {"role": "user", "content": "Sure?"}]
         assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"]) == ["message", "reasoning", "message", "message"]
@@ -189,8 +191,8 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
         tools = [{"type": "namespace", "name": "crm", "tools": [theirs("look")]}, {"type": "local_shell"}]
         for stream in (False, True):
             async with responses_world(tmp_path, ScriptedTurn("", [ADD], items=[item])) as world:
-                said = await final(world, "Ask", stream=stream, tools=tools)
-            assert with_provider_ids(said["output"]) == [item]
+                response = await final(world, "Ask", stream=stream, tools=tools)
+            assert with_provider_ids(response["output"]) == [item]
             assert len(world.model.requests) == 1
             assert len(world.called) == 1
 
@@ -211,21 +213,21 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
 )
 async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path, choice: Any, later: Any) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
-        said = await final(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
+        response = await final(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
     assert [request["tool_choice"] for request in world.model.requests] == [choice, later]
-    assert said["tool_choice"] == choice
+    assert response["tool_choice"] == choice
 
 
 async def test_the_last_round_may_call_nothing(tmp_path: Path) -> None:
     again = ScriptedTurn("", [ADD])
     for stream in (False, True):
         async with responses_world(tmp_path, *[again] * 9, llm_rounds=2) as world:
-            said = await final(world, "Add", stream=stream)
+            response = await final(world, "Add", stream=stream)
             assert [request.get("tool_choice") for request in world.model.requests] == [None, None, "none"]
             assert len(world.called) == 2
-            assert said["output"] == []
+            assert response["output"] == []
             last = await final(
-                world, "And?", stream=stream, previous_response_id=said["id"], fairlead={"tools": "none"}
+                world, "And?", stream=stream, previous_response_id=response["id"], fairlead={"tools": "none"}
             )
             assert last["status"] == "completed"
 
@@ -243,8 +245,8 @@ async def test_calls_here_count_towards_max_tool_calls(tmp_path: Path) -> None:
 async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [ADD, THEIRS])
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), mixed, ScriptedTurn("Done.")) as world:
-        said = await final(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
-        back = [result(said["output"][-1]["call_id"], "1")]
+        response = await final(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
+        back = [result(response["output"][-1]["call_id"], "1")]
         await final(world, back, stream=False, tools=[theirs()], conversation="conv_1")
     _, second, third = world.model.requests
     assert kinds(second["input"]) == ["function_call_output"]
@@ -253,12 +255,12 @@ async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_
 
 async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for_by_its_id(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Later.")) as world:
-        said = await final(world, "Hi", stream=False, background=True)
+        response = await final(world, "Hi", stream=False, background=True)
         assert "tools" not in world.model.requests[0]
-        assert said["status"] == "queued"
-        found = await get(world.gateway, f"/v1/responses/{said['id']}")
+        assert response["status"] == "queued"
+        retrieved = await get(world.gateway, f"/v1/responses/{response['id']}")
         refused = await respond(world, "Hi", background=True, stream=True)
-    assert found.message["id"] == said["id"]
+    assert retrieved.message["id"] == response["id"]
     assert world.model.about_kept == [("GET", "/v1/responses/resp_scripted_0001")]
     assert (refused.status, refused.message["error"]["param"]) == (400, "stream")
 
@@ -271,11 +273,11 @@ async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: P
         back = [result(first["output"][-1]["call_id"], "theirs said so")]
         second = await final(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
         third = await final(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
-        found = await get(world.gateway, f"/v1/responses/{third['id']}")
+        retrieved = await get(world.gateway, f"/v1/responses/{third['id']}")
     assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "tool", "tool"]
     assert [message["role"] for message in world.model.requests[2]["messages"]][-3:] == ["tool", "assistant", "user"]
     assert third["output"][-1]["content"][0]["text"] == "Yes."
-    assert found.message["id"] == third["id"]
+    assert retrieved.message["id"] == third["id"]
 
 
 @pytest.mark.parametrize(
@@ -287,10 +289,10 @@ async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: P
 )
 async def test_a_broken_stream_is_an_error_that_clients_raise(tmp_path: Path, turn: ScriptedTurn) -> None:
     async with responses_world(tmp_path, turn) as world:
-        found = events(await respond(world, "Hi", stream=True))
-    assert found[-1]["type"] == "error"
-    assert found[-1]["error"]["message"]
-    assert not any(event["type"] in ("response.completed", "response.failed") for event in found)
+        stream_events = events(await respond(world, "Hi", stream=True))
+    assert stream_events[-1]["type"] == "error"
+    assert stream_events[-1]["error"]["message"]
+    assert not any(event["type"] in ("response.completed", "response.failed") for event in stream_events)
 
 
 async def test_a_refusal_after_a_tool_has_run_is_not_to_be_repeated(tmp_path: Path) -> None:
@@ -303,6 +305,6 @@ async def test_a_refusal_after_a_tool_has_run_is_not_to_be_repeated(tmp_path: Pa
 async def test_calls_of_an_incomplete_answer_are_not_run(tmp_path: Path) -> None:
     for stream in (False, True):
         async with responses_world(tmp_path, ScriptedTurn("", [ADD], finish_reason="max_output_tokens")) as world:
-            said = await final(world, "Add", stream=stream)
-        assert said["status"] == "incomplete"
+            response = await final(world, "Add", stream=stream)
+        assert response["status"] == "incomplete"
         assert not world.called

@@ -53,6 +53,6 @@ async def test_the_tool_of_the_page_names_a_server(tmp_path: Path) -> None:
         .replace("get_stock", "add")
     )
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("3")) as world:
-        said = (await respond(world, "Add", tools=[tool])).message
-    assert kinds(said["output"]) == ["mcp_list_tools", "mcp_call", "message"]
-    assert {item["server_label"] for item in said["output"][:2]} == {"stock"}
+        response = (await respond(world, "Add", tools=[tool])).message
+    assert kinds(response["output"]) == ["mcp_list_tools", "mcp_call", "message"]
+    assert {item["server_label"] for item in response["output"][:2]} == {"stock"}

@@ -38,14 +38,14 @@ def raw(*told: dict[str, Any], end: str | None = "completed", output: Any = (), 
     if end is not None:
         final = {**HEAD, "status": end, "output": output if output is None else list(output), **members}
         events.append({"type": f"response.{end}", "response": final})
-    return ScriptedTurn(events=[json.dumps({"sequence_number": place, **each}) for place, each in enumerate(events)])
+    return ScriptedTurn(events=[json.dumps({"sequence_number": number, **each}) for number, each in enumerate(events)])
 
 
 def message(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": list(parts)}
 
 
-def said(text: str, *annotations: dict[str, Any]) -> dict[str, Any]:
+def message_item(text: str, *annotations: dict[str, Any]) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 
@@ -59,7 +59,7 @@ def item(whole: dict[str, Any], *inside: dict[str, Any], index: int = 0, **begun
     ]
 
 
-CITED = said(
+CITED = message_item(
     "See here.", {"type": "url_citation", "url": "https://example.com", "title": "T", "start_index": 0, "end_index": 3}
 )
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
@@ -100,7 +100,7 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
     "annotations": raw(
         *item(
             message(CITED),
-            {"type": "content_part.added", **PART, "part": said("")},
+            {"type": "content_part.added", **PART, "part": message_item("")},
             {"type": "output_text.delta", **PART, "delta": "See here.", "logprobs": []},
             {
                 "type": "output_text.annotation.added",
@@ -162,8 +162,8 @@ def _dumped(response: Any) -> dict[str, Any] | None:
     """All of a response but for what is the gateway's own."""
     if response is None:
         return None
-    found: dict[str, Any] = with_provider_ids(json.loads(without_marks(json.dumps(response.to_dict()))))
-    return {name: value for name, value in found.items() if name not in ("id", "fairlead", "tools")}
+    members: dict[str, Any] = with_provider_ids(json.loads(without_marks(json.dumps(response.to_dict()))))
+    return {name: value for name, value in members.items() if name not in ("id", "fairlead", "tools")}
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
@@ -203,21 +203,27 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
         async with openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client:
             whole = await client.responses.create(model="scripted", input="Hi", tools=TOOLS, **members)
         assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
-    found = _dumped(streamed)
+    response = _dumped(streamed)
     same = _dumped(whole)
-    assert found is not None
+    assert response is not None
     assert same is not None
-    for each in (*found["output"], *same["output"]):
+    for each in (*response["output"], *same["output"]):
         if each["type"] == "mcp_list_tools":
             del each["id"]
         for part in (each, *(each.get("content") or ())):  # what the client made of them
             part.pop("parsed_arguments", None)
             part.pop("parsed", None)
-    assert found == same
+    assert response == same
 
 
 async def test_an_id_of_an_item_that_comes_in_two_rounds_is_told_apart(tmp_path: Path) -> None:
-    again = {"type": "message", "id": "msg_0", "role": "assistant", "status": "completed", "content": [said("Hm.")]}
+    again = {
+        "type": "message",
+        "id": "msg_0",
+        "role": "assistant",
+        "status": "completed",
+        "content": [message_item("Hm.")],
+    }
     turns = [ScriptedTurn("", [ADD], items=[again]), ScriptedTurn("", items=[again])]
     async with responses_world(tmp_path, *turns) as world:
         final = await _streamed(_base(world))
@@ -245,13 +251,13 @@ async def test_a_client_asks_about_its_answers(tmp_path: Path) -> None:
         responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world,
         openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client,
     ):
-        said = await client.responses.create(model="scripted", input="Add")
-        found = await client.responses.retrieve(said.id)
-        assert found.to_dict() == said.to_dict()
-        items = [each async for each in client.responses.input_items.list(said.id)]
+        created = await client.responses.create(model="scripted", input="Add")
+        retrieved = await client.responses.retrieve(created.id)
+        assert retrieved.to_dict() == created.to_dict()
+        items = [each async for each in client.responses.input_items.list(created.id)]
         assert items[0].content == "Add"
         with pytest.raises(openai.BadRequestError, match="background"):
-            await client.responses.cancel(said.id)
-        await client.responses.delete(said.id)
+            await client.responses.cancel(created.id)
+        await client.responses.delete(created.id)
         with pytest.raises(openai.NotFoundError):
-            await client.responses.retrieve(said.id)
+            await client.responses.retrieve(created.id)

@@ -33,13 +33,13 @@ async def test_calls_are_shown_as_those_of_hosted_tools_and_come_back_as_functio
     shown = []
     for stream in (False, True):
         async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-            said = await final(world, "Add", stream=stream, store=False, **members)
+            response = await final(world, "Add", stream=stream, store=False, **members)
             assert not any(tool["type"] == "mcp" for tool in world.model.requests[0]["tools"])
-            back = [{"role": "user", "content": "Add"}, *said["output"], {"role": "user", "content": "Sure?"}]
+            back = [{"role": "user", "content": "Add"}, *response["output"], {"role": "user", "content": "Sure?"}]
             last = await final(world, back, stream=stream, store=False, **members)
-        assert kinds(said["output"]) == SHOWN
-        listed = said["output"][0]
-        call = said["output"][3]
+        assert kinds(response["output"]) == SHOWN
+        listed = response["output"][0]
+        call = response["output"][3]
         assert [tool["name"] for tool in listed["tools"]] == ["demo__add", "demo__fail"]
         assert listed["tools"][0]["input_schema"]["required"] == ["a", "b"]
         assert (call["name"], call["output"], call["status"], call["error"]) == ("demo__add", "42", "completed", None)
@@ -57,15 +57,15 @@ async def test_calls_are_shown_as_those_of_hosted_tools_and_come_back_as_functio
         ]
         assert sent[4]["output"] == "42"
         assert kinds(last["output"]) == ["message"]
-        shown.append([{**item, "id": ""} for item in said["output"]])
+        shown.append([{**item, "id": ""} for item in response["output"]])
     assert shown[0] == shown[1]
 
 
 async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) -> None:
     failed = ScriptedTurn("", [ScriptedCall("demo__fail")])
     async with responses_world(tmp_path, failed, ScriptedTurn("No.")) as world:
-        found = events(await respond(world, "Try", stream=True, fairlead={"showCalls": True}))
-    told = [event["type"].removeprefix("response.") for event in found]
+        stream_events = events(await respond(world, "Try", stream=True, fairlead={"showCalls": True}))
+    told = [event["type"].removeprefix("response.") for event in stream_events]
     assert told[2:6] == [
         "output_item.added",
         "mcp_list_tools.in_progress",
@@ -80,17 +80,17 @@ async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) ->
         "mcp_call.failed",
         "output_item.done",
     ]
-    assert [event["sequence_number"] for event in found] == [*range(len(found))]
-    assert [event["output_index"] for event in found if event["type"].endswith(".added")][:2] == [0, 1]
-    assert found[11]["item"]["error"]["content"] == [{"type": "text", "text": "it failed"}]
-    assert found[11]["item"]["output"] is None
+    assert [event["sequence_number"] for event in stream_events] == [*range(len(stream_events))]
+    assert [event["output_index"] for event in stream_events if event["type"].endswith(".added")][:2] == [0, 1]
+    assert stream_events[11]["item"]["error"]["content"] == [{"type": "text", "text": "it failed"}]
+    assert stream_events[11]["item"]["output"] is None
 
 
 async def test_a_failed_call_comes_back_with_what_went_wrong(tmp_path: Path) -> None:
     failed = ScriptedTurn("", [ScriptedCall("demo__fail")])
     async with responses_world(tmp_path, failed, ScriptedTurn("No."), ScriptedTurn("Yes.")) as world:
-        said = await final(world, "Try", stream=False, store=False, tools=[named()])
-        back = [{"role": "user", "content": "Try"}, *said["output"], {"role": "user", "content": "Sure?"}]
+        response = await final(world, "Try", stream=False, store=False, tools=[named()])
+        back = [{"role": "user", "content": "Try"}, *response["output"], {"role": "user", "content": "Sure?"}]
         await final(world, back, stream=False, store=False, tools=[named()])
     assert world.model.requests[2]["input"][2]["output"] == "Error: it failed"
 
@@ -110,16 +110,16 @@ async def test_only_tools_of_the_server_that_is_named_are_given(
     tmp_path: Path, tool: dict[str, Any], names: list[str]
 ) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
-        said = await final(world, "Hi", stream=False, tools=[tool])
+        response = await final(world, "Hi", stream=False, tools=[tool])
     assert [each["name"] for each in world.model.requests[0].get("tools", [])] == names
-    assert said["tools"] == ([tool] if names else [])
+    assert response["tools"] == ([tool] if names else [])
 
 
 async def test_a_server_of_ours_can_be_forced(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         choice = {"type": "mcp", "server_label": "sums", "name": "add"}
         await final(world, "Add", stream=False, tools=[named(), theirs()], tool_choice=choice)
-    assert [asked["tool_choice"] for asked in world.model.requests] == [
+    assert [request["tool_choice"] for request in world.model.requests] == [
         {"type": "function", "name": "demo__add"},
         "auto",
     ]
@@ -138,18 +138,18 @@ async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: 
     asks = named(require_approval="always")
     turns = [ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns) as world:
-        said = await final(world, "Add", stream=stream, store=store, tools=[asks])
-        assert kinds(said["output"]) == ["mcp_list_tools", "reasoning", "message", "mcp_approval_request"]
+        response = await final(world, "Add", stream=stream, store=store, tools=[asks])
+        assert kinds(response["output"]) == ["mcp_list_tools", "reasoning", "message", "mcp_approval_request"]
         assert not world.called
-        request = said["output"][-1]
+        request = response["output"][-1]
         assert (request["name"], request["server_label"]) == ("demo__add", "sums")
         yes = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
         if store:
-            members: dict[str, Any] = {"previous_response_id": said["id"]}
+            members: dict[str, Any] = {"previous_response_id": response["id"]}
             given = [yes]
         else:
             members = {}
-            given = [{"role": "user", "content": "Add"}, *said["output"], yes]
+            given = [{"role": "user", "content": "Add"}, *response["output"], yes]
         last = await final(world, given, stream=stream, store=store, tools=[asks], **members)
         assert len(world.called) == 1
         calls = [item for item in last["output"] if item["type"] == "mcp_call"]
@@ -168,19 +168,19 @@ async def test_a_call_that_the_client_denies_does_not_run(tmp_path: Path) -> Non
     asks = named(require_approval={"never": {"tool_names": ["fail"]}})
     turns = [ScriptedTurn("", [ADD, ScriptedCall("demo__fail")]), ScriptedTurn("Well.")]
     async with responses_world(tmp_path, *turns) as world:
-        said = await final(world, "Add", stream=False, tools=[asks])
+        response = await final(world, "Add", stream=False, tools=[asks])
         assert [call["name"] for call in world.called] == ["fail"]
-        ident = said["output"][-1]["id"] if said["output"][-1]["type"] == "mcp_approval_request" else ""
-        ident = ident or next(item["id"] for item in said["output"] if item["type"] == "mcp_approval_request")
+        ident = response["output"][-1]["id"] if response["output"][-1]["type"] == "mcp_approval_request" else ""
+        ident = ident or next(item["id"] for item in response["output"] if item["type"] == "mcp_approval_request")
         no = {"type": "mcp_approval_response", "approval_request_id": ident, "approve": False, "reason": "too much"}
-        await final(world, [no], stream=False, tools=[asks], previous_response_id=said["id"])
+        await final(world, [no], stream=False, tools=[asks], previous_response_id=response["id"])
     assert len(world.called) == 1
     outputs = {item["call_id"]: item["output"] for item in world.model.requests[1]["input"]}
     assert outputs["call_scripted_0001_0000"] == "The user did not approve this call: too much"
     assert "it failed" in outputs["call_scripted_0001_0001"]
 
 
-async def test_a_result_that_the_client_sends_for_our_call_is_no_reason_to_run_it(tmp_path: Path) -> None:
+async def test_a_result_that_the_client_sends_for_our_call_does_not_run_it(tmp_path: Path) -> None:
     call = {"type": "function_call", "call_id": "call_1", "name": "demo__add", "arguments": "{}"}
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         await final(world, [{"role": "user", "content": "Hi"}, call, result("call_1", "7")], stream=False)

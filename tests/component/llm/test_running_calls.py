@@ -34,21 +34,21 @@ def _turns(call: ScriptedCall) -> list[ScriptedTurn]:
 async def test_openais_client_sees_a_call_while_its_tool_is_at_work(tmp_path: Path, way: str) -> None:
     released = asyncio.Event()
     call, wishes = WAYS[way]
-    asked: dict[str, Any] = {"model": "scripted", "input": "Add", "extra_body": {"fairlead": wishes}}
+    options: dict[str, Any] = {"model": "scripted", "input": "Add", "extra_body": {"fairlead": wishes}}
     turns = [*_turns(call), *_turns(call)]
     async with (
         responses_world(tmp_path, *turns, before_call=released.wait) as world,
         _openai(world) as client,
     ):
         kinds: list[str] = []
-        async with client.responses.stream(**asked) as events:
+        async with client.responses.stream(**options) as events:
             async for event in events:
                 kinds.append(event.type)
                 assert event.type != "response.mcp_call.completed" or released.is_set()
                 if kinds.count("response.mcp_call_arguments.done") == 2:
                     released.set()  # both calls of the round are shown, and none has ended
             streamed = await events.get_final_response()
-        whole = await client.responses.create(**asked)
+        whole = await client.responses.create(**options)
     assert kinds.index("response.mcp_call.completed") > kinds.index("response.mcp_call_arguments.done")
     assert kinds.count("response.mcp_call.in_progress") == 3
     assert (kinds.count("response.mcp_call.completed"), kinds.count("response.mcp_call.failed")) == (2, 1)
@@ -61,7 +61,7 @@ async def test_openais_client_sees_a_call_while_its_tool_is_at_work(tmp_path: Pa
 async def test_anthropics_client_sees_a_call_while_its_tool_is_at_work(tmp_path: Path, way: str) -> None:
     released = asyncio.Event()
     call, wishes = WAYS[way]
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "model": "scripted",
         "max_tokens": 99,
         "messages": [{"role": "user", "content": "Add"}],
@@ -72,7 +72,7 @@ async def test_anthropics_client_sees_a_call_while_its_tool_is_at_work(tmp_path:
         base = f"http://127.0.0.1:{world.gateway.port}"
         async with anthropic.AsyncAnthropic(base_url=base, api_key="none", max_retries=0) as client:
             begun: list[str] = []
-            async with client.messages.stream(**asked) as events:
+            async with client.messages.stream(**options) as events:
                 async for event in events:
                     if event.type != "content_block_start":
                         continue
@@ -81,7 +81,7 @@ async def test_anthropics_client_sees_a_call_while_its_tool_is_at_work(tmp_path:
                     if begun.count("mcp_tool_use") == 2:
                         released.set()  # both calls of the round are shown, and none has ended
                 streamed = await events.get_final_message()
-            whole = await client.messages.create(**asked)
+            whole = await client.messages.create(**options)
     assert begun == [
         "text",
         *["mcp_tool_use"] * 2,
@@ -101,13 +101,13 @@ def _openai(world: LlmWorld) -> Any:
 
 
 def _output(response: Any) -> list[dict[str, Any]]:
-    """Items of a response, without ids that are made anew and members that the client adds."""
-    found = []
+    """Items of a response, without ids that are made for each and members that the client adds."""
+    items = []
     for item in response.to_dict()["output"]:
         for part in item.get("content") or ():
             part.pop("parsed", None)
-        found.append({name: value for name, value in item.items() if name not in ("id", "tools")})
-    return _without_sessions(found)
+        items.append({name: value for name, value in item.items() if name not in ("id", "tools")})
+    return _without_sessions(items)
 
 
 def _content(message: Any) -> list[dict[str, Any]]:
@@ -117,6 +117,6 @@ def _content(message: Any) -> list[dict[str, Any]]:
     return _without_sessions([*same])
 
 
-def _without_sessions(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_sessions(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Equal also where a result says under which ids it is kept."""
-    return list(json.loads(re.sub(r"entry_id \S+ of session_id \S+", "entry", json.dumps(found))))
+    return list(json.loads(re.sub(r"entry_id \S+ of session_id \S+", "entry", json.dumps(items))))

@@ -28,13 +28,13 @@ PATHS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("settings", "share"), [({}, 1), ({"llm_requests_each": 2}, 2)])
-async def test_one_agent_takes_its_share_of_the_requests_to_models_and_others_get_theirs(
+async def test_model_requests_of_one_agent_take_its_share_alone(
     tmp_path: Path, settings: dict[str, Any], share: int, path: str, stream: bool
 ) -> None:
-    go_on, asked = asyncio.Event(), asyncio.Semaphore(0)
+    go_on, requested = asyncio.Event(), asyncio.Semaphore(0)
 
     async def hold() -> None:
-        asked.release()
+        requested.release()
         await go_on.wait()
 
     log = tmp_path / "audit.log"
@@ -47,8 +47,8 @@ async def test_one_agent_takes_its_share_of_the_requests_to_models_and_others_ge
 
         crowd = [request("mallory") for _ in range(share)]
         for _ in crowd:
-            await asked.acquire()
-        one_more, model_asked = request("mallory"), asyncio.create_task(asked.acquire())
+            await requested.acquire()
+        one_more, model_asked = request("mallory"), asyncio.create_task(requested.acquire())
         await asyncio.wait({one_more, model_asked}, return_when=asyncio.FIRST_COMPLETED)
         if not one_more.done():
             go_on.set()
@@ -61,7 +61,7 @@ async def test_one_agent_takes_its_share_of_the_requests_to_models_and_others_ge
         assert models.status == 429, "no path is left out"
         alice = request("alice")
         async with asyncio.timeout(20):
-            await asked.acquire()
+            await requested.acquire()
         go_on.set()
         assert [answer.status for answer in await asyncio.gather(*crowd, alice)] == [200] * (share + 1)
         await eventually(lambda: world.gateway.call_metrics.shares.outcomes["model_requests", "agent"] == 2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anthropicworld import ADD, MINE, THEIRS, THINKS, kinds, said
+from anthropicworld import ADD, MINE, THEIRS, THINKS, final_message, kinds
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 from provider_ids import with_provider_ids
@@ -17,16 +17,16 @@ from provider_ids import with_provider_ids
 SHOWS = {"fairlead": {"showCalls": True}}
 
 
-async def _asked(world: LlmWorld, *messages: Any, stream: bool, **more: Any) -> dict[str, Any]:
+async def _send(world: LlmWorld, *messages: Any, stream: bool, **more: Any) -> dict[str, Any]:
     answer = await world.messages(*messages, stream=stream, tools=[MINE], **{**SHOWS, **more})
-    return dict(said(answer, stream))
+    return dict(final_message(answer, stream))
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_calls_are_shown_with_their_results(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("One.", [ADD, ScriptedCall("demo__fail")]), ScriptedTurn("Two.")]
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC) as world:
-        message = await _asked(world, "Add", stream=stream)
+        message = await _send(world, "Add", stream=stream)
     assert kinds(message) == ["text", "mcp_tool_use", "mcp_tool_use", "mcp_tool_result", "mcp_tool_result", "text"]
     use = message["content"][1]
     result = message["content"][3]
@@ -56,9 +56,9 @@ async def test_shown_calls_come_back_as_the_rounds_that_they_were(tmp_path: Path
         ScriptedTurn("Three."),
     ]
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC) as world:
-        message = await _asked(world, "Add", stream=stream, thinking=THINKS)
+        message = await _send(world, "Add", stream=stream, thinking=THINKS)
         back = {"role": "assistant", "content": message["content"]}
-        await _asked(world, "Add now", back, "And?", stream=stream, thinking=THINKS)  # no kept turn is of this one
+        await _send(world, "Add now", back, "And?", stream=stream, thinking=THINKS)  # no kept turn is of this one
     before = world.model.requests[2]["messages"]
     sent = world.model.requests[3]["messages"]
     assert sent[1:5] == before[1:5]
@@ -67,24 +67,24 @@ async def test_shown_calls_come_back_as_the_rounds_that_they_were(tmp_path: Path
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("kept", [False, True])
-async def test_a_mixed_turn_comes_back_whole_with_shown_calls(tmp_path: Path, stream: bool, kept: bool) -> None:
+@pytest.mark.parametrize("stored", [False, True])
+async def test_a_mixed_turn_comes_back_whole_with_shown_calls(tmp_path: Path, stream: bool, stored: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["Hm."])
     async with llm_world(tmp_path, mixed, ScriptedTurn("Done."), provider=ANTHROPIC) as world:
-        message = await _asked(world, "Ask", stream=stream, thinking=THINKS)
+        message = await _send(world, "Ask", stream=stream, thinking=THINKS)
         assert kinds(message) == ["thinking", "text", "tool_use", "mcp_tool_use", "mcp_tool_result"]
         assert message["stop_reason"] == "tool_use"
         back = {"role": "assistant", "content": message["content"]}
         result = {"type": "tool_result", "tool_use_id": "toolu_scripted_0001_0001", "content": "so"}
-        asked = "Ask" if kept else "Ask otherwise"
-        await _asked(world, asked, back, {"role": "user", "content": [result]}, stream=stream, thinking=THINKS)
+        question = "Ask" if stored else "Ask otherwise"
+        await _send(world, question, back, {"role": "user", "content": [result]}, stream=stream, thinking=THINKS)
     _, called, results = world.model.requests[1]["messages"]
     assert sorted(block["type"] for block in called["content"]) == ["text", "thinking", "tool_use", "tool_use"]
     ids = {block["tool_use_id"] for block in results["content"]}
     assert ids == {"toolu_scripted_0001_0000", "toolu_scripted_0001_0001"}
 
 
-async def test_what_nobody_can_send_on_is_left_out(tmp_path: Path) -> None:
+async def test_mcp_blocks_that_cannot_be_sent_on_are_left_out(tmp_path: Path) -> None:
     ours = "mcptoolu_fairlead_"
     text = {"type": "text", "text": "So."}
     half = {"type": "mcp_tool_use", "id": f"{ours}1", "name": "demo__add", "server_name": "fairlead", "input": {}}

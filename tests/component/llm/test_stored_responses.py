@@ -30,13 +30,13 @@ async def _delete(world: LlmWorld, ident: str) -> Any:
 @pytest.mark.parametrize("store", [True, False])
 async def test_an_answer_is_read_again_as_the_client_got_it(tmp_path: Path, store: bool) -> None:
     async with responses_world(tmp_path, *ROUNDS) as world:
-        said = (await respond(world, "Add", store=store)).message
-        found = await get(world.gateway, f"{PATH}/{said['id']}")
-        assert found.message == said
-        gone = await _delete(world, said["id"])
-        assert gone.message == {"id": said["id"], "object": "response", "deleted": True}
-        again = await get(world.gateway, f"{PATH}/{said['id']}")
-        more = await respond(world, "And?", previous_response_id=said["id"])
+        created = (await respond(world, "Add", store=store)).message
+        retrieved = await get(world.gateway, f"{PATH}/{created['id']}")
+        assert retrieved.message == created
+        gone = await _delete(world, created["id"])
+        assert gone.message == {"id": created["id"], "object": "response", "deleted": True}
+        again = await get(world.gateway, f"{PATH}/{created['id']}")
+        more = await respond(world, "And?", previous_response_id=created["id"])
     assert again.status == 404
     assert more.status == 400
     deleted = [f"/v1/responses/resp_scripted_{number:04}" for number in (1, 2)] if store else []
@@ -47,12 +47,12 @@ async def test_an_answer_that_only_passed_is_read_from_the_provider(tmp_path: Pa
     async with responses_world(tmp_path, ScriptedTurn("Hi"), ScriptedTurn("Yes.")) as world:
         first = (await respond(world, "Hi", **PLAIN)).message
         second = (await respond(world, "Sure?", previous_response_id=first["id"], **PLAIN)).message
-        found = await get(world.gateway, f"{PATH}/{second['id']}?include=usage")
+        retrieved = await get(world.gateway, f"{PATH}/{second['id']}?include=usage")
         stopped = await post(world.gateway, f"{PATH}/{second['id']}/cancel", b"")
-    assert (found.message["id"], found.message["previous_response_id"]) == (second["id"], first["id"])
-    assert found.message["output"] == second["output"]
+    assert (retrieved.message["id"], retrieved.message["previous_response_id"]) == (second["id"], first["id"])
+    assert retrieved.message["output"] == second["output"]
     assert stopped.message["status"] == "cancelled"
-    assert not re.search(r"resp_scripted", found.body.decode() + stopped.body.decode())
+    assert not re.search(r"resp_scripted", retrieved.body.decode() + stopped.body.decode())
 
 
 async def test_items_of_a_request_are_listed(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ async def test_items_of_a_request_are_listed(tmp_path: Path) -> None:
 async def test_an_answer_is_nobody_elses(tmp_path: Path) -> None:
     trust = Trust((Names("one", "other"),))
     async with responses_world(tmp_path, *ROUNDS, trust=trust) as world:
-        said = (await respond(world, "Add", headers={"authorization": "Bearer one"})).message
-        path = f"{PATH}/{said['id']}"
+        created = (await respond(world, "Add", headers={"authorization": "Bearer one"})).message
+        path = f"{PATH}/{created['id']}"
         mine = await get(world.gateway, path, authorization="Bearer one")
         foreign = [
             await get(world.gateway, path, authorization="Bearer other"),
@@ -83,7 +83,7 @@ async def test_an_answer_is_nobody_elses(tmp_path: Path) -> None:
             await post(world.gateway, f"{path}/cancel", b"", authorization="Bearer other"),
         ]
         headers = {"authorization": "Bearer other"}
-        gone_on = await respond(world, "And?", previous_response_id=said["id"], headers=headers)
+        gone_on = await respond(world, "And?", previous_response_id=created["id"], headers=headers)
     assert mine.status == 200
     assert [answer.status for answer in foreign] == [404, 404, 404]
     assert gone_on.message["error"]["code"] == "previous_response_not_found"
@@ -102,7 +102,7 @@ async def test_an_answer_that_a_provider_keeps_is_not_gone_on_from_at_another(tm
     assert [item["role"] for item in sent] == ["user", "assistant", "user"]
 
 
-async def test_what_cannot_be_done_with_an_answer_is_said(tmp_path: Path) -> None:
+async def test_operations_that_a_stored_response_does_not_have_are_refused_with_a_reason(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS) as world:
         path = f"{PATH}/{(await respond(world, 'Add')).message['id']}"
         streamed = await get(world.gateway, f"{path}?stream=true")
@@ -125,12 +125,12 @@ async def test_another_replica_goes_on_from_an_answer(tmp_path: Path) -> None:
         folder.mkdir()
     async with (
         redis_server(tmp_path) as redis,
-        responses_world(folders[0], mixed, redis=redis.url, redis_timeout=10.0) as one,
+        responses_world(folders[0], mixed, redis=redis.url, redis_timeout=10.0) as first,
         responses_world(folders[1], ScriptedTurn("Done."), redis=redis.url, redis_timeout=10.0) as other,
     ):
-        said = (await respond(one, "Ask", store=False, tools=[theirs])).message
-        back = [result(said["output"][-1]["call_id"], "1")]
-        answer = await respond(other, back, store=False, tools=[theirs], previous_response_id=said["id"])
+        created = (await respond(first, "Ask", store=False, tools=[theirs])).message
+        back = [result(created["output"][-1]["call_id"], "1")]
+        answer = await respond(other, back, store=False, tools=[theirs], previous_response_id=created["id"])
     assert answer.message["output"][0]["content"][0]["text"] == "Done."
     outputs = [item["output"] for item in other.model.requests[0]["input"] if "output" in item]
     assert outputs == ["42", "1"]
@@ -149,21 +149,21 @@ async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_pa
         headers = {"x-fairlead-provider-key": "sk-own"}
         path = f"{PATH}/{(await respond(world, 'Hi', headers=headers, **PLAIN)).message['id']}"
         refused = await get(world.gateway, path)
-        found = await get(world.gateway, path, **headers)
-    assert (refused.status, found.status) == (401, 200)
+        retrieved = await get(world.gateway, path, **headers)
+    assert (refused.status, retrieved.status) == (401, 200)
     assert len(world.model.about_kept) == 1
 
 
-async def test_an_outage_of_the_store_is_no_absent_response(tmp_path: Path) -> None:
+async def test_an_outage_of_the_store_is_not_an_absent_response(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
         redis = await stack.enter_async_context(redis_server(tmp_path))
         (folder := tmp_path / "gateway").mkdir()
         async with responses_world(folder, ScriptedTurn("Hi"), redis=redis.url, redis_timeout=10.0) as world:
             ident = (await respond(world, "Hi", **PLAIN)).message["id"]
             await stack.aclose()
-            found = await get(world.gateway, f"{PATH}/{ident}")
+            retrieved = await get(world.gateway, f"{PATH}/{ident}")
             more = await respond(world, "And?", previous_response_id=ident)
-    for answer in (found, more):
+    for answer in (retrieved, more):
         assert (answer.status, answer.message["error"]["code"]) == (503, "store_unavailable")
         assert "cannot be looked up" in answer.message["error"]["message"]
 
@@ -176,10 +176,10 @@ async def test_a_page_has_at_most_a_hundred_items(tmp_path: Path, limit: str) ->
     assert (refused.status, refused.message["error"]["param"]) == (400, "limit")
 
 
-async def test_items_that_are_no_objects_are_not_listed(tmp_path: Path) -> None:
+async def test_items_that_are_not_objects_are_not_listed(tmp_path: Path) -> None:
     given: Any = [{"role": "user", "content": "Hi"}, 7]
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
-        said = await respond(world, given, store=False, **PLAIN)
-        assert said.status == 200, said.body
-        found = await get(world.gateway, f"{PATH}/{said.message['id']}/input_items")
-    assert [item["content"] for item in found.message["data"]] == ["Hi"]
+        created = await respond(world, given, store=False, **PLAIN)
+        assert created.status == 200, created.body
+        retrieved = await get(world.gateway, f"{PATH}/{created.message['id']}/input_items")
+    assert [item["content"] for item in retrieved.message["data"]] == ["Hi"]

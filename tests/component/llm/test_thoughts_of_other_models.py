@@ -40,14 +40,14 @@ def _told(world: LlmWorld, answer: Any) -> tuple[Any, Any, Any]:
 async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_turn(
     tmp_path: Path, stream: bool
 ) -> None:
-    asked: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
     refusal = "messages.1.content.0: Invalid `signature` in `thinking` block"
     async with llm_world(tmp_path, FIRST, _second(refusal), provider=ANTHROPIC) as world:
-        first = (await world.messages("Do", **asked)).message
+        first = (await world.messages("Do", **options)).message
         (call,) = [block for block in first["content"] if block["type"] == "tool_use"]
         answered = {"type": "tool_result", "tool_use_id": call["id"], "content": "so"}
         back = {"role": "assistant", "content": first["content"]}
-        answer = await world.messages("Do", back, {"role": "user", "content": [answered]}, stream=stream, **asked)
+        answer = await world.messages("Do", back, {"role": "user", "content": [answered]}, stream=stream, **options)
     refused, again, more = _told(world, answer)
     assert [block["type"] for block in refused["messages"][1]["content"]] == ["thinking", "tool_use"]
     assert [block["type"] for block in again["messages"][1]["content"]] == ["tool_use"]
@@ -56,12 +56,12 @@ async def test_anthropics_signatures_are_left_out_and_thinking_is_off_in_that_tu
 
 
 async def test_thinking_stays_on_where_an_earlier_turn_lost_its_thoughts(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
-    said = [ScriptedTurn("Hello.", thoughts=["Hm."]), BUSY]
+    options: dict[str, Any] = {"tools": [MINE], "thinking": THINKS, **ROUTE}
+    scripted = [ScriptedTurn("Hello.", thoughts=["Hm."]), BUSY]
     refusal = "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified"
-    async with llm_world(tmp_path, said, _second(refusal), provider=ANTHROPIC) as world:
-        first = (await world.messages("Hi", **asked)).message
-        answer = await world.messages("Hi", {"role": "assistant", "content": first["content"]}, "And?", **asked)
+    async with llm_world(tmp_path, scripted, _second(refusal), provider=ANTHROPIC) as world:
+        first = (await world.messages("Hi", **options)).message
+        answer = await world.messages("Hi", {"role": "assistant", "content": first["content"]}, "And?", **options)
     refused, again, more = _told(world, answer)
     assert [len(each["messages"][1]["content"]) for each in (refused, again, more)] == [2, 1, 1]
     assert again["thinking"] == THINKS
@@ -69,14 +69,14 @@ async def test_thinking_stays_on_where_an_earlier_turn_lost_its_thoughts(tmp_pat
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_encrypted_reasoning_of_responses_is_left_out(tmp_path: Path, stream: bool) -> None:
-    asked: dict[str, Any] = {"tools": [our_function()], "store": False, **ROUTE}
+    options: dict[str, Any] = {"tools": [our_function()], "store": False, **ROUTE}
     refusal = "The encrypted content gAAA could not be verified."
     given = {"type": "message", "role": "user", "content": "Do"}
     async with responses_world(tmp_path, FIRST, _second(refusal)) as world:
-        first = (await respond(world, [given], **asked)).message
+        first = (await respond(world, [given], **options)).message
         (call,) = [item for item in first["output"] if item["type"] == "function_call"]
         items = [given, *first["output"], result(call["call_id"], "so")]
-        answer = await respond(world, items, stream=stream, **asked)
+        answer = await respond(world, items, stream=stream, **options)
     refused, again, more = _told(world, answer)
     kinds = [[item["type"] for item in each["input"]] for each in (refused, again, more)]
     assert kinds[0] == ["message", "reasoning", "function_call", "function_call_output"]
@@ -87,14 +87,14 @@ async def test_encrypted_reasoning_of_responses_is_left_out(tmp_path: Path, stre
 
 @pytest.mark.parametrize("method", [GENERATE, STREAM])
 async def test_geminis_signatures_make_room_for_the_value_that_it_documents(tmp_path: Path, method: str) -> None:
-    asked: dict[str, Any] = {"tools": [declared()], "model": "fairlead/all"}
+    options: dict[str, Any] = {"tools": [declared()], "model": "fairlead/all"}
     refusal = "Corrupted thought signature."
     async with gemini_world(tmp_path, FIRST, _second(refusal)) as world:
-        first = (await generate(world, "Do", **asked)).message
-        said = parts(first)
-        back = {"role": "model", "parts": said}
-        (call,) = [part for part in said if "functionCall" in part]
-        answer = await generate(world, "Do", back, responded(call), method=method, **asked)
+        first = (await generate(world, "Do", **options)).message
+        answered_parts = parts(first)
+        back = {"role": "model", "parts": answered_parts}
+        (call,) = [part for part in answered_parts if "functionCall" in part]
+        answer = await generate(world, "Do", back, responded(call), method=method, **options)
     refused, again, more = _told(world, answer)
     sent = [[part for content in each["contents"] for part in content["parts"]] for each in (refused, again, more)]
     signatures = [[part["thoughtSignature"] for part in each if "functionCall" in part] for each in sent]

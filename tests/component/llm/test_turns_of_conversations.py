@@ -11,7 +11,7 @@ import pytest
 from fairlead_formats.neutral.conversation import MessageTurn, TextPart
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from familytalks import PROVIDERS, answered, asked, with_results
+from familytalks import PROVIDERS, answered, post_request, with_results
 from llmworld import LlmWorld, chunks, llm_world, theirs
 
 KIMI = "functions.theirs:1"
@@ -34,10 +34,10 @@ def shown_id(answer: Any, *, stream: bool) -> str:
 
 
 async def come_back(world: LlmWorld, ident: str) -> list[dict[str, Any]]:
-    """What the model gets once the caller comes back with the result of its call `ident`."""
+    """Messages that the model gets once the caller comes back with the result of its call `ident`."""
     call = {"id": ident, "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
-    said = {"role": "assistant", "content": None, "tool_calls": [call]}
-    await world.chat("Hello", said, {"role": "tool", "tool_call_id": ident, "content": "mine"}, tools=[theirs()])
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    await world.chat("Hello", message, {"role": "tool", "tool_call_id": ident, "content": "mine"}, tools=[theirs()])
     sent: list[dict[str, Any]] = world.model.requests[-1]["messages"]
     return sent
 
@@ -81,8 +81,10 @@ async def test_a_turn_is_whole_again_though_the_conversation_before_it_was_rewri
     turns = [ScriptedTurn("", [ScriptedCall("demo__add", {"a": 2, "b": 40}), ScriptedCall("theirs", {})])]
     provider = PROVIDERS["anthropic" if front != "anthropic" else "openai-chat"]
     async with llm_world(tmp_path, *turns, ScriptedTurn("Done."), provider=provider) as world:
-        _, calls, _ = answered(await asked(world, front, user("Hello at 10:01"), user("Add")), front, stream=False)
-        await asked(world, front, user("Hello at 10:02"), *with_results(calls))
+        _, calls, _ = answered(
+            await post_request(world, front, user("Hello at 10:01"), user("Add")), front, stream=False
+        )
+        await post_request(world, front, user("Hello at 10:02"), *with_results(calls))
         assert len(world.called) == 1
     sent = json.dumps(world.model.requests[1])
     assert "10:02" in sent

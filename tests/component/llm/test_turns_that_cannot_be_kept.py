@@ -14,7 +14,7 @@ from fairlead_formats.neutral.conversation import MessageTurn, TextPart
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.losses import TranslationLosses
-from familytalks import PROVIDERS, answered, asked, with_results
+from familytalks import PROVIDERS, answered, post_request, with_results
 from llmworld import LlmWorld, llm_world, policy
 from redisserver import redis_server
 from responsesworld import events, respond, responses_world
@@ -33,11 +33,11 @@ fronts = pytest.mark.parametrize("front", FAMILIES)
 providers = pytest.mark.parametrize("provider", PROVIDERS)
 
 
-async def said(
+async def follow_up(
     world: LlmWorld, front: str, *turns: MessageTurn, stream: bool = False
 ) -> tuple[str, tuple[MessageTurn, ...], Mapping[str, Any]]:
     """Text of the answer, the caller's calls in it with their results, and the gateway's member."""
-    text, calls, own = answered(await asked(world, front, HI, *turns, stream=stream), front, stream)
+    text, calls, own = answered(await post_request(world, front, HI, *turns, stream=stream), front, stream)
     assert {call.name for call in calls} <= {"theirs"}
     return text, with_results(calls) if calls else (), own
 
@@ -58,11 +58,11 @@ async def test_the_callers_calls_go_first_where_no_turn_is_kept(
     turns = [ScriptedTurn("", [ORDER, MINE]), ScriptedTurn("", [ORDER]), DONE]
     kind = PROVIDERS[provider]
     async with llm_world(tmp_path, *turns, provider=kind, tools=[ORDERS], context_bytes=0) as world:
-        _, mine, own = await said(world, front, stream=stream)
+        _, mine, own = await follow_up(world, front, stream=stream)
         assert not world.called
         assert NOT_KEPT in own["losses"]
         assert not own.get("calls")
-        text, _, own = await said(world, front, *mine, stream=stream)
+        text, _, own = await follow_up(world, front, *mine, stream=stream)
         assert text == "Done."
         assert len(world.called) == 1
         assert [call["name"] for call in own["calls"]] == ["demo__order"]
@@ -82,10 +82,10 @@ async def test_a_hidden_round_before_a_call_of_the_callers_is_kept(
     async with llm_world(tmp_path, *turns, provider=PROVIDERS[provider], tools=[ORDERS]) as world:
         before: tuple[MessageTurn, ...] = ()
         if proof:
-            _, before, _ = await said(world, front, stream=stream)
-        _, mine, own = await said(world, front, *before, stream=stream)
+            _, before, _ = await follow_up(world, front, stream=stream)
+        _, mine, own = await follow_up(world, front, *before, stream=stream)
         assert NOT_KEPT not in own.get("losses", ())
-        text, _, _ = await said(world, front, *before, *mine, stream=stream)
+        text, _, _ = await follow_up(world, front, *before, *mine, stream=stream)
         assert text == "Done."
         assert len(world.called) == 1
     assert json.dumps(world.model.requests[-1]).count("demo__order") >= 2, "as a tool, and as a call"
@@ -99,7 +99,7 @@ async def test_a_model_that_had_a_tool_run_answers_where_no_turn_is_kept(
     turns = [ScriptedTurn("", [ADD]), ScriptedTurn("", [ORDER]), ScriptedTurn("Ordered.")]
     kind = PROVIDERS[provider]
     async with llm_world(tmp_path, *turns, provider=kind, tools=[ORDERS], context_bytes=0) as world:
-        text, _, own = await said(world, "openai-chat", stream=stream)
+        text, _, own = await follow_up(world, "openai-chat", stream=stream)
         assert (text, own["losses"], own["stopped"]) == ("Ordered.", [NOT_KEPT], True)
         assert [has_no_choice(request) for request in world.model.requests] == [False, False, True], "ADD only reads"
 
@@ -113,10 +113,10 @@ async def test_callers_calls_go_first_while_the_store_is_away(tmp_path: Path, st
         llm_world(folder, *turns, tools=[ORDERS], redis=redis.url, redis_timeout=10.0) as world,
     ):
         await redis.stop()
-        _, mine, own = await said(world, "openai-chat", stream=stream)
+        _, mine, own = await follow_up(world, "openai-chat", stream=stream)
         assert not world.called
         assert NOT_KEPT in own["losses"]
-        text, _, _ = await said(world, "openai-chat", *mine, stream=stream)
+        text, _, _ = await follow_up(world, "openai-chat", *mine, stream=stream)
         assert (text, len(world.called)) == ("Done.", 1)
 
 
@@ -127,9 +127,9 @@ async def test_a_request_is_refused_while_the_results_of_its_turn_cannot_be_look
         redis_server(tmp_path) as redis,
         llm_world(folder, *turns, tools=[ORDERS], redis=redis.url, redis_timeout=10.0) as world,
     ):
-        _, mine, _ = await said(world, "openai-chat")
+        _, mine, _ = await follow_up(world, "openai-chat")
         await redis.stop()
-        refused = await asked(world, "openai-chat", HI, *mine)
+        refused = await post_request(world, "openai-chat", HI, *mine)
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert refused.message["error"]["code"] == "store_unavailable"
         assert (len(world.called), len(world.model.requests)) == (1, 1)
@@ -149,12 +149,12 @@ async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path
         turns = [ScriptedTurn("", [ORDER, MINE]), DONE]
         store: dict[str, Any] = {"redis": redis.url, "redis_timeout": 10.0}
         async with llm_world(folder, *turns, tools=[ORDERS], before_call=fill, **store) as world:
-            _, mine, own = await said(world, "openai-chat", stream=stream)
+            _, mine, own = await follow_up(world, "openai-chat", stream=stream)
             assert NOT_KEPT in own["losses"]
             await admin.config_set("maxmemory", "0")
 
             async def answers() -> bool:  # the store is not asked again for a moment
-                return (await asked(world, "openai-chat", HI, *mine, stream=stream)).status == 200
+                return (await post_request(world, "openai-chat", HI, *mine, stream=stream)).status == 200
 
             await until_async("the store answers again", answers)
             assert len(world.called) == 1
@@ -164,24 +164,24 @@ async def test_a_result_that_is_lost_is_told_and_its_call_not_run_again(tmp_path
 
 
 @streams
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize("by_id", [True, False])
 async def test_a_call_that_waits_for_approval_beside_another_runs_one_time(
-    tmp_path: Path, kept: bool, by_id: bool, stream: bool
+    tmp_path: Path, stored: bool, by_id: bool, stream: bool
 ) -> None:
-    again = [] if kept else [ScriptedTurn("", [ADD])]
+    again = [] if stored else [ScriptedTurn("", [ADD])]
     turns = [ScriptedTurn("", [ADD, ORDER]), *again, DONE]
-    settings: dict[str, Any] = {} if kept else {"context_bytes": 0}
+    settings: dict[str, Any] = {} if stored else {"context_bytes": 0}
     careful = [policy(auto_run="ReadOnly")]
     async with responses_world(tmp_path, *turns, tools=[ORDERS], policies=careful, **settings) as world:
         answer = await respond(world, "Hi", stream=stream, store=by_id)
         first = events(answer)[-1]["response"] if stream else answer.message
         (request,) = first["output"]
         assert request["type"] == "mcp_approval_request"
-        assert [call["name"] for call in world.called] == ["add"] * kept
-        assert first["fairlead"].get("losses", []) == [NOT_KEPT] * (not kept)
+        assert [call["name"] for call in world.called] == ["add"] * stored
+        assert first["fairlead"].get("losses", []) == [NOT_KEPT] * (not stored)
         approved = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
-        if by_id and kept:
+        if by_id and stored:
             last = await respond(world, [approved], previous_response_id=first["id"])
         else:
             last = await respond(world, [{"role": "user", "content": "Hi"}, request, approved], store=False)

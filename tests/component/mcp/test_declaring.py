@@ -57,11 +57,11 @@ class Asker:
         return reply.end_stream()
 
 
-async def test_what_a_server_asks_over_http_while_it_is_listed_is_declined() -> None:
+async def test_inquiries_of_an_http_server_during_discovery_are_declined() -> None:
     asker = Asker()
     async with raw_server(asker) as server:
-        found = await behind_capabilities(declaring(server.url), {"one"}, 20.0)
-    assert found == ()
+        gated = await behind_capabilities(declaring(server.url), {"one"}, 20.0)
+    assert gated == ()
     answers = {method: future.result() for method, future in asker.answers.items()}
     assert answers["roots/list"]["result"] == {"roots": []}
     assert answers["elicitation/create"]["result"] == {"action": "decline"}
@@ -78,6 +78,6 @@ async def test_a_modern_server_is_told_with_each_request(capability: str) -> Non
         answer_modern(request, reply, [tool("plain"), *gated])
 
     async with raw_server(handle) as server:
-        found = await behind_capabilities(declaring(server.url), {"plain"}, 20.0)
-    assert [json.loads(bytes(one.definition))["name"] for one in found] == ["gated"]
-    assert [one.requires for one in found] == [(capability,)]
+        listing = await behind_capabilities(declaring(server.url), {"plain"}, 20.0)
+    assert [json.loads(bytes(listed.definition))["name"] for listed in listing] == ["gated"]
+    assert [listed.requires for listed in listing] == [(capability,)]

@@ -46,11 +46,11 @@ def below() -> set[int]:
 async def test_the_program_runs_alone_where_its_wrapper_would_stay(command: list[str], tmp_path: Path) -> None:
     world(tmp_path)
     inner = SubprocessLauncher()
-    wrapped, said, _ = await running(inner, spec(tmp_path, *command, "stay"))
-    assert wrapped.pid != said["pid"]
+    wrapped, report, _ = await running(inner, spec(tmp_path, *command, "stay"))
+    assert wrapped.pid != report["pid"]
     await wrapped.stop(1.0)
-    alone, said, heard = await running(DirectLauncher(inner), spec(tmp_path, *command, "stay"))
-    assert alone.pid == said["pid"]
+    alone, report, heard = await running(DirectLauncher(inner), spec(tmp_path, *command, "stay"))
+    assert alone.pid == report["pid"]
     assert descendants(alone.pid) == []
     await alone.stop(5.0)
     assert await heard.ended == "exited with code 5"
@@ -67,7 +67,7 @@ async def test_program_arguments_folder_environment_and_log_are_as_with_the_wrap
     await run(inner, wanted)  # what is installed now says so no more
     with_it = await run(inner, wanted)
     without = await run(DirectLauncher(inner), wanted)
-    assert with_it.said[0]["args"] == ["report", "a b", "$HOME", "it's", "", "-y", "*"]
+    assert with_it.reports[0]["args"] == ["report", "a b", "$HOME", "it's", "", "-y", "*"]
     assert without == with_it
     await inner.aclose()
 
@@ -80,8 +80,8 @@ async def test_exit_codes_are_as_with_the_wrapper(command: list[str], code: int,
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *command, "exit", str(code))
     assert (await run(inner, wanted)).how == f"exited with code {code}"
-    found = await run(DirectLauncher(inner), wanted)
-    assert (found.how, found.log[-1]) == (f"exited with code {code}", "on its way")
+    ended = await run(DirectLauncher(inner), wanted)
+    assert (ended.how, ended.log[-1]) == (f"exited with code {code}", "on its way")
     await inner.aclose()
 
 
@@ -97,13 +97,13 @@ async def test_a_signal_is_told_by_its_name_and_not_as_a_code_of_the_wrapper(
     await inner.aclose()
 
 
-async def test_versions_of_python_packages_are_found_anew_at_each_start(tmp_path: Path) -> None:
+async def test_versions_of_python_packages_are_resolved_at_each_start(tmp_path: Path) -> None:
     wheels(tmp_path / "wheels", "1.0")
     inner = SubprocessLauncher()
     direct = DirectLauncher(inner)
 
     async def path(package: str) -> str:
-        return str((await run(direct, spec(tmp_path, UVX, package, "report"))).said[0]["env"]["PATH"].split(":")[0])
+        return str((await run(direct, spec(tmp_path, UVX, package, "report"))).reports[0]["env"]["PATH"].split(":")[0])
 
     pinned = await path("reporter==1.0")
     latest = await path("reporter@latest")
@@ -121,12 +121,12 @@ async def test_npx_fetches_a_package_and_prefers_that_of_the_project(tmp_path: P
     with curious_npm(tmp_path / "built", JAVASCRIPT) as registry:
         network = {"npm_config_registry": registry, "npm_config_offline": "false"}
         fetched = spec(tmp_path, "npx", "-y", CURIOUS, "report", **network)
-        found = await run(direct, fetched)
-        assert str(tmp_path / "npm" / "_npx") in found.said[0]["env"]["PATH"]
-        assert (await run(inner, fetched)).said == found.said
+        fetched_run = await run(direct, fetched)
+        assert str(tmp_path / "npm" / "_npx") in fetched_run.reports[0]["env"]["PATH"]
+        assert (await run(inner, fetched)).reports == fetched_run.reports
         npm_project(tmp_path)
         local = spec(tmp_path, "npx", "-y", "reporter", "report", **network)
-        assert (await run(direct, local)).said == (await run(inner, local)).said
+        assert (await run(direct, local)).reports == (await run(inner, local)).reports
     await inner.aclose()
 
 
@@ -135,8 +135,8 @@ async def test_install_scripts_that_run_npx_themselves_are_run(tmp_path: Path) -
     inner = SubprocessLauncher()
     with curious_npm(tmp_path / "built", JAVASCRIPT, NPX_ITSELF) as registry:
         network = {"npm_config_registry": registry, "npm_config_offline": "false"}
-        found = await run(DirectLauncher(inner), spec(tmp_path, "npx", "-y", CURIOUS, "exit", "4", **network))
-    assert found.how == "exited with code 4"
+        ended = await run(DirectLauncher(inner), spec(tmp_path, "npx", "-y", CURIOUS, "exit", "4", **network))
+    assert ended.how == "exited with code 4"
     assert (tmp_path / "built").read_text() == "built by npx\n"
     await inner.aclose()
 
@@ -149,7 +149,7 @@ async def test_two_servers_of_one_package_fetch_it_one_after_the_other(tmp_path:
     with curious_npm(tmp_path / "built.json", JAVASCRIPT) as registry:
         network = {"npm_config_registry": registry, "npm_config_offline": "false"}
         wanted = [spec(tmp_path, "npx", "-y", CURIOUS, "exit", str(code), **network) for code in (3, 4, 5)]
-        ends = [found.how for found in await asyncio.gather(*(run(direct, one) for one in wanted))]
+        ends = [ended.how for ended in await asyncio.gather(*(run(direct, each) for each in wanted))]
     assert ends == [f"exited with code {code}" for code in (3, 4, 5)]
     await inner.aclose()
 
@@ -163,7 +163,9 @@ async def test_two_servers_of_one_package_fetch_it_one_after_the_other(tmp_path:
         [UVX, "reporter==7.0"],
     ],
 )
-async def test_what_is_not_found_is_told_once_in_the_words_of_the_wrapper(words: list[str], tmp_path: Path) -> None:
+async def test_a_package_that_cannot_be_fetched_is_told_once_in_the_words_of_the_wrapper(
+    words: list[str], tmp_path: Path
+) -> None:
     world(tmp_path)
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *words)
@@ -186,8 +188,8 @@ async def test_another_program_of_that_name_is_run_as_it_is(name: str, tmp_path:
     program.write_text(f'#!/bin/sh\necho "{{\\"args\\": \\"$*\\"}}"\necho "called: $*" >> {calls}\nexit 9\n')
     program.chmod(0o755)
     inner = SubprocessLauncher()
-    found = await run(DirectLauncher(inner), spec(tmp_path, str(program), "server", "--x"))
-    assert (found.how, found.said) == ("exited with code 9", [{"args": "server --x"}])
+    ended = await run(DirectLauncher(inner), spec(tmp_path, str(program), "server", "--x"))
+    assert (ended.how, ended.reports) == ("exited with code 9", [{"args": "server --x"}])
     assert "called: server --x\n" in calls.read_text()
     await inner.aclose()
 
@@ -202,8 +204,8 @@ async def test_a_wrapper_that_starts_something_else_is_asked_once(tmp_path: Path
     direct = DirectLauncher(inner)
     wanted = spec(tmp_path, str(program), "--from", "reporter", "true")
     assert [(await run(direct, wanted)).how for _ in range(3)] == ["exited with code 0"] * 3
-    asked = [line for line in calls.read_text().splitlines() if line != "--version"]
-    assert [line.endswith(" true") for line in asked] == [False, True, True, True]
+    own_calls = [line for line in calls.read_text().splitlines() if line != "--version"]
+    assert [line.endswith(" true") for line in own_calls] == [False, True, True, True]
     await inner.aclose()
 
 
@@ -215,8 +217,8 @@ async def test_a_wrapper_that_is_to_be_kept_stays(keep: str, tmp_path: Path) -> 
     if keep == "npmrc":
         (tmp_path / ".npmrc").write_text("script-shell=/bin/sh\n")
     inner = SubprocessLauncher()
-    process, said, _ = await running(DirectLauncher(inner), spec(tmp_path, "npx", "-y", "reporter", "stay", **env))
-    assert process.pid != said["pid"]
+    process, report, _ = await running(DirectLauncher(inner), spec(tmp_path, "npx", "-y", "reporter", "stay", **env))
+    assert process.pid != report["pid"]
     await process.stop(1.0)
     await inner.aclose()
 
@@ -225,8 +227,8 @@ async def test_where_no_script_can_be_run_wrappers_stay(tmp_path: Path, monkeypa
     world(tmp_path)
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     inner = SubprocessLauncher()
-    process, said, _ = await running(DirectLauncher(inner), spec(tmp_path, UVX, "reporter", "stay"))
-    assert process.pid != said["pid"]
+    process, report, _ = await running(DirectLauncher(inner), spec(tmp_path, UVX, "reporter", "stay"))
+    assert process.pid != report["pid"]
     await process.stop(1.0)
     await inner.aclose()
 

@@ -74,7 +74,7 @@ async def test_a_fetch_is_given_up_only_when_nothing_more_of_it_arrives(tmp_path
     await inner.aclose()
 
 
-async def test_who_waits_for_a_package_is_told_that_it_is_fetched_or_waits_for_others(tmp_path: Path) -> None:
+async def test_a_start_that_waits_for_a_package_tells_that_it_is_fetched_or_waits_for_others(tmp_path: Path) -> None:
     cold = [f"cold{number}" for number in range(FETCHES + 1)]
     world(tmp_path, "warm", *cold)
     inner = SubprocessLauncher()

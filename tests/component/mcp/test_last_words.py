@@ -1,4 +1,4 @@
-"""What a process says last is kept, with or without a line break."""
+"""Last lines of a process are kept, with or without a line break."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_the_last_words_of_a_process_are_in_the_reason(end: str) -> None:
         await host.aclose()
 
 
-async def test_what_is_printed_after_standard_output_was_closed_is_read_as_well() -> None:
+async def test_lines_printed_after_standard_output_was_closed_are_read_as_well() -> None:
     script = "import os, sys; os.close(1); sys.stderr.write('Error: no vault'); sys.stderr.flush(); os._exit(3)"
     assert await failure_of(script) == "broken exited with code 3: Error: no vault"
 

@@ -181,7 +181,7 @@ async def test_no_more_servers_start_than_may_and_who_is_refused_is_told() -> No
         await asyncio.gather(*(link.aclose() for link in links[1:]))
 
 
-async def test_who_does_not_know_the_token_takes_nobodys_room() -> None:
+async def test_connections_without_the_token_of_a_gate_take_no_room() -> None:
     async with gated(LEGACY_STDIO, most=1) as server:
         silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
         await becomes("four gates wait for a token", lambda: len(server.servers) == 4)

@@ -85,7 +85,7 @@ async def test_an_answer_sent_twice_never_reaches_another_caller_unnoticed() -> 
         await pool.aclose()
 
 
-async def test_more_callers_than_connections_are_all_served_by_a_server_that_closes_each_time() -> None:
+async def test_callers_beyond_the_connections_are_served_by_a_server_that_closes_each_time() -> None:
     async def closing(request: Request, reply: Reply) -> None:
         reply.send(200, request.body, connection="close")
         reply.close()

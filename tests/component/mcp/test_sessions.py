@@ -85,7 +85,7 @@ async def test_a_stream_is_read_past_priming_events_notifications_and_requests_o
 
 
 @pytest.mark.parametrize("status", [404, 400])
-async def test_a_lost_session_is_made_anew_and_the_request_repeated_once(status: int) -> None:
+async def test_a_lost_session_is_initialized_again_and_the_request_repeated_once(status: int) -> None:
     async with legacy_server([tool("one")], lost_status=status) as server, session_of(server.url) as session:
         await session.call_tool("forget")
         assert text_of(await session.call_tool("one", {"x": 1})) == '{"x":1}'
@@ -237,7 +237,7 @@ async def test_a_redirect_is_told_with_its_whole_address_and_nothing_secret() ->
         assert len(server.seen) == 2  # the probe and the handshake, nothing followed
 
 
-async def test_a_transport_error_is_no_verdict_on_the_era() -> None:
+async def test_a_transport_error_does_not_decide_the_era() -> None:
     async with broken_server("hang up") as server:
         session = session_of(server.url)
         with pytest.raises(ConnectionLost):

@@ -170,7 +170,7 @@ async def test_a_server_that_refuses_in_json_rpc_speaks_the_newer_transport() ->
 
 
 @pytest.mark.parametrize("streams", ["refused", "html", "elsewhere"])
-async def test_what_a_server_said_to_initialize_is_told_where_it_has_no_stream(streams: str) -> None:
+async def test_the_answer_to_initialize_is_told_where_a_url_has_no_stream(streams: str) -> None:
     async def handle(request: Request, reply: Reply) -> None:
         if request.verb == "POST" or streams == "refused":
             reply.send(404, b"nothing of the kind", kind="text/plain")

@@ -53,16 +53,16 @@ class ChatEndpoint:
             await asyncio.Event().wait()
         if self.raw is not None:
             return web.Response(body=self.raw, content_type="application/json")
-        said = self.says(body)
-        message = {"role": "assistant", "content": said} if isinstance(said, str) else said
+        reply = self.says(body)
+        message = {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
         return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
 
 def fenced(body: dict[str, Any]) -> tuple[str, list[str]]:
     """The word that fences the results of a request, and these."""
-    asked = body["messages"][1]["content"]
-    (nonce,) = re.findall(r"^BEGIN (\w+) 1$", asked, re.MULTILINE)
-    return nonce, re.findall(rf"^BEGIN {nonce} \d+\n(.*?)\nEND {nonce} \d+$", asked, re.MULTILINE | re.DOTALL)
+    prompt = body["messages"][1]["content"]
+    (nonce,) = re.findall(r"^BEGIN (\w+) 1$", prompt, re.MULTILINE)
+    return nonce, re.findall(rf"^BEGIN {nonce} \d+\n(.*?)\nEND {nonce} \d+$", prompt, re.MULTILINE | re.DOTALL)
 
 
 @contextlib.asynccontextmanager
@@ -107,13 +107,13 @@ async def yard(
             **settings,
         ) as gateway,
     ):
-        kept = kept_of(await ask(gateway, execute("yard__log")))
-        yield gateway, endpoint, kept["sessionId"]
+        context = kept_of(await ask(gateway, execute("yard__log")))
+        yield gateway, endpoint, context["sessionId"]
 
 
 async def retrieved(gateway: Gateway, session: str, query: str = "when was the keel laid, crates", **more: Any) -> Any:
-    asked = calling("retrieve_context", {"session_id": session, "query": query, "tokenBudget": 400, **more})
-    answer = await ask(gateway, asked.to(ROUTER))
+    request = calling("retrieve_context", {"session_id": session, "query": query, "tokenBudget": 400, **more})
+    answer = await ask(gateway, request.to(ROUTER))
     text = answer.message["result"]["content"][0]["text"]
     assert len(text.encode()) <= more.get("tokenBudget", 400) * BYTES_PER_TOKEN
     return json.loads(text)
@@ -123,18 +123,18 @@ async def retrieved(gateway: Gateway, session: str, query: str = "when was the k
 async def test_a_model_compresses_what_fits_the_query_and_is_asked_once_for_the_same(
     tmp_path: Path, processes: int
 ) -> None:
-    said = "[1] The keel was laid on 2026-04-01."
-    async with yard(tmp_path, lambda _: said, compressor_key="k", rest_processes=processes) as (
+    sentence = "[1] The keel was laid on 2026-04-01."
+    async with yard(tmp_path, lambda _: sentence, compressor_key="k", rest_processes=processes) as (
         gateway,
         endpoint,
         session,
     ):
         for _ in range(2):
-            found = await retrieved(gateway, session)
-            assert found["note"] == COMPRESSED
-            (one,) = found["passages"]
-            assert (one["text"], one["compressed"], one["tool"]) == (said[4:], True, "yard__log")
-            assert one["entry_id"].startswith(session)
+            context = await retrieved(gateway, session)
+            assert context["note"] == COMPRESSED
+            (passage,) = context["passages"]
+            assert (passage["text"], passage["compressed"], passage["tool"]) == (sentence[4:], True, "yard__log")
+            assert passage["entry_id"].startswith(session)
         (body,) = endpoint.seen
         assert endpoint.keys == {"Bearer k"}
         assert (body["model"], "tools" in body, body["max_tokens"] < 400) == ("small", False, True)
@@ -171,19 +171,19 @@ async def test_orders_in_a_result_are_fenced_as_data_by_a_word_that_no_result_ca
     ],
 )
 async def test_a_sentence_that_its_result_does_not_bear_out_is_dropped(tmp_path: Path, invented: str) -> None:
-    said = f"[1] The keel was laid on 2026-04-01. {invented} Ropes are in crates.\n{invented}\n[7] {invented}"
-    async with yard(tmp_path, lambda _: said) as (gateway, _, session):
-        (one,) = (await retrieved(gateway, session))["passages"]
-        assert one["text"] == "The keel was laid on 2026-04-01. Ropes are in crates."
+    text = f"[1] The keel was laid on 2026-04-01. {invented} Ropes are in crates.\n{invented}\n[7] {invented}"
+    async with yard(tmp_path, lambda _: text) as (gateway, _, session):
+        (passage,) = (await retrieved(gateway, session))["passages"]
+        assert passage["text"] == "The keel was laid on 2026-04-01. Ropes are in crates."
 
 
 async def test_an_answer_that_is_too_long_is_cut_to_the_budget(tmp_path: Path) -> None:
     lines = "\n".join(f"[1] crate {number} holds {number * 3} ropes." for number in range(900))
     async with yard(tmp_path, lambda _: lines) as (gateway, _, session):
-        found = await retrieved(gateway, session, "crates and ropes", tokenBudget=200)
-        assert found["cut"]
-        assert found["note"] == COMPRESSED
-        assert found["passages"][0]["text"].endswith("ropes.")
+        context = await retrieved(gateway, session, "crates and ropes", tokenBudget=200)
+        assert context["cut"]
+        assert context["note"] == COMPRESSED
+        assert context["passages"][0]["text"].endswith("ropes.")
 
 
 @pytest.mark.parametrize(
@@ -208,11 +208,11 @@ async def test_without_the_model_passages_come_word_for_word_and_the_answer_says
         for name, value in broken.items():
             setattr(endpoint, name, value)
         for least in (200, 400):
-            found = await retrieved(gateway, session, tokenBudget=least)
-            assert why in found["note"] or "failed a moment ago" in found["note"]
-            assert found["note"].startswith(DATA)
-            assert any("keel was laid on 2026-04-01" in one["text"] for one in found["passages"])
-            assert not any("compressed" in one for one in found["passages"])
+            context = await retrieved(gateway, session, tokenBudget=least)
+            assert why in context["note"] or "failed a moment ago" in context["note"]
+            assert context["note"].startswith(DATA)
+            assert any("keel was laid on 2026-04-01" in passage["text"] for passage in context["passages"])
+            assert not any("compressed" in passage for passage in context["passages"])
         assert 'fairlead_context_compressions_total{outcome="failed"} 2.0' in await scraped(gateway)
 
 
@@ -248,15 +248,15 @@ async def test_an_endpoint_where_no_server_may_be_is_not_asked() -> None:
     assert counts.compressed["failed"] == 1
 
 
-async def test_what_was_asked_for_longest_ago_is_forgotten_first_and_equal_questions_count_once() -> None:
+async def test_compressed_results_are_forgotten_oldest_first_and_equal_questions_count_once() -> None:
     async with chatting(lambda _: "[1] A keel of oak.") as endpoint:
         config = CompressorConfig(endpoint.url, "small")
         counts = SearchCounts()
-        asked = chat_compressor.ChatCompressor(config, counts, WorkerThread(), max_cached_bytes=500)
+        compressor = chat_compressor.ChatCompressor(config, counts, WorkerThread(), max_cached_bytes=500)
         source = {"one": "A keel of oak"}
-        await asyncio.gather(*(asked.compress("first", source, 200) for _ in range(4)))
+        await asyncio.gather(*(compressor.compress("first", source, 200) for _ in range(4)))
         for query in ("second", "first", "third", "first", "second"):
-            assert await asked.compress(query, source, 200) == {"one": "A keel of oak."}
+            assert await compressor.compress(query, source, 200) == {"one": "A keel of oak."}
         assert counts.compressed == {"model": 4 + 3, "cache": 2, "failed": 0}
 
 
@@ -264,10 +264,10 @@ async def test_a_busy_endpoint_is_not_waited_for() -> None:
     async with chatting() as endpoint:
         endpoint.hangs = True
         config = CompressorConfig(endpoint.url, "small")
-        asked = chat_compressor.ChatCompressor(config, SearchCounts(), WorkerThread())
+        compressor = chat_compressor.ChatCompressor(config, SearchCounts(), WorkerThread())
         source = {"one": "A keel of oak"}
         running_ = [
-            asyncio.ensure_future(asked.compress(f"question {number}", source, 200))
+            asyncio.ensure_future(compressor.compress(f"question {number}", source, 200))
             for number in range(chat_compressor.MAX_AT_ONCE)
         ]
 
@@ -276,10 +276,10 @@ async def test_a_busy_endpoint_is_not_waited_for() -> None:
 
         await until_async("all are asked", all_asked)
         with pytest.raises(CompressionFailed, match="is busy"):
-            await asked.compress("one more", source, 200)
+            await compressor.compress("one more", source, 200)
         for each in running_:
             each.cancel()
         await asyncio.gather(*running_, return_exceptions=True)
         endpoint.hangs = False
         endpoint.says = lambda _: "[1] A keel of oak."
-        assert await asked.compress("one more", source, 200) == {"one": "A keel of oak."}
+        assert await compressor.compress("one more", source, 200) == {"one": "A keel of oak."}

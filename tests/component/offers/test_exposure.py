@@ -26,32 +26,32 @@ RULES = compile_rules([], [], {})
 MODEL = "gpt-5-mini"
 
 
-def tool(place: int) -> dict[str, Any]:
+def tool(number: int) -> dict[str, Any]:
     """A tool of about 60 tokens."""
-    words = f"Look up record {place} of the warehouse by its number, and answer with place, weight and owner of it."
-    one = {"type": "string", "description": "Number as it stands on the label."}
+    words = f"Look up record {number} of the warehouse by its number, and answer with place, weight and owner of it."
+    schema = {"type": "string", "description": "Number as it stands on the label."}
     return {
-        "name": f"look_up_{place}",
+        "name": f"look_up_{number}",
         "description": words,
-        "inputSchema": {"type": "object", "properties": {"n": one}},
+        "inputSchema": {"type": "object", "properties": {"n": schema}},
     }
 
 
 def shop(count: int) -> Any:
-    return catalog("shop", NOWHERE, [entry(tool(place)) for place in range(count)])
+    return catalog("shop", NOWHERE, [entry(tool(number)) for number in range(count)])
 
 
 def measured(slow: int, count: int) -> State:
     """The first `slow` tools are in no tier that is faster than `standard`."""
     tools = [
         ToolState(
-            name=f"look_up_{place}",
+            name=f"look_up_{number}",
             quantiles=Quantiles(p50_ms=ms, p90_ms=ms, p95_ms=ms, p99_ms=ms, samples=50),
-            tiers=("standard", "deep") if place < slow else ("fast", "standard", "deep"),
-            hidden={"fast": "over_budget"} if place < slow else {},
+            tiers=("standard", "deep") if number < slow else ("fast", "standard", "deep"),
+            hidden={"fast": "over_budget"} if number < slow else {},
         )
-        for place in range(count)
-        for ms in (812 if place < slow else 40,)
+        for number in range(count)
+        for ms in (812 if number < slow else 40,)
     ]
     return State(
         servers=(ServerState(namespace="default", name="shop", tools=tuple(tools)),), decided_at="2026-01-31T09:00:00Z"
@@ -99,8 +99,8 @@ async def test_a_search_costs_what_its_endpoint_lists_and_answers(tmp_path: Path
     assert len(json.loads(text)["tools"]) == 8
     search = by_way(plan)["search"]
     assert search["listed"] == len(listed)
-    found = search["largestPrompt"] - search["toolTokens"] - INSTRUCTIONS_TOKENS
-    assert found == pytest.approx(best_counter().count(text), rel=0.15)
+    tokens = search["largestPrompt"] - search["toolTokens"] - INSTRUCTIONS_TOKENS
+    assert tokens == pytest.approx(best_counter().count(text), rel=0.15)
     assert best_counter().count(INSTRUCTIONS) == INSTRUCTIONS_TOKENS
 
 
@@ -125,7 +125,7 @@ async def test_a_caller_in_a_default_tier_has_the_list_of_that_tier_once(tmp_pat
     assert answer["exposure"]["advice"].startswith("a list of all 10 tools of tier fast is cheapest")
 
 
-async def test_what_no_request_can_hold_is_not_the_cheapest(tmp_path: Path) -> None:
+async def test_an_exposure_that_no_request_can_hold_is_not_the_cheapest(tmp_path: Path) -> None:
     body = {"models": ["gpt-4o"], "task": {"calls": 0, "turns": 1, "searches": 60}}
     async with running(tmp_path, shop(150)) as gateway:
         wide = (await post(gateway, "/v1/plan", body)).message
@@ -172,13 +172,13 @@ async def test_caching_makes_a_list_cheaper_and_a_warm_cache_most(tmp_path: Path
 
 async def test_prices_that_the_installation_states_count_before_the_published_ones(tmp_path: Path) -> None:
     body = {"models": ["claude-sonnet-5"], "task": {"calls": 3, "conversationTokens": 2000, "caching": True}}
-    found = []
+    priced = []
     for number, prices in enumerate(({}, {"claude-sonnet-5": ModelPrice(input=3, output=15, cached_input=3)})):
         folder = tmp_path / str(number)
         folder.mkdir()
         async with running(folder, shop(100), models=Models(prices=prices)) as gateway:
-            found.append(by_way((await post(gateway, "/v1/plan", body)).message)["list"]["pricedTokens"])
-    assert found[0] < found[1]
+            priced.append(by_way((await post(gateway, "/v1/plan", body)).message)["list"]["pricedTokens"])
+    assert priced[0] < priced[1]
 
 
 @pytest.mark.parametrize("task", [{"turn": 3}, {"turns": 0}, {"calls": -1}, {"searches": 1001}, {"caching": 1}, 7])

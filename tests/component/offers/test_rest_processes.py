@@ -59,19 +59,19 @@ async def gone(pids: list[int]) -> None:
 async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_makes(
     tmp_path: Path, target: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def asked(gateway: Any) -> Any:
+    async def answers(gateway: Any) -> Any:
         answer = await (post(gateway, target, PLAN) if target.endswith("plan") else get(gateway, target))
         assert answer.status == 200
         return answer.message
 
     async with running(tmp_path, MANY) as gateway:
-        apart = await asked(gateway)
+        apart = await answers(gateway)
         assert not [record for record in caplog.records if "process" in record.message]
         pools = (gateway.rest.services.work.converting, gateway.rest.services.work.counting)
         assert [pool and len(pool.pids) for pool in pools] == [1, 1]
-        assert await asked(gateway) == apart
+        assert await answers(gateway) == apart
     async with running(tmp_path, MANY, rest_processes=0) as gateway:
-        assert await asked(gateway) == apart
+        assert await answers(gateway) == apart
 
 
 async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ async def test_while_a_tool_is_called_conversions_that_would_wait_too_long_are_r
     async with blocking() as (server, ended), running(tmp_path, called(server), rest_share=0.0001) as gateway:
         call = asyncio.create_task(ask(gateway, calling("demo__t0", {})))
         await reached(server, 1)
-        asked = [asyncio.create_task(post(gateway, "/v1/convert", body)) for _ in range(20)]
-        await eventually(lambda: [task for task in asked if task.done() and task.result().status == 429])
+        conversions = [asyncio.create_task(post(gateway, "/v1/convert", body)) for _ in range(20)]
+        await eventually(lambda: [task for task in conversions if task.done() and task.result().status == 429])
         ended.set()
-        answers = await asyncio.gather(call, *asked)
+        answers = await asyncio.gather(call, *conversions)
     assert {answer.status for answer in answers} == {200, 429}
     refused = next(answer for answer in answers if answer.status == 429)
     assert problem(refused) == (429, "RATE_LIMITED")
@@ -170,9 +170,9 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
         await pool.do(jobs.COUNT, b"[]")
 
 
-async def test_what_a_process_converts_and_what_it_cannot_read_come_back_as_they_are_made_here() -> None:
-    asked = {"from": "mcp", "to": "openai", "tools": tools(3)}
-    bodies = [json.dumps({**asked, **more}).encode() for more in ({}, {"to": "nobody's"}, {"to": 1})]
+async def test_conversions_in_a_process_come_back_as_those_in_the_gateway() -> None:
+    request = {"from": "mcp", "to": "openai", "tools": tools(3)}
+    bodies = [json.dumps({**request, **more}).encode() for more in ({}, {"to": "nobody's"}, {"to": 1})]
     pool = ProcessPool(1, seconds=AMPLE)
     try:
         made = [await pool.do(jobs.CONVERT, body) for body in bodies]

@@ -121,8 +121,8 @@ LINE = "line 2000: the keel is of oak"
 encode = msgspec.msgpack.Encoder().encode
 
 
-def read_on(result: bytes, **asked: Any) -> ReadPassages:
-    return read(encode(Reading([KeptResult("s/1", result)], TOKENS, **asked)))
+def read_on(result: bytes, **options: Any) -> ReadPassages:
+    return read(encode(Reading([KeptResult("s/1", result)], TOKENS, **options)))
 
 
 def first_block(result: bytes) -> str:

@@ -61,7 +61,7 @@ class Endpoint:
             return web.json_response({"error": {"message": "not now"}}, status=self.statuses.pop(0))
         if "dimensions" in body and not self.cuts:
             return web.json_response({"error": {"message": "no such member"}}, status=400)
-        data = [{"index": place, "embedding": self.vector(text)} for place, text in enumerate(body["input"])]
+        data = [{"index": index, "embedding": self.vector(text)} for index, text in enumerate(body["input"])]
         return web.json_response({"data": data[::-1] if self.nonsense is None else self.nonsense})
 
     def vector(self, text: str) -> list[float]:
@@ -96,28 +96,28 @@ def by(endpoint: Endpoint, **more: Any) -> dict[str, Any]:
 async def search(gateway: Gateway, query: str) -> dict[str, Any]:
     answer = await get(gateway, f"/v1/search?query={query}&limit=1")
     assert answer.status == 200
-    found: dict[str, Any] = answer.message
-    return found
+    message: dict[str, Any] = answer.message
+    return message
 
 
 async def hybrid(gateway: Gateway, query: str) -> dict[str, Any]:
     """The first answer that vectors rank. They are made by a process that gives way to everything else."""
 
     async def ranked() -> dict[str, Any] | None:
-        found = await search(gateway, query)
-        assert found["ranking"] == "hybrid" or "have vectors by topics" in found["note"]
-        return found if found["ranking"] == "hybrid" else None
+        answer = await search(gateway, query)
+        assert answer["ranking"] == "hybrid" or "have vectors by topics" in answer["note"]
+        return answer if answer["ranking"] == "hybrid" else None
 
-    found = await until_async("a search is ranked by vectors", ranked, seconds=50)
-    assert found is not None
-    return found
+    answer = await until_async("a search is ranked by vectors", ranked, seconds=50)
+    assert answer is not None
+    return answer
 
 
 async def ranked_by_vectors(gateway: Gateway, query: str) -> list[str]:
     """Names that a search finds once vectors rank it."""
-    found = await hybrid(gateway, query)
-    assert "note" not in found
-    return [one["tool"]["name"] for one in found["tools"]]
+    answer = await hybrid(gateway, query)
+    assert "note" not in answer
+    return [hit["tool"]["name"] for hit in answer["tools"]]
 
 
 @pytest.mark.parametrize("processes", [0, 1])
@@ -158,9 +158,9 @@ async def test_a_second_gateway_of_one_folder_searches_in_memory_and_says_so(tmp
             assert await ranked_by_vectors(first, "umbrella") == ["gsky__get_forecast"]
             (tmp_path / "second").mkdir()
             async with running(tmp_path / "second", *served_tools("h"), **more) as second:
-                found = await hybrid(second, "umbrella")
-                assert found["tools"][0]["tool"]["name"] == "hsky__get_forecast"
-                assert f"the folder {folder} is in use by another process" in found["note"]
+                answer = await hybrid(second, "umbrella")
+                assert answer["tools"][0]["tool"]["name"] == "hsky__get_forecast"
+                assert f"the folder {folder} is in use by another process" in answer["note"]
 
 
 async def test_queries_carry_the_instruction_and_vectors_are_cut_here_where_the_server_does_not(tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ async def test_words_rank_alone_while_the_endpoint_is_away_and_the_answer_says_s
     async with listening() as endpoint, running(tmp_path, *tools, rest_processes=0, **by(endpoint)) as gateway:
         assert await ranked_by_vectors(gateway, "umbrella") == ["csky__get_forecast"]
         endpoint.statuses = [500]
-        found = await search(gateway, "mail")
-        assert (found["ranking"], found["tools"][0]["tool"]["name"]) == ("bm25", "cmail__send_mail")
-        assert found["note"] == "the query has no vector by topics; words alone ranked"
+        answer = await search(gateway, "mail")
+        assert (answer["ranking"], answer["tools"][0]["tool"]["name"]) == ("bm25", "cmail__send_mail")
+        assert answer["note"] == "the query has no vector by topics; words alone ranked"
         await search(gateway, "another")
         assert endpoint.queries == ["umbrella", "mail"]
 
@@ -211,7 +211,7 @@ async def test_an_address_where_no_server_may_be_is_not_asked_unless_it_is_allow
 )
 async def test_an_answer_that_makes_no_sense_is_an_error(vectors: list[Any], says: str) -> None:
     async with listening() as endpoint:
-        endpoint.nonsense = [{"index": place, "embedding": each} for place, each in enumerate(vectors)]
+        endpoint.nonsense = [{"index": index, "embedding": each} for index, each in enumerate(vectors)]
         api = embeddings.EmbeddingsApi(EmbeddingConfig(endpoint.url, "topics", confined=False))
         with pytest.raises(McpError, match=says):
             await api.vectors(["a"])

@@ -1,4 +1,4 @@
-"""What is created, changed and deleted while the API server cannot be reached holds soon after its return.
+"""Changes made while the API server cannot be reached hold soon after its return.
 
 The operator reaches a real API server through a proxy that goes away; the objects are changed behind its back. Kopf
 reports no deletion of that time: complete lists find them.

@@ -52,11 +52,11 @@ def states(world: World, environment: str = "cluster") -> dict[str, ToolState]:
     document = decode(data) if data is not None else None
     assert document is None or isinstance(document, State)
     servers = document.servers if document is not None else ()
-    return {one.name: one for server in servers for one in server.tools if one.environment == environment}
+    return {each.name: each for server in servers for each in server.tools if each.environment == environment}
 
 
 def tiers_are(world: World, name: str, *tiers: str) -> Callable[[], bool]:
-    return lambda: (found := states(world).get(name)) is not None and found.tiers == tiers
+    return lambda: (state := states(world).get(name)) is not None and state.tiers == tiers
 
 
 def columns(world: World, name: str, slowest: str) -> tuple[dict[str, Any], list[str]] | None:
@@ -68,9 +68,9 @@ def columns(world: World, name: str, slowest: str) -> tuple[dict[str, Any], list
 
 
 def tier(world: World, name: str) -> dict[str, Any]:
-    found = world.get(f"{GROUP}/latencytiers/{name}")
-    assert found is not None
-    return found
+    manifest = world.get(f"{GROUP}/latencytiers/{name}")
+    assert manifest is not None
+    return manifest
 
 
 async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_slow_one_leaves_its_tier(
@@ -82,7 +82,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
         await world.until("Calibrated", lambda: world.is_("weather", "Calibrated", "True", "Calibrated"))
         await world.until("moved", tiers_are(world, "forecast", "standard", "deep"), seconds=60)
         published = states(world)
-        found = await world.until("shown", partial(columns, world, "weather", "forecast"))
+        shown = await world.until("shown", partial(columns, world, "weather", "forecast"))
         await world.until("fewer", lambda: tier(world, "fast").get("status", {}).get("tools") == 2)
         table = world.plane.kubectl("get", "lt").stdout.splitlines()
 
@@ -98,8 +98,8 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
     assert int(measured[1]) >= SLOW * 1000, "the sleep, and what a busy machine adds to it"
     assert published["clock"].quantiles is not None
     assert published["clock"].quantiles.samples >= 2  # as many as there were when a document was worth it
-    assert found is not None
-    latency, wide = found
+    assert shown is not None
+    latency, wide = shown
     assert 520 <= latency["p50Ms"] <= latency["p95Ms"]
     assert wide[0].split()[3:8] == ["READY", "REASON", "CONFLICTED", "P50", "P95"]
     assert "forecast" in wide[1].split()
@@ -123,8 +123,8 @@ async def test_nobodys_tool_is_called_unasked(world: World) -> None:
     async with raw_server(tools) as server, running(world):
         world.create("shop", {"url": server.url, "trustAnnotations": True})
         await world.until("said", lambda: world.is_("shop", "Calibrated", "False", "NothingToProbe"))
-        said = "NothingToProbe: no tool is probed, because none has probe.arguments in spec.tools. "
-        assert world.condition("shop", "Calibrated")["message"].startswith(said)
+        words = "NothingToProbe: no tool is probed, because none has probe.arguments in spec.tools. "
+        assert world.condition("shop", "Calibrated")["message"].startswith(words)
         assert world.is_("shop", "Ready", "True")
         assert tools.called == []
         world.patch_server("shop", {"spec": {"tools": [given]}})
@@ -137,8 +137,8 @@ async def test_read_only_tools_are_called_where_the_server_says_so_and_is_truste
     trusted = Tools()
     untrusted = Tools()
     allowed = {"calibration": {"probe": "ReadOnly"}}
-    async with raw_server(trusted) as one, raw_server(untrusted) as two, running(world):
-        world.create("one", {"url": one.url, "trustAnnotations": True, **allowed})
+    async with raw_server(trusted) as server_a, raw_server(untrusted) as two, running(world):
+        world.create("one", {"url": server_a.url, "trustAnnotations": True, **allowed})
         world.create("two", {"url": two.url, **allowed})
         await world.until("Calibrated", lambda: world.is_("one", "Calibrated", "True", "Calibrated"))
         await world.until("said", lambda: world.is_("two", "Calibrated", "False", "NothingToProbe"))

@@ -25,7 +25,7 @@ def add_secret(world: World, *, labelled: bool = True, hosts: str | None = None,
 
 
 def stored(world: World) -> list[Credential]:
-    """What the gateway would find."""
+    """Credential that the gateway would find."""
     _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
     values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
     return [msgspec.json.decode(base64.b64decode(value), type=Credential) for value in values]

@@ -29,19 +29,19 @@ def one_connection(url: str) -> Configuration:
 
 
 async def test_a_write_that_waited_for_a_connection_is_not_sent_once_the_lease_is_lost() -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     go_on = asyncio.Event()
     left = 60.0
 
     async def handle(request: Request, reply: Reply) -> None:
-        asked.set()
+        requested.set()
         await go_on.wait()
         reply.send(200, b'{"metadata": {"name": "a"}}')
 
     async with raw_server(handle) as server:
         kube = Kube(Kube.connect(one_connection(server.url)).api, allowance=lambda: left)
         read = asyncio.create_task(kube.get(CONFIG_MAPS, "ns", "a"))
-        await asked.wait()
+        await requested.wait()
         writes = [
             asyncio.create_task(kube.apply(CONFIG_MAPS, "ns", {"metadata": {"name": "a"}})),
             asyncio.create_task(kube.create(CONFIG_MAPS, "ns", {})),

@@ -56,8 +56,8 @@ def defaults(world: World) -> set[str]:
 
 def published(world: World) -> Rules | None:
     document = world.documents().get(RULES_NAME)
-    found = decode(document) if document is not None else None
-    return found if isinstance(found, Rules) else None
+    rules = decode(document) if document is not None else None
+    return rules if isinstance(rules, Rules) else None
 
 
 def tiers_of(world: World) -> set[str]:
@@ -87,7 +87,7 @@ def with_default(world: World, name: str | None) -> Callable[[], bool]:
     return holds
 
 
-async def test_none_of_the_tiers_that_the_operator_creates_is_the_default(alone: World) -> None:
+async def test_tiers_that_the_operator_creates_have_no_default(alone: World) -> None:
     async with running(alone):
         await alone.until("rules without a default tier", with_default(alone, None))
         _, listing = alone.request("GET", TIERS)
@@ -183,7 +183,7 @@ async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what
     accounts = Accounts.of(alone)
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
     _, listing = alone.request("GET", roles)
-    own = [one for one in listing["items"] if one["metadata"]["name"].startswith("fairlead-operator")]
+    own = [each for each in listing["items"] if each["metadata"]["name"].startswith("fairlead-operator")]
     granting = [role for role in own if any(rule["resources"] == ["latencytiers"] for rule in role["rules"])]
     assert granting
     for role in granting:

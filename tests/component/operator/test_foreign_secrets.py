@@ -81,12 +81,12 @@ def _add_secrets(world: World, other: str) -> None:
 
 def _references_of(deployment: Json) -> set[str]:
     """Names that are given for Secrets anywhere in a Deployment's pods."""
-    found: set[str] = set()
+    names: set[str] = set()
 
     def look(value: Any, member: str = "") -> None:
         if isinstance(value, dict):
             if "ecret" in member:
-                found.update(str(value[name]) for name in ("name", "secretName") if name in value)
+                names.update(str(value[name]) for name in ("name", "secretName") if name in value)
             for name, each in value.items():
                 look(each, name)
         elif isinstance(value, list):
@@ -94,7 +94,7 @@ def _references_of(deployment: Json) -> set[str]:
                 look(each, member)
 
     look(deployment["spec"]["template"]["spec"])
-    return found
+    return names
 
 
 @pytest.mark.timeout(240)
@@ -124,7 +124,7 @@ async def test_no_reference_leads_to_a_secret_without_the_label_or_of_another_na
             if item["metadata"]["name"] != "fairlead-credentials-0"
         ]
         assert len(made) >= TRIES
-        assert {name: found for name, found in read.items() if found} == {}
+        assert {name: names for name, names in read.items() if names} == {}
         assert [value for value in copied if FOREIGN.encode() in value] == []
     finally:
         control_plane.remove_namespace(other)

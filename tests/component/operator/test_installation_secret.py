@@ -44,7 +44,7 @@ async def test_replicas_that_start_at_once_agree_on_one_token(world: World, kube
     assert min(map(len, values.values())) >= 48
 
 
-async def test_values_that_are_there_stay_and_missing_ones_are_added(world: World, kube: Kube) -> None:
+async def test_values_of_the_installation_secret_stay_and_missing_ones_are_added(world: World, kube: Kube) -> None:
     put(world, metadata={"name": "keys"}, stringData={"pullToken": "given"})
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "operator", "uid": "1"}
     assert await InstallationSecret(kube, world.release, "keys", [account]).ensure() == "given"

@@ -27,10 +27,10 @@ LOG = f"starting\nTraceback (most recent call last):\nRuntimeError: no database 
 @asynccontextmanager
 async def kubelet(world: World, node: str, log: str, folder: Path) -> AsyncIterator[list[str]]:
     """A node whose kubelet has this log of each container; gives the queries for it."""
-    asked: list[str] = []
+    queries: list[str] = []
 
     async def logs(request: web.Request) -> web.Response:
-        asked.append(request.path_qs)
+        queries.append(request.path_qs)
         return web.Response(text=log)
 
     application = web.Application()
@@ -49,7 +49,7 @@ async def kubelet(world: World, node: str, log: str, folder: Path) -> AsyncItera
     code, answer = world.request("PATCH", f"/api/v1/nodes/{node}/status", {"status": status}, content_type=merge)
     assert code == 200, answer
     try:
-        yield asked
+        yield queries
     finally:
         world.request("DELETE", f"/api/v1/nodes/{node}")
         await runner.cleanup()
@@ -61,7 +61,7 @@ async def test_a_stdio_server_that_ends_at_once_is_told_with_its_last_words_and_
     data = {"password": base64.b64encode(PASSWORD.encode()).decode()}
     labelled = {"name": "database", "labels": {"fairlead.dev/credential": "true"}}
     world.request("POST", world.path("secrets"), {"metadata": labelled, "data": data})
-    async with kubelet(world, f"node-of-{world.namespace}", LOG, tmp_path) as asked, running(world, pod_logs=True):
+    async with kubelet(world, f"node-of-{world.namespace}", LOG, tmp_path) as queries, running(world, pod_logs=True):
         world.create("demo", SPEC)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
         deployment = world.get(world.path("deployments", "demo"))
@@ -81,5 +81,5 @@ async def test_a_stdio_server_that_ends_at_once_is_told_with_its_last_words_and_
         message = world.condition("demo", "Verified")["message"]
     assert "last words in its log: RuntimeError: no database for [credential] at db:5432" in message
     assert PASSWORD not in str(world.server("demo")["status"])
-    assert all(f"/containerLogs/{world.namespace}/demo-1/server?" in query for query in asked)
-    assert all("limitBytes=16384" in query and "tailLines=100" in query for query in asked)
+    assert all(f"/containerLogs/{world.namespace}/demo-1/server?" in query for query in queries)
+    assert all("limitBytes=16384" in query and "tailLines=100" in query for query in queries)

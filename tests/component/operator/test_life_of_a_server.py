@@ -50,8 +50,8 @@ def tracing(seen: list[str]) -> Iterator[None]:
     """Write down the functions of the operator that this thread calls, and those that begin meanwhile."""
     roots = (f"{ROOT / 'gateway'}/", f"{ROOT / 'operator'}/")
 
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
+    def note(stack_frame: FrameType, event: str, _: Any) -> None:
+        code = stack_frame.f_code
         for root in roots:
             if event == "call" and code.co_filename.startswith(root):
                 seen.append(f"{code.co_filename[len(root) :].removesuffix('.py')}::{code.co_qualname}")

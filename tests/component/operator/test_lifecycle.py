@@ -30,7 +30,7 @@ NO_ENTRIES = encode(Servers())
 
 def snapshot(world: World) -> dict[str, Json]:
     """Everything that the operator writes, Lease and Events aside, with its bookkeeping."""
-    found: dict[str, Json] = {}
+    objects: dict[str, Json] = {}
     paths = [f"{world.path(plural)}" for plural in WATCHED]
     paths += [
         f"/apis/fairlead.dev/v1alpha1/namespaces/{world.namespace}/mcpservers",
@@ -43,11 +43,11 @@ def snapshot(world: World) -> dict[str, Json]:
         assert status == 200, listing
         for item in listing["items"]:
             metadata = item["metadata"]
-            kept = {name: metadata.get(name) for name in ("uid", "resourceVersion", "managedFields")}
+            identity = {name: metadata.get(name) for name in ("uid", "resourceVersion", "managedFields")}
             if path.endswith("latencytiers"):
-                kept = {"uid": metadata["uid"], "generation": metadata["generation"]}  # its status counts tools
-            found[f"{path}/{metadata['name']}"] = kept
-    return found
+                identity = {"uid": metadata["uid"], "generation": metadata["generation"]}  # its status counts tools
+            objects[f"{path}/{metadata['name']}"] = identity
+    return objects
 
 
 async def converged(world: World, url: str) -> None:

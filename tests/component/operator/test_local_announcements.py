@@ -40,8 +40,8 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
         return rounds.look(KEY, subject, None, 600.0)
 
     async def knows(*wanted: str) -> bool:
-        found = look().listing
-        return found is not None and names(found.unpack().tools) == set(wanted)
+        listing = look().listing
+        return listing is not None and names(listing.unpack().tools) == set(wanted)
 
     await until_async("its first tool", lambda: knows("grow"))
     child = host.find(KEY)

@@ -57,8 +57,8 @@ async def site(*tools: str) -> Any:
 def events(world: World, name: str) -> list[tuple[str, str]]:
     """Type and reason of the Events about a server, in the order in which they were posted."""
     _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
-    found: list[Json] = [item for item in listing["items"] if item["regarding"]["name"] == name]
-    return [(item["type"], item["reason"]) for item in sorted(found, key=lambda item: str(item["eventTime"]))]
+    related: list[Json] = [item for item in listing["items"] if item["regarding"]["name"] == name]
+    return [(item["type"], item["reason"]) for item in sorted(related, key=lambda item: str(item["eventTime"]))]
 
 
 @pytest.mark.parametrize("policy", ["MarkOffline", "Remove"])
@@ -75,10 +75,10 @@ async def test_a_server_that_nobody_calls_is_lost_when_it_ends_and_back_when_it_
         if policy == "Remove":
             await world.until("withdrawn", lambda: world.catalog("demo") is None)
         else:
-            kept = world.catalog("demo")
-            assert kept is not None
+            lost = world.catalog("demo")
+            assert lost is not None
             assert before is not None
-            assert (kept.online, kept.tools) == (False, before.tools)
+            assert (lost.online, lost.tools) == (False, before.tools)
         far.tools.append(tool("sub"))
         await far.start()
         await world.until("Ready again", lambda: world.is_("demo", "Ready", "True"))
@@ -88,7 +88,7 @@ async def test_a_server_that_nobody_calls_is_lost_when_it_ends_and_back_when_it_
 
 
 async def test_people_are_told_of_each_loss_and_each_return_once(world: World) -> None:
-    def said(what: tuple[str, str], times: int) -> bool:
+    def announced(what: tuple[str, str], times: int) -> bool:
         return events(world, "demo").count(what) == times
 
     async with site("add") as far, running(world, QUIET):
@@ -96,9 +96,9 @@ async def test_people_are_told_of_each_loss_and_each_return_once(world: World) -
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         for round_ in (1, 2):
             await far.end()
-            await world.until("told of the loss", partial(said, LOST, round_))
+            await world.until("told of the loss", partial(announced, LOST, round_))
             await far.start()
-            await world.until("told of the return", partial(said, READY, round_ + 1))
+            await world.until("told of the return", partial(announced, READY, round_ + 1))
         told = [event for event in events(world, "demo") if event in (LOST, READY)]
     assert told == [READY, LOST, READY, LOST, READY]
 
@@ -109,8 +109,8 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
         sites = [await stack.enter_async_context(site("add")) for _ in range(24)]
         await stack.enter_async_context(running(world, QUIET))
         names = [f"server-{number:02}" for number in range(24)]
-        for name, one in zip(names, sites, strict=True):
-            world.create(name, {"url": one.url})
+        for name, url_site in zip(names, sites, strict=True):
+            world.create(name, {"url": url_site.url})
         for name in names:
             await world.until(f"{name} Ready", partial(world.is_, name, "Ready", "True"), seconds=120)
         dead = names[:6]
@@ -118,25 +118,25 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
         before = {
             name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy
         }
-        asked = [len(one.server.seen) for one in sites[6:] if one.server is not None]
-        for one in sites[:6]:
-            await one.end()
+        requests = [len(site.server.seen) for site in sites[6:] if site.server is not None]
+        for url_site in sites[:6]:
+            await url_site.end()
         for name in dead:
             await world.until(f"{name} lost", partial(world.is_, name, "Ready", "False"))
-        for one in sites[:3]:
-            await one.start()
+        for url_site in sites[:3]:
+            await url_site.start()
         for name in dead[:3]:
             await world.until(f"{name} back", partial(world.is_, name, "Ready", "True"))
         after = {name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy}
         assert after == before
-        assert [len(one.server.seen) for one in sites[6:] if one.server is not None] == asked
+        assert [len(site.server.seen) for site in sites[6:] if site.server is not None] == requests
 
 
 def config_map(world: World, name: str) -> str:
-    """What changes with every write to the catalog of a server."""
-    found = world.get(world.config_map_path(catalog_name(ServerKey(world.namespace, name))))
-    assert found is not None
-    return str(found["metadata"]["resourceVersion"])
+    """Resource version, which changes with every write to the catalog of a server."""
+    manifest = world.get(world.config_map_path(catalog_name(ServerKey(world.namespace, name))))
+    assert manifest is not None
+    return str(manifest["metadata"]["resourceVersion"])
 
 
 async def test_a_server_that_closes_idle_connections_is_not_lost(world: World) -> None:
@@ -146,11 +146,11 @@ async def test_a_server_that_closes_idle_connections_is_not_lost(world: World) -
         before = world.server("demo")["metadata"]["resourceVersion"]
         server = far.server
         assert server is not None
-        asked = len(server.seen)
+        requests = len(server.seen)
         for _ in range(3):
             opened = server.opened
             await world.until("an idle connection", lambda: server.open)
             server.cut()
             await world.until("another one", partial(lambda before: server.opened > before, opened))
         assert world.server("demo")["metadata"]["resourceVersion"] == before
-        assert len(server.seen) == asked, "nor is it asked again"
+        assert len(server.seen) == requests, "nor is it asked again"

@@ -80,12 +80,12 @@ async def test_probe_objects_of_a_killed_operator_are_replaced(world: World) -> 
 
 
 def record(world: World) -> Json:
-    found = world.get(world.config_map_path(RECORD))
-    return dict(found["data"]) if found is not None else {}
+    manifest = world.get(world.config_map_path(RECORD))
+    return dict(manifest["data"]) if manifest is not None else {}
 
 
 def looked_up(world: World) -> list[str]:
-    """What the commands of docs/install/network-policies.md print, but for the one of Helm."""
+    """Output of the commands of docs/install/network-policies.md, but for the one of Helm."""
     text = (REPOSITORY / "docs/install/network-policies.md").read_text().replace("fairlead-system", world.release)
     commands = [shlex.split(line) for line in text.splitlines() if line.startswith("kubectl ")]
     return [world.plane.kubectl(*words[1:]).stdout for words in commands]

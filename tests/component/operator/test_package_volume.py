@@ -1,4 +1,4 @@
-"""What the installation of a `package` server leaves in its volume, and who finds it there: without any registry."""
+"""The volume of a `package` server after its installation, and who finds it there: without any registry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def prepared(volume: Path) -> int:
 
 
 def served(volume: Path) -> str:
-    """What the server's container gets to run."""
+    """Command that the server's container gets to run."""
     return subprocess.run([volume / "server"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
 
 

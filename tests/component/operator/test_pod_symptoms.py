@@ -57,9 +57,9 @@ def add_pod(world: World, name: str, status: Json) -> None:
     metadata = {"name": f"{name}-pod", "labels": template["metadata"]["labels"]}
     code, answer = world.request("POST", world.path("pods"), {"metadata": metadata, "spec": template["spec"]})
     assert code == 201, answer
-    known = {"image": "x", "imageID": "", "ready": False, "restartCount": 3}
+    defaults = {"image": "x", "imageID": "", "ready": False, "restartCount": 3}
     lists = {
-        field: [{**known, **container} for container in value] if field.endswith("Statuses") else value
+        field: [{**defaults, **container} for container in value] if field.endswith("Statuses") else value
         for field, value in status.items()
     }
     path = f"{world.path('pods', name + '-pod')}/status"

@@ -1,4 +1,4 @@
-"""What an McpServer may make of its pods, on a real API server: which templates are applied, and to what they come."""
+"""Pod templates of an McpServer, on a real API server: which are applied, and to what they come."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ async def test_a_readiness_probe_of_any_kind_takes_the_place_of_the_generated_on
         made = await world.until("a Deployment", lambda: deployment(world, "demo"))
     assert made is not None
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    kept = {"periodSeconds": 5, "failureThreshold": 3, "successThreshold": 1}
-    assert container["readinessProbe"] == {**probe, **kept}
+    timing = {"periodSeconds": 5, "failureThreshold": 3, "successThreshold": 1}
+    assert container["readinessProbe"] == {**probe, **timing}
 
 
 async def test_null_of_a_server_side_apply_takes_the_readiness_probe_away(world: World) -> None:

@@ -60,33 +60,33 @@ def fetch(url: str) -> str:
 
 
 def test_without_a_cluster_it_says_what_to_set_and_ends_with_1() -> None:
-    code, said = refused()
+    code, error = refused()
     assert code == 1
-    assert said.startswith("fairlead operator: no cluster to connect to: set KUBECONFIG")
+    assert error.startswith("fairlead operator: no cluster to connect to: set KUBECONFIG")
 
 
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    code, said = refused(KUBECONFIG=str(tmp_path / "none"))
+    code, error = refused(KUBECONFIG=str(tmp_path / "none"))
     assert code == 1
-    assert str(tmp_path / "none") in said
+    assert str(tmp_path / "none") in error
 
 
 def test_an_api_server_that_cannot_be_reached_is_named(world: World, tmp_path: Path) -> None:
     text = world.plane.kubeconfig.read_text()
     path = tmp_path / "kubeconfig"
     path.write_text(re.sub(r"https://127.0.0.1:\d+", f"https://127.0.0.1:{free_port()}", text))
-    code, said = refused(KUBECONFIG=str(path))
+    code, error = refused(KUBECONFIG=str(path))
     assert code == 1
-    assert "cannot be reached" in said
-    assert said.count("\n") == 1
+    assert "cannot be reached" in error
+    assert error.count("\n") == 1
 
 
 def test_without_the_crds_it_says_how_to_install_them(private_plane: PlaneFactory) -> None:
     plane = private_plane(crds=False)
-    code, said = refused(KUBECONFIG=str(plane.kubeconfig))
+    code, error = refused(KUBECONFIG=str(plane.kubeconfig))
     assert code == 1
-    assert "fairlead crds | kubectl apply" in said
-    assert said.count("\n") == 1
+    assert "fairlead crds | kubectl apply" in error
+    assert error.count("\n") == 1
 
 
 def test_a_port_that_is_taken_is_named(world: World) -> None:
@@ -94,19 +94,19 @@ def test_a_port_that_is_taken_is_named(world: World) -> None:
         until("healthy", lambda: fetch(f"{url}/healthz"), seconds=STARTING)
         assert process.poll() is None
         port = url.rsplit(":", 1)[1]
-        code, said = refused(KUBECONFIG=str(world.plane.kubeconfig), FAIRLEAD_METRICS_PORT=port)
+        code, error = refused(KUBECONFIG=str(world.plane.kubeconfig), FAIRLEAD_METRICS_PORT=port)
     assert code == 1
-    assert f"127.0.0.1:{port}" in said
-    assert "FAIRLEAD_METRICS_PORT" in said
+    assert f"127.0.0.1:{port}" in error
+    assert "FAIRLEAD_METRICS_PORT" in error
 
 
 def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
-    code, said = refused(FAIRLEAD_WORKERS="many")
+    code, error = refused(FAIRLEAD_WORKERS="many")
     assert code == 2
-    assert "FAIRLEAD_WORKERS is 'many'; it takes a whole number" in said
-    code, said = refused(FAIRLEAD_DENIED_NETWORKS="banana")
+    assert "FAIRLEAD_WORKERS is 'many'; it takes a whole number" in error
+    code, error = refused(FAIRLEAD_DENIED_NETWORKS="banana")
     assert code == 2
-    assert "FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such as 10.96.0.0/12" in said
+    assert "FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such as 10.96.0.0/12" in error
 
 
 def test_the_operator_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:
@@ -117,9 +117,9 @@ def test_the_operator_leads_shows_metrics_and_releases_the_lease_on_sigterm(worl
         assert lease["spec"]["holderIdentity"]
         until("metrics", lambda: "fairlead_operator_leader 1.0" in fetch(f"{url}/metrics"))
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=STARTING)
-        assert process.returncode == 0, said
-    assert "Traceback" not in said
-    assert all(line.startswith("{") for line in said.splitlines()), said
+        _, output = process.communicate(timeout=STARTING)
+        assert process.returncode == 0, output
+    assert "Traceback" not in output
+    assert all(line.startswith("{") for line in output.splitlines()), output
     lease = world.get(path)
     assert lease["spec"]["holderIdentity"] == ""

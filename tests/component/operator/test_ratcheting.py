@@ -37,7 +37,7 @@ OLD: Final[dict[str, Json]] = {
 
 
 def _moved() -> Iterator[Json]:
-    """What old servers have, in another container."""
+    """Privileges that old servers have, in another container."""
     for name, template in OLD.items():
         for container in template.get("spec", {}).get("containers", ()):
             other = {**container, "name": "proxy", "image": "proxy:1"}

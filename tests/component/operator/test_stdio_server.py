@@ -1,4 +1,4 @@
-"""A server on stdio in an image: its token, its pods, and what an operator that comes anew makes of them."""
+"""A server on stdio in an image: its token, its pods, and what a new operator makes of them."""
 
 from __future__ import annotations
 

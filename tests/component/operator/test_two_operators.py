@@ -43,7 +43,7 @@ class Replica:
     def __init__(self, world: World, name: str, folder: Path, seconds: float) -> None:
         self.name = name
         config = world.plane.kubeconfig_for(f"operator-{name}", ["system:masters"])
-        kept = {key: os.environ[key] for key in ("PATH", "LANG", "VIRTUAL_ENV") if key in os.environ}
+        inherited = {key: os.environ[key] for key in ("PATH", "LANG", "VIRTUAL_ENV") if key in os.environ}
         settings = {
             "KUBECONFIG": str(config),
             "NAMESPACE": world.release,
@@ -52,7 +52,7 @@ class Replica:
             "METRICS_HOST": "127.0.0.1",
             "METRICS_PORT": "0",
         }
-        self._environment = {**kept, "HOME": "/nonexistent", **{f"FAIRLEAD_{k}": v for k, v in settings.items()}}
+        self._environment = {**inherited, "HOME": "/nonexistent", **{f"FAIRLEAD_{k}": v for k, v in settings.items()}}
         self._log = folder / f"{name}.log"
         self.process = self._start()
 
@@ -72,7 +72,7 @@ class Replica:
         return self.process.poll() is not None or self.says("leadership lost; contending again")
 
     def start_afresh(self) -> None:
-        """What a kubelet does with one that has ended; one that runs begins a new log only."""
+        """Restart as a kubelet does it of one that has ended; one that runs begins a new log only."""
         if self.process.poll() is not None:
             self.process = self._start()
         else:
@@ -81,12 +81,12 @@ class Replica:
 
 @contextlib.contextmanager
 def replica(world: World, name: str, folder: Path, seconds: float) -> Iterator[Replica]:
-    it = Replica(world, name, folder, seconds)
+    started = Replica(world, name, folder, seconds)
     try:
-        yield it
+        yield started
     finally:
-        it.process.kill()
-        it.process.wait(10)
+        started.process.kill()
+        started.process.wait(10)
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ async def test_an_operator_of_all_namespaces_goes_on_when_one_of_a_single_namesp
 
 
 async def test_an_operator_of_a_single_namespace_stops_for_one_of_all(blue: World, green: World) -> None:
-    """Else whoever may write Leases in a namespace could keep the other from leading."""
+    """Else a client that may write Leases in a namespace could keep the other from leading."""
     async with operator_of(green, green.namespace) as single:
         await leads(green, single)
         async with operator_of(blue) as everywhere:

@@ -122,7 +122,7 @@ def refresh(world: World, name: str) -> None:
 
 
 async def test_the_catalog_carries_what_the_manifest_says_about_tools(world: World) -> None:
-    said = {
+    declared = {
         "name": "add",
         "description": "Adds.",
         "tags": ["math"],
@@ -132,7 +132,7 @@ async def test_the_catalog_carries_what_the_manifest_says_about_tools(world: Wor
     }
     definition = tool("add", _meta={"fairlead.dev/latency": {"estimatedDurationMs": 9, "maxDurationMs": 90}})
     async with modern_server([definition, tool("sub")]) as server, running(world):
-        world.create("demo", {"url": server.url, "tools": [said, {"name": "sub", "enabled": False}]})
+        world.create("demo", {"url": server.url, "tools": [declared, {"name": "sub", "enabled": False}]})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         catalog = world.catalog("demo")
         assert world.server("demo")["status"]["tools"] == 1
@@ -214,7 +214,7 @@ async def test_a_catalog_deleted_by_hand_is_put_back_as_offline_while_its_server
         world.create("demo", {"url": url})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
     async with running(world):
-        await world.until("offline", lambda: (found := world.catalog("demo")) is not None and not found.online)
+        await world.until("offline", lambda: (catalog := world.catalog("demo")) is not None and not catalog.online)
         await world.until("not Ready", lambda: world.is_("demo", "Ready", "False"))
         before = world.catalog("demo")
         assert world.request("DELETE", world.config_map_path(name))[0] == 200

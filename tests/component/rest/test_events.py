@@ -208,7 +208,7 @@ async def test_a_quiet_stream_sends_heartbeats() -> None:
     assert [piece async for piece in stream] == []
 
 
-async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> None:
+async def test_events_that_fall_out_of_the_ring_are_told_as_missed() -> None:
     log = EventLog(most=4)
     stream = events.pieces(log, None, heartbeat=5)
     await anext(stream)
@@ -230,11 +230,11 @@ async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -
 
     log.subscribe(fails)
     end = log.subscribe(heard.append)
-    one = build({"a": catalog("demo", URL, ["add"])})
-    await log.swapped(EMPTY, one)
+    snapshot = build({"a": catalog("demo", URL, ["add"])})
+    await log.swapped(EMPTY, snapshot)
     assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
     end()
-    await log.swapped(one, EMPTY)
+    await log.swapped(snapshot, EMPTY)
     assert len(heard) == 3
 
 

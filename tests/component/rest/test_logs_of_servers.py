@@ -38,9 +38,9 @@ async def test_a_server_that_never_answered_has_a_log_with_its_runs_and_without_
         async with running(tmp_path, children=children) as gateway:
             await failed(children)
             for name in ("default/vault", "vault"):
-                found = (await get(gateway, f"/v1/logs/{name}")).message
-                assert found["server"] == "default/vault"
-                assert [(line["run"], line["stream"], line["text"]) for line in found["lines"][:3]] == [
+                log = (await get(gateway, f"/v1/logs/{name}")).message
+                assert log["server"] == "default/vault"
+                assert [(line["run"], line["stream"], line["text"]) for line in log["lines"][:3]] == [
                     (1, "run", "started"),
                     (1, "stderr", "Error: the vault is locked, not opened by [credential]"),
                     (1, "run", "exited with code 1"),
@@ -62,15 +62,15 @@ async def test_lines_that_are_not_kept_any_more_are_told_of(tmp_path: Path) -> N
             assert child is not None
             for _ in range(300):
                 child.program.printed.add("stderr", "x" * 1000)
-            found = (await get(gateway, "/v1/logs/vault?after=1")).message
-            assert found["missed"]
-            assert sum(len(line["text"]) for line in found["lines"]) <= 128 << 10
+            log = (await get(gateway, "/v1/logs/vault?after=1")).message
+            assert log["missed"]
+            assert sum(len(line["text"]) for line in log["lines"]) <= 128 << 10
             assert not (await get(gateway, "/v1/logs/vault")).message["missed"], "nobody had read before"
     finally:
         await children.aclose()
 
 
-async def test_what_servers_print_is_shown_to_administrators_alone(tmp_path: Path) -> None:
+async def test_printed_lines_of_servers_are_shown_to_administrators_alone(tmp_path: Path) -> None:
     children = ChildHost()
     try:
         async with running(tmp_path, children=children, trust=TRUST, admin_groups=("admins",)) as gateway:
@@ -145,8 +145,8 @@ async def test_the_command_prints_what_a_server_printed(tmp_path: Path) -> None:
             assert SECRET not in out
             code, out, _ = await fairlead("logs", "vault", "--tail", "0", "--url", url)
             assert (code, out) == (0, "")
-            code, _, said = await fairlead("logs", "vualt", "--url", url)
+            code, _, error = await fairlead("logs", "vualt", "--url", url)
             assert code == 2
-            assert "Did you mean vault?" in said
+            assert "Did you mean vault?" in error
     finally:
         await children.aclose()

@@ -73,12 +73,12 @@ async def called(gateway: Gateway, name: str, arguments: Any = None, key: str = 
 async def test_a_call_is_listed_with_its_time_and_what_that_went_to(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
         await called(gateway, "demo__add", {"a": 1}, traceparent=PARENT)
-        (one,) = (await listed(gateway))["calls"]
-        whole = await shown(gateway, one["id"])
+        (call,) = (await listed(gateway))["calls"]
+        whole = await shown(gateway, call["id"])
 
-    assert (one["method"], one["name"], one["server"]) == ("tools/call", "demo__add", "default/demo")
-    assert (one["agent"], one["outcome"], one["traceId"]) == ("anonymous", "ok", TRACE)
-    assert one.items() <= whole.items()
+    assert (call["method"], call["name"], call["server"]) == ("tools/call", "demo__add", "default/demo")
+    assert (call["agent"], call["outcome"], call["traceId"]) == ("anonymous", "ok", TRACE)
+    assert call.items() <= whole.items()
     phases = whole["phases"]
     assert [phase["phase"] for phase in phases] == ["checks", "attempt", "translation"]
     assert sum(phase["durationMs"] for phase in phases) == pytest.approx(whole["durationMs"], abs=0.01)
@@ -101,8 +101,8 @@ async def test_a_retry_shows_the_attempt_that_failed_and_the_wait(tmp_path: Path
         demo = catalog("demo", server.url, [add], limits=limits(retries=1))
         async with running(tmp_path, demo) as gateway:
             answer = await called(gateway, "demo__add")
-            (one,) = (await listed(gateway))["calls"]
-            whole = await shown(gateway, one["id"])
+            (call,) = (await listed(gateway))["calls"]
+            whole = await shown(gateway, call["id"])
 
     assert "isError" not in answer.message["result"] or not answer.message["result"]["isError"]
     phases = whole["phases"]
@@ -131,9 +131,9 @@ async def test_a_wait_for_a_place_at_the_server_is_a_phase(tmp_path: Path) -> No
             free.set()
             await asyncio.gather(first, second)
             ids = [call["id"] for call in (await listed(gateway))["calls"]]
-            found = [[phase["phase"] for phase in (await shown(gateway, ident))["phases"]] for ident in ids]
+            phases = [[phase["phase"] for phase in (await shown(gateway, ident))["phases"]] for ident in ids]
 
-    assert sorted(found) == [
+    assert sorted(phases) == [
         ["checks", "attempt", "translation"],
         ["checks", "queue", "attempt", "translation"],
     ]
@@ -157,23 +157,23 @@ async def test_filters_pages_and_values(tmp_path: Path) -> None:
         async with running(tmp_path, *documents) as gateway:
             for name in ("demo__add", "demo__sub", "down__x", "demo__add", "demo__none"):
                 await called(gateway, name)
-            found = {label: names(await listed(gateway, **query)) for label, query in QUERIES.items()}
+            results = {label: names(await listed(gateway, **query)) for label, query in QUERIES.items()}
             first = await listed(gateway, limit=2)
             second = await listed(gateway, limit=2, before=first["next"])
             third = await listed(gateway, limit=2, before=second["next"])
             wrong = [await get(gateway, f"/v1/calls?{query}") for query in ("before=other-1", "limit=0", "tol=x")]
             bad = await get(gateway, "/v1/calls/other-1")
 
-    assert found["all"] == ["demo__none", "demo__add", "down__x", "demo__sub", "demo__add"]
-    assert found["tool"] == found["id"] == ["demo__add", "demo__add"]
-    assert found["own"] == ["demo__sub"]
-    assert found["server"] == ["down__x"]
-    assert found["key"] == ["demo__none", "demo__add", "demo__sub", "demo__add"][1:]
-    assert found["failed"] == ["demo__none", "down__x"]
-    assert found["ok"] == ["demo__add", "demo__sub", "demo__add"]
-    assert found["code"] == ["demo__none"]
-    assert found["agent"] == found["slow"] == []
-    assert [*names(first), *names(second), *names(third)] == found["all"]
+    assert results["all"] == ["demo__none", "demo__add", "down__x", "demo__sub", "demo__add"]
+    assert results["tool"] == results["id"] == ["demo__add", "demo__add"]
+    assert results["own"] == ["demo__sub"]
+    assert results["server"] == ["down__x"]
+    assert results["key"] == ["demo__none", "demo__add", "demo__sub", "demo__add"][1:]
+    assert results["failed"] == ["demo__none", "down__x"]
+    assert results["ok"] == ["demo__add", "demo__sub", "demo__add"]
+    assert results["code"] == ["demo__none"]
+    assert results["agent"] == results["slow"] == []
+    assert [*names(first), *names(second), *names(third)] == results["all"]
     assert third["next"] is None
     assert first["kept"] == 5
     assert first["values"] == {
@@ -182,7 +182,7 @@ async def test_filters_pages_and_values(tmp_path: Path) -> None:
         "tools": ["demo__add", "demo__none", "demo__sub", "down__x"],
         "outcomes": ["-32602", "CONNECTION_LOST", "ok"],
     }
-    assert [problem(one) for one in wrong] == [(400, "INVALID_ARGUMENTS")] * 3
+    assert [problem(answer) for answer in wrong] == [(400, "INVALID_ARGUMENTS")] * 3
     assert problem(bad) == (404, "NOT_FOUND")
 
 
@@ -271,7 +271,7 @@ async def test_large_arguments_are_left_out_with_a_word_and_hashes_tell_equal_on
             await called(gateway, "demo__add", arguments)
         large, *equal = [await shown(gateway, call["id"]) for call in (await listed(gateway))["calls"]]
 
-    assert len({one["argumentsHash"] for one in equal}) == 1
+    assert len({call["argumentsHash"] for call in equal}) == 1
     assert "argumentsHash" not in large
     assert "too large" in large["argumentsLeftOut"]
 
@@ -293,7 +293,7 @@ async def test_why_a_call_was_refused_is_told_but_not_what_servers_say(tmp_path:
     limited = documents[0]
     assert (limited["outcome"], limited["limit"]) == ("RATE_LIMITED", "server")
     assert "default/demo takes" in limited["message"]
-    assert {one["outcome"] for one in documents} == {"RATE_LIMITED", "UPSTREAM_ERROR", "INVALID_ARGUMENTS"}
+    assert {call["outcome"] for call in documents} == {"RATE_LIMITED", "UPSTREAM_ERROR", "INVALID_ARGUMENTS"}
     assert "s3cret" not in json.dumps(documents)
 
 
@@ -373,7 +373,7 @@ async def test_a_hostile_name_is_cut_and_told_as_it_is(tmp_path: Path) -> None:
         request = modern("tools/call", {"name": hostile, "arguments": {}})
         await ask(gateway, request.with_headers(**{"mcp-name": None}))
         document = await listed(gateway)
-        found = await listed(gateway, tool=quote("<script>"))
+        page = await listed(gateway, tool=quote("<script>"))
 
     assert [len(name) <= 256 for name in names(document)] in ([], [True])
-    assert found["calls"] == []
+    assert page["calls"] == []

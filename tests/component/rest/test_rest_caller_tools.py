@@ -67,14 +67,14 @@ async def test_a_callers_tool_is_offered_called_by_the_model_and_handed_back_to_
     tmp_path: Path, format_name: str
 ) -> None:
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, ["add"])) as gateway:
-        asked = {"format": format_name, "tools": [ASK], "toolsFormat": "mcp"}
-        (own,) = (await post(gateway, "/v1/tools", asked)).message["own"]
+        offer = {"format": format_name, "tools": [ASK], "toolsFormat": "mcp"}
+        (own,) = (await post(gateway, "/v1/tools", offer)).message["own"]
         calls: Calls = [
             ("call_1", own, {"question": "How much?", "hint": None}),
             ("call_2", "demo__add", {"a": 1, "b": 2}),
         ]
         calls = calls[:1] if format_name == "openai-functions" else calls
-        answer = (await post(gateway, "/v1/tool-calls", {**asked, "message": MESSAGES[format_name](calls)})).message
+        answer = (await post(gateway, "/v1/tool-calls", {**offer, "message": MESSAGES[format_name](calls)})).message
     first, *others = answer["calls"]
     assert first["state"] == "pending"
     assert first["tool"] == "ask.user"
@@ -99,7 +99,7 @@ async def test_a_definition_that_was_offered_means_the_gateways_tool(tmp_path: P
     assert [call["state"] for call in ran["calls"]] == ["done", "pending"]
 
 
-async def test_a_callers_tool_of_a_visible_ones_name_gives_way_and_the_report_says_so(tmp_path: Path) -> None:
+async def test_a_callers_tool_named_like_a_visible_tool_gives_way_and_the_report_says_so(tmp_path: Path) -> None:
     other = {"name": "demo__get_stock", "inputSchema": {"type": "object", "properties": {"sku": {"type": "string"}}}}
     async with running(tmp_path, DEMO) as gateway:
         answer = (await post(gateway, "/v1/tools", {"format": "mcp", "tools": [other]})).message
@@ -168,7 +168,7 @@ async def test_the_callers_definitions_go_out_in_their_own_format_as_they_came(t
 
 
 @pytest.mark.parametrize("path", ["tools", "plan", "tool-calls"])
-async def test_two_of_the_callers_tools_with_one_name_are_an_error(tmp_path: Path, path: str) -> None:
+async def test_caller_tools_that_share_a_name_are_an_error(tmp_path: Path, path: str) -> None:
     bodies: dict[str, dict[str, Any]] = {
         "tools": {"format": "mcp"},
         "plan": {"models": ["gpt-5.1"]},

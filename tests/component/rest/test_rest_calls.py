@@ -37,11 +37,11 @@ OTHER = base64.b64encode(random.Random(2).randbytes(3000)).decode()
 CALLS: Calls = (("call_1", "demo__add", {"a": 1, "b": 2}), ("call_2", "demo__slow", {"ms": 1}))
 
 
-def recorded(book: MetricsRegistry) -> dict[tuple[str, str], int]:
+def recorded(registry: MetricsRegistry) -> dict[tuple[str, str], int]:
     """Calls by tool and error type."""
     return {
         (tool, error): series.count
-        for (method, tool, _, error), series in book.histograms()
+        for (method, tool, _, error), series in registry.histograms()
         if method == "tools/call" and series.count
     }
 
@@ -78,11 +78,11 @@ async def test_media_that_a_real_server_tells_twice_reach_the_model_once(tmp_pat
         {"type": "content_block_start", "index": 0, "content_block": use},
         {"type": "content_block_stop", "index": 0},
     ]
-    said = {"stream": events} if streamed else {"message": {"role": "assistant", "content": [use]}}
+    body = {"stream": events} if streamed else {"message": {"role": "assistant", "content": [use]}}
     async with serve_asgi(server.streamable_http_app()) as port:
         url = f"http://127.0.0.1:{port}/mcp"
         async with running(tmp_path, catalog("demo", url, ["picture"])) as gateway:
-            told = await post(gateway, "/v1/tool-calls", {"format": "anthropic", **said})
+            told = await post(gateway, "/v1/tool-calls", {"format": "anthropic", **body})
             result = (await ask(gateway, calling("demo__picture", {}))).message["result"]
     assert told.body.count(MEDIA.encode()) == 1
     assert OTHER.encode() not in told.body
@@ -202,8 +202,8 @@ async def test_arguments_that_do_not_fit_the_tools_own_schema_are_invalid_whatev
         assert [request for request in server.seen if request.method == "tools/call"] == []
 
 
-@pytest.mark.parametrize(("asked", "most"), [({}, 6), ({"limit": 2}, 2), ({"strategy": "sequential"}, 1)])
-async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dict[str, Any], most: int) -> None:
+@pytest.mark.parametrize(("options", "most"), [({}, 6), ({"limit": 2}, 2), ({"strategy": "sequential"}, 1)])
+async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, options: dict[str, Any], most: int) -> None:
     come = 0
     leave = asyncio.Semaphore(0)
 
@@ -218,7 +218,7 @@ async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dic
         return come >= count
 
     message = MESSAGES["gemini"]([(f"c{n}", "demo__x", {"n": n}) for n in range(6)])
-    body = {"format": "gemini", "message": message, **asked}
+    body = {"format": "gemini", "message": message, **options}
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x", "y"])) as gateway:
         async with asyncio.TaskGroup() as group:
             posted = group.create_task(post(gateway, "/v1/tool-calls", body))
@@ -250,7 +250,7 @@ async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("asked", "idempotent", "allowed", "attempts"),
+    ("options", "idempotent", "allowed", "attempts"),
     [
         ({}, True, None, 2),
         ({"retries": 0}, True, None, 1),
@@ -262,7 +262,7 @@ async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: P
     ],
 )
 async def test_calls_are_made_again_as_often_as_was_asked_where_that_is_safe(
-    tmp_path: Path, asked: dict[str, Any], idempotent: bool, allowed: int | None, attempts: int
+    tmp_path: Path, options: dict[str, Any], idempotent: bool, allowed: int | None, attempts: int
 ) -> None:
     async def handle(request: Request, reply: Reply) -> None:
         reply.close()
@@ -270,7 +270,7 @@ async def test_calls_are_made_again_as_often_as_was_asked_where_that_is_safe(
     async with raw_server(handle) as server:
         tool = entry("x", latency=DeclaredLatency(idempotent=idempotent))
         async with running(tmp_path, catalog("demo", server.url, [tool], limits=limits(retries=allowed))) as gateway:
-            body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})]), **asked}
+            body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})]), **options}
             (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
     assert (call["state"], call["code"]) == ("refused", "CONNECTION_LOST")
     assert len(server.seen) == attempts
@@ -291,7 +291,7 @@ async def test_a_result_that_does_not_fit_its_output_schema_is_done_with_a_warni
     assert "a: expected integer" in call["warning"]
 
 
-async def test_what_the_tool_itself_says_is_not_retried(tmp_path: Path) -> None:
+async def test_errors_of_the_tool_itself_are_not_retried(tmp_path: Path) -> None:
     failed = {"content": [{"type": "text", "text": "no"}], "isError": True}
     async with modern_server([{"name": "x"}], call=lambda request: failed) as server:
         tool = entry("x", latency=DeclaredLatency(idempotent=True))

@@ -38,9 +38,9 @@ async def test_tools_are_printed_in_a_providers_format_with_losses_beside_them(t
 async def test_the_tier_or_server_of_the_url_counts(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO, catalog("other", NOWHERE, ["x"])) as gateway:
         base = f"http://127.0.0.1:{gateway.port}"
-        _, one, _ = await fairlead("tools", "--format", "mcp", "--server", "default/other", "--url", f"{base}/mcp")
+        _, output, _ = await fairlead("tools", "--format", "mcp", "--server", "default/other", "--url", f"{base}/mcp")
         code, _, err = await fairlead("tools", "--format", "mcp", "--url", f"{base}/mcp/warp")
-    assert [tool["name"] for tool in json.loads(one)] == ["other__x"]
+    assert [tool["name"] for tool in json.loads(output)] == ["other__x"]
     assert (code, "no tier 'warp'" in err) == (2, True)
 
 
@@ -56,7 +56,7 @@ async def test_a_file_or_a_pipe_is_converted_without_a_gateway(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("words", "stdin", "code", "said"),
+    ("words", "stdin", "code", "sentence"),
     [
         (("--from", "x", "--to", "mcp", "-"), "[]", 2, "there is no format 'x'"),
         (("--from", "mcp", "--to", "mcp", "-"), "{", 2, "is not JSON"),
@@ -64,11 +64,11 @@ async def test_a_file_or_a_pipe_is_converted_without_a_gateway(tmp_path: Path) -
         (("--from", "mcp", "--to", "openai", "-"), "[7]", 1, "refused"),
     ],
 )
-async def test_what_cannot_be_converted_ends_in_a_sentence(
-    words: tuple[str, ...], stdin: str, code: int, said: str
+async def test_definitions_that_cannot_be_converted_end_in_a_sentence(
+    words: tuple[str, ...], stdin: str, code: int, sentence: str
 ) -> None:
     ended, _, err = await fairlead("convert", *words, stdin=stdin)
-    assert (ended, said in err, "Traceback" in err) == (code, True, False)
+    assert (ended, sentence in err, "Traceback" in err) == (code, True, False)
 
 
 async def test_a_plan_names_model_tools_and_what_was_cut(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def test_a_turn_goes_to_every_format_with_its_calls_results_and_order(tmp_
             answer = (await post(gateway, "/v1/convert/messages", body)).message
             assert answer["invalid"] == {}
             assert answer["pending"] == []
-            sent = [call for said in answer["messages"] for call in message_format(target).parse_calls(said)]
+            sent = [call for message in answer["messages"] for call in message_format(target).parse_calls(message)]
             read = message_format(target).parse_results(answer["results"])
             if target == "openai-functions":  # one call per message, without an id
                 sent = sent[:1]
@@ -44,7 +44,7 @@ async def test_a_turn_goes_to_every_format_with_its_calls_results_and_order(tmp_
             assert len(read) == len(sent) > 0
 
 
-async def test_what_cannot_be_read_is_left_out_with_the_reason_and_what_lacks_a_result_is_pending(
+async def test_unreadable_calls_are_left_out_with_the_reason_and_calls_without_results_are_pending(
     tmp_path: Path,
 ) -> None:
     calls = [
@@ -64,6 +64,6 @@ async def test_what_cannot_be_read_is_left_out_with_the_reason_and_what_lacks_a_
 
 async def test_the_example_of_the_openapi_document_is_answered_as_it_says(tmp_path: Path) -> None:
     (body,) = examples.SAY.values()
-    (said,) = examples.SAID.values()
+    (example,) = examples.SAID.values()
     async with running(tmp_path, DEMO) as gateway:
-        assert (await post(gateway, "/v1/convert/messages", body)).message == said
+        assert (await post(gateway, "/v1/convert/messages", body)).message == example

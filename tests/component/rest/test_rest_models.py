@@ -28,11 +28,11 @@ async def listed(gateway: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any
 async def until(gateway: Any, **expected: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """The list, once its live state holds what is expected."""
 
-    async def found() -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
+    async def matching() -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
         models, answer = await listed(gateway)
         return (models, answer) if answer["live"].items() >= expected.items() else None
 
-    shown = await until_async(f"{expected}", found)
+    shown = await until_async(f"{expected}", matching)
     assert shown is not None
     return shown
 
@@ -61,10 +61,10 @@ async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Pat
 
 async def test_a_model_server_tells_windows_and_its_failures_keep_what_was_known(tmp_path: Path) -> None:
     answers = iter([(200, encode(VLLM))])
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     async def serve(request: Request, reply: Reply) -> None:
-        asked.append(request)
+        requests.append(request)
         reply.send(*next(answers, (503, b"{}")))
 
     token = tmp_path / "token"
@@ -79,7 +79,7 @@ async def test_a_model_server_tells_windows_and_its_failures_keep_what_was_known
     assert models["qwen9"]["as_of"] == answer["live"]["as_of"]
     assert planned["numbers"]["contextWindow"] == 40960
     assert planned["numbers"]["windowSource"] == "live"
-    assert asked[0].headers["authorization"] == "Bearer key"
+    assert requests[0].headers["authorization"] == "Bearer key"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ async def test_a_configured_window_counts_before_a_live_one(tmp_path: Path) -> N
     async with raw_server(serve) as server:
         models = Models(windows=ContextWindows({"qwen9": 1000}), live=LiveSource(server.url))
         async with running(tmp_path, DEMO, models=models) as gateway:
-            found, _ = await until(gateway, models=1)
-    assert found["qwen9"]["source"] == "configured"
-    assert found["qwen9"]["context_window"] == 1000
+            described, _ = await until(gateway, models=1)
+    assert described["qwen9"]["source"] == "configured"
+    assert described["qwen9"]["context_window"] == 1000

@@ -72,7 +72,7 @@ async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_pa
             assert (await get(gateway, f"{path}?colour=red")).status == 200, "probes are asked by others' rules"
 
 
-async def test_what_was_meant_and_what_there_is_stand_in_the_problem(tmp_path: Path) -> None:
+async def test_an_unknown_query_parameter_is_told_with_its_nearest_and_all_valid_ones(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         answer = await get(gateway, "/v1/tools?teir=fast")
         other = await get(gateway, "/v1/tools?max_tools=3&format=mcp")
@@ -89,8 +89,8 @@ async def test_what_was_meant_and_what_there_is_stand_in_the_problem(tmp_path: P
 async def test_no_resource_is_forgotten(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         document = (await get(gateway, "/openapi.json")).message
-    found = {(verb, path) for path, item in document["paths"].items() if path.startswith("/v1") for verb in item}
-    assert len(found) == len(GETS) + len(POSTS) + len(DELETES), found
+    operations = {(verb, path) for path, item in document["paths"].items() if path.startswith("/v1") for verb in item}
+    assert len(operations) == len(GETS) + len(POSTS) + len(DELETES), operations
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def test_a_query_is_judged_by_its_names_alone(query: bytes, refused: bool) -> No
 
 
 def test_lists_are_told_from_single_values() -> None:
-    async def endpoint(one: str | None = None) -> None: ...
+    async def endpoint(name: str | None = None) -> None: ...
 
-    assert parameters(APIRoute("/v1/x", endpoint)) == {"one": False}
+    assert parameters(APIRoute("/v1/x", endpoint)) == {"name": False}
 
 
 async def test_a_path_where_nothing_is_names_those_where_mcp_rest_and_the_console_are(tmp_path: Path) -> None:

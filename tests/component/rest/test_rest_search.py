@@ -49,14 +49,14 @@ def made(folder: Path) -> Path:
 async def names(gateway: Any, query: str, **headers: str) -> list[str]:
     answer = await get(gateway, f"/v1/search?{query}", **headers)
     assert answer.status == 200
-    return [one["tool"]["name"] for one in answer.message["tools"]]
+    return [hit["tool"]["name"] for hit in answer.message["tools"]]
 
 
 @pytest.mark.parametrize("processes", [0, 1])
 async def test_tools_are_found_by_their_words_and_related_ones_best_first(tmp_path: Path, processes: int) -> None:
     async with running(tmp_path, FILES, MAIL, rest_processes=processes) as gateway:
         answer = (await get(gateway, "/v1/search?query=erase+a+folder")).message
-        assert [one["tool"]["name"] for one in answer["tools"]] == ["files__delete_directory", "files__list_directory"]
+        assert [hit["tool"]["name"] for hit in answer["tools"]] == ["files__delete_directory", "files__list_directory"]
         assert answer["tools"][0]["score"] > answer["tools"][1]["score"] > 0
         assert answer["tools"][0]["tool"] == (await get(gateway, "/v1/tools/files__delete_directory")).message
         assert (answer["searched"], answer["ranking"]) == (4, "bm25")
@@ -80,7 +80,7 @@ async def test_a_provider_gets_its_own_form_and_no_more_tokens_than_it_has_room_
         offer = (await get(gateway, "/v1/search?query=erase+folder&format=anthropic")).message
         short = (await get(gateway, "/v1/search?query=erase+folder&toolTokens=39")).message
     assert [tool["name"] for tool in offer["tools"]] == ["files__delete_directory", "files__list_directory"]
-    assert [one["tool"]["name"] for one in short["tools"]] == ["files__delete_directory"]
+    assert [hit["tool"]["name"] for hit in short["tools"]] == ["files__delete_directory"]
     assert short["cut"] == [{"name": "files__list_directory", "tokens": 20, "reason": "toolTokens"}]
 
 
@@ -106,7 +106,7 @@ async def test_a_search_that_cannot_be_made_says_what_is_wrong(tmp_path: Path, q
     assert problem(answer)[0] == 400
 
 
-async def test_what_a_policy_hides_is_not_found_and_moves_no_score(tmp_path: Path) -> None:
+async def test_tools_that_a_policy_hides_are_not_found_and_move_no_score(tmp_path: Path) -> None:
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     no_mail = Policy(
         namespace="default",
@@ -160,12 +160,12 @@ async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -
     assert "files__delete_directory" in table
     assert "Delete a directory." in table
     assert "list_directory" not in table
-    assert [one["tool"]["name"] for one in json.loads(whole)["tools"]] == ["mail__read_mail", "mail__send_mail"]
+    assert [hit["tool"]["name"] for hit in json.loads(whole)["tools"]] == ["mail__read_mail", "mail__send_mail"]
     assert none[0] == 0
     assert "none of 4 tools has these words" in none[2]
 
 
-async def test_what_the_page_shows_finds_the_tool(tmp_path: Path) -> None:
+async def test_the_searches_of_the_page_find_the_tool(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "connect" / "search.md").read_text()
     shell = page.split("```sh\n")[1].split("```")[0].splitlines()
     program = page.split("```python\n")[1].split("```")[0]

@@ -30,29 +30,29 @@ CHAT = [
 ]
 RESPONSES = [
     event
-    for place, (ident, whole) in enumerate((("call_1", '{"a": 1, "b": 2}'), ("call_2", '{"a": 5, "b": 6}')))
+    for index, (ident, whole) in enumerate((("call_1", '{"a": 1, "b": 2}'), ("call_2", '{"a": 5, "b": 6}')))
     for event in (
         {
             "type": "response.output_item.added",
-            "output_index": place,
-            "item": {"type": "function_call", "id": f"fc_{place}", "call_id": ident, "name": "demo__add"},
+            "output_index": index,
+            "item": {"type": "function_call", "id": f"fc_{index}", "call_id": ident, "name": "demo__add"},
         },
         {
             "type": "response.function_call_arguments.delta",
-            "output_index": place,
-            "item_id": f"fc_{place}",
+            "output_index": index,
+            "item_id": f"fc_{index}",
             "delta": whole[:6],
         },
         {
             "type": "response.function_call_arguments.delta",
-            "output_index": place,
-            "item_id": f"fc_{place}",
+            "output_index": index,
+            "item_id": f"fc_{index}",
             "delta": whole[6:],
         },
         {
             "type": "response.function_call_arguments.done",
-            "output_index": place,
-            "item_id": f"fc_{place}",
+            "output_index": index,
+            "item_id": f"fc_{index}",
             "arguments": whole,
         },
     )
@@ -61,24 +61,24 @@ ANTHROPIC: list[Event] = [
     {"type": "message_start", "message": {"role": "assistant"}},
     *(
         event
-        for place, (ident, whole) in enumerate((("call_1", '{"a": 1, "b": 2}'), ("call_2", '{"a": 5, "b": 6}')))
+        for index, (ident, whole) in enumerate((("call_1", '{"a": 1, "b": 2}'), ("call_2", '{"a": 5, "b": 6}')))
         for event in (
             {
                 "type": "content_block_start",
-                "index": place,
+                "index": index,
                 "content_block": {"type": "tool_use", "id": ident, "name": "demo__add", "input": {}},
             },
             {
                 "type": "content_block_delta",
-                "index": place,
+                "index": index,
                 "delta": {"type": "input_json_delta", "partial_json": whole[:6]},
             },
             {
                 "type": "content_block_delta",
-                "index": place,
+                "index": index,
                 "delta": {"type": "input_json_delta", "partial_json": whole[6:]},
             },
-            {"type": "content_block_stop", "index": place},
+            {"type": "content_block_stop", "index": index},
         )
     ),
     {"type": "message_stop"},

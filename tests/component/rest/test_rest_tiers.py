@@ -93,10 +93,10 @@ async def test_a_choice_names_its_rule_and_what_it_means_for_who_waits(tmp_path:
 async def test_the_state_carries_a_command_to_the_next_turns_of_any_replica_with_the_key(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     async with (
-        running(tmp_path, RULES, session_key="k") as one,
+        running(tmp_path, RULES, session_key="k") as gateway,
         running(tmp_path / "other", RULES, session_key="k") as two,
     ):
-        first = await say(one, "take your time", number=1)
+        first = await say(gateway, "take your time", number=1)
         second = await say(two, "and the other one?", number=2, state=first["state"])
         last = await say(two, "and the other one?", number=4, state=second["state"])
     assert [choice["rule"] for choice in (first, second, last)] == ["command", "command", "conversation"]
@@ -141,19 +141,19 @@ async def test_tools_carry_their_declared_and_measured_speed_under_the_names_of_
     tmp_path: Path,
 ) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "new"])
-    said = DeclaredLatency(estimated_duration_ms=30, max_duration_ms=900, idempotent=True, cacheable_seconds=5)
-    shop = replace(shop, tools=tuple(replace(tool, latency=said) for tool in shop.tools))
+    latency = DeclaredLatency(estimated_duration_ms=30, max_duration_ms=900, idempotent=True, cacheable_seconds=5)
+    shop = replace(shop, tools=tuple(replace(tool, latency=latency) for tool in shop.tools))
     state = measured(quick=40)
     (server,) = state.servers
     at = "2026-01-31T08:59:58Z"
     timed = replace(server, tools=tuple(replace(tool, measured_at=at) for tool in server.tools))
     async with running(tmp_path, shop, RULES, replace(state, servers=(timed,))) as gateway:
-        one = (await get(gateway, "/v1/tools/shop__quick")).message["latency"]
+        explained = (await get(gateway, "/v1/tools/shop__quick")).message["latency"]
         why = (await get(gateway, "/v1/tools/shop__quick/explain")).message["latency"]
         scores = {score["name"]: score for score in (await get(gateway, "/v1/scores")).message["tools"]}
         new, _ = [tool["latency"] for tool in (await get(gateway, "/v1/tools")).message["tools"]]
     declared = {"estimated_duration_ms": 30, "max_duration_ms": 900, "idempotent": True, "cacheable_seconds": 5}
-    assert one == why == {**declared, "measured_duration_ms": 40, "measured_p99_ms": 40, "measured_at": at}
+    assert explained == why == {**declared, "measured_duration_ms": 40, "measured_p99_ms": 40, "measured_at": at}
     assert (scores["shop__quick"]["measuredAt"], scores["shop__new"]["measuredAt"]) == (at, None)
     assert new == {**declared, "measured_duration_ms": None, "measured_p99_ms": None, "measured_at": None}
 

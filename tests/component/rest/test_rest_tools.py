@@ -44,17 +44,17 @@ async def test_canonical_entries_say_id_name_server_tags_and_whether_they_are_of
         listed = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
     assert [tool["definition"] for tool in tools] == listed
     assert [tool["name"] for tool in tools] == [tool["name"] for tool in listed]
-    found = {tool["id"]: tool for tool in tools}
-    assert found["mcp.demo.add"]["tags"] == ["math"]
-    assert found["mcp.demo.add"]["server"] == "default/demo"
-    assert {ident for ident, tool in found.items() if tool["offline"]} == {"mcp.away.gone"}
+    by_id = {tool["id"]: tool for tool in tools}
+    assert by_id["mcp.demo.add"]["tags"] == ["math"]
+    assert by_id["mcp.demo.add"]["server"] == "default/demo"
+    assert {ident for ident, tool in by_id.items() if tool["offline"]} == {"mcp.away.gone"}
 
 
 @pytest.mark.parametrize("name", FORMATS)
 async def test_each_format_lists_the_tools_with_names_that_lead_back(tmp_path: Path, name: str) -> None:
     async with running(tmp_path, DEMO, catalog("away", NOWHERE, ["gone"], online=False)) as gateway:
         offer = (await get(gateway, f"/v1/tools?format={name.upper()}")).message
-        one = (await get(gateway, f"/v1/tools?format={name}&tags=math&servers=default/demo")).message
+        offered = (await get(gateway, f"/v1/tools?format={name}&tags=math&servers=default/demo")).message
     assert offer["format"] == name
     assert set(offer["names"].values()) == {"demo__add", "demo__slow", "demo__päth/tool name"}
     assert offer["offline"] == ["away__gone"]
@@ -64,7 +64,7 @@ async def test_each_format_lists_the_tools_with_names_that_lead_back(tmp_path: P
         request = {member: request}
     read = FORMATS[name].read(request)
     assert {offer["names"][tool["name"]] for tool in read.tools} == set(offer["names"].values())
-    assert list(one["names"].values()) == ["demo__add"]
+    assert list(offered["names"].values()) == ["demo__add"]
 
 
 async def test_a_tool_that_is_for_its_app_alone_is_offered_to_no_model_and_found_by_none(tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ async def test_a_tool_that_is_for_its_app_alone_is_offered_to_no_model_and_found
     async with running(tmp_path, catalog("clock", NOWHERE, [ADD, refresh])) as gateway:
         offered = (await get(gateway, "/v1/tools?format=openai")).message["names"]
         canonical = (await get(gateway, "/v1/tools")).message["tools"]
-        found = (await get(gateway, "/v1/search?query=refresh+add+numbers")).message["tools"]
+        hits = (await get(gateway, "/v1/search?query=refresh+add+numbers")).message["tools"]
         for_hosts = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
     assert list(offered.values()) == ["clock__add"]
     assert [tool["name"] for tool in canonical] == ["clock__add"]
-    assert [one["tool"]["name"] for one in found] == ["clock__add"]
+    assert [hit["tool"]["name"] for hit in hits] == ["clock__add"]
     assert [tool["name"] for tool in for_hosts] == ["clock__add", "clock__refresh"]
 
 
@@ -110,14 +110,14 @@ async def test_a_limit_cuts_by_name_and_names_what_it_cut(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["demo__add", "mcp.demo.add"])
-async def test_one_tool_is_found_by_name_and_by_id(tmp_path: Path, name: str) -> None:
+async def test_v1_tools_has_one_tool_by_name_and_by_id(tmp_path: Path, name: str) -> None:
     async with running(tmp_path, DEMO) as gateway:
         assert (await get(gateway, f"/v1/tools/{name}")).message["definition"]["name"] == "demo__add"
 
 
 async def test_an_id_that_two_servers_share_names_neither(tmp_path: Path) -> None:
-    one, other = (catalog("same", NOWHERE, ["x"], namespace=space, prefix=space) for space in ("a", "b"))
-    async with running(tmp_path, one, other) as gateway:
+    first, other = (catalog("same", NOWHERE, ["x"], namespace=space, prefix=space) for space in ("a", "b"))
+    async with running(tmp_path, first, other) as gateway:
         assert problem(await get(gateway, "/v1/tools/mcp.same.x")) == (404, "UNKNOWN_TOOL")
         assert (await get(gateway, "/v1/tools/b__x")).message["server"] == "b/same"
 
@@ -233,7 +233,7 @@ DEEP = b'{"format":"mcp","message":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         ("/v1/plan", b'{"models":["x"],"pinned":["nope"]}', (404, "UNKNOWN_TOOL")),
     ],
 )
-async def test_what_cannot_be_answered_is_a_problem_document_with_its_code(
+async def test_requests_that_cannot_be_answered_get_a_problem_document_with_its_code(
     tmp_path: Path, target: str, body: bytes | None, expected: tuple[int, str]
 ) -> None:
     async with running(tmp_path, DEMO, max_request_bytes=65_536) as gateway:
@@ -300,7 +300,7 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
         assert len((await wire.answer()).message["tools"]) == 2000
 
 
-async def test_what_takes_a_request_and_nothing_else_passes_the_framework_by(tmp_path: Path) -> None:
+async def test_endpoints_that_take_a_request_alone_bypass_fastapi(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         direct = dict(
             plain(assembled(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)
@@ -344,7 +344,7 @@ async def test_names_of_properties_that_a_provider_refuses_are_changed_reported_
     others = offer["properties"]["demo__odd"]
     assert restore_names(under_other_names(ARGUMENTS), others) == ARGUMENTS
     assert offer["tools"][0]["input_schema"]["properties"].keys() == {*others, "plain"}
-    for found, name in ((offer, "demo__odd"), (converted, "odd")):
-        told = [(loss["tool"], loss["action"]) for loss in found["report"] if " is called " in loss["why"]]
+    for answer, name in ((offer, "demo__odd"), (converted, "odd")):
+        told = [(loss["tool"], loss["action"]) for loss in answer["report"] if " is called " in loss["why"]]
         assert told == [(name, "rewritten")] * 3
     assert converted["properties"] == {"odd": others}

@@ -28,7 +28,7 @@ TIERS = Rules(
 EVERY = ("fast", "standard", "deep")
 
 
-def said(name: str, estimated: int | None = None, most: int | None = None, *categories: str) -> ToolEntry:
+def declaring(name: str, estimated: int | None = None, most: int | None = None, *categories: str) -> ToolEntry:
     latency = DeclaredLatency(estimated_duration_ms=estimated, max_duration_ms=most)
     return entry(name, latency=latency, categories=categories)
 
@@ -43,12 +43,12 @@ SHOP = catalog(
     "shop",
     "http://127.0.0.1:9/mcp",
     [
-        said("dice", 10, 50, "dice rollers"),
-        said("coin", 100, None, "dice rollers", "luck"),
-        said("die", None, None, "dice rollers"),
-        said("new", 30, None, "dice rollers"),
-        said("paint", 900, 1000, "images"),
-        said("rules", 900),
+        declaring("dice", 10, 50, "dice rollers"),
+        declaring("coin", 100, None, "dice rollers", "luck"),
+        declaring("die", None, None, "dice rollers"),
+        declaring("new", 30, None, "dice rollers"),
+        declaring("paint", 900, 1000, "images"),
+        declaring("rules", 900),
     ],
 )
 STATE = State(
@@ -106,13 +106,13 @@ def test_a_declaration_is_held_against_what_was_measured(
 
 async def scores(tmp_path: Path) -> dict[str, Any]:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
-        found = (await get(gateway, "/v1/scores")).message["tools"]
-    return {one["name"]: one for one in found}
+        rows = (await get(gateway, "/v1/scores")).message["tools"]
+    return {row["name"]: row for row in rows}
 
 
 async def test_each_tool_has_its_badge_its_tag_and_where_that_is_from(tmp_path: Path) -> None:
-    found = await scores(tmp_path)
-    shown = {name: (one["badge"], one["basis"], one["tags"]) for name, one in found.items()}
+    by_name = await scores(tmp_path)
+    shown = {name: (row["badge"], row["basis"], row["tags"]) for name, row in by_name.items()}
     assert shown == {
         "shop__coin": ("Lightning", "measured", ["FAST compatible"]),
         "shop__dice": ("Lightning", "measured", ["FAST compatible"]),
@@ -121,15 +121,15 @@ async def test_each_tool_has_its_badge_its_tag_and_where_that_is_from(tmp_path: 
         "shop__paint": ("Slow", "measured", ["DEEP only"]),
         "shop__rules": ("Standard", "measured", ["STANDARD compatible"]),
     }
-    assert found["shop__paint"]["honesty"] == {
+    assert by_name["shop__paint"]["honesty"] == {
         "declaredMs": 900,
         "measuredMs": 3200.0,
         "ratio": 3.56,
         "pastMaximum": True,
         "verdict": "misleading",
     }
-    assert found["shop__dice"]["honesty"]["pastMaximum"] is False
-    assert found["shop__new"]["honesty"] is None
+    assert by_name["shop__dice"]["honesty"]["pastMaximum"] is False
+    assert by_name["shop__new"]["honesty"] is None
 
 
 async def test_within_a_category_tools_are_ranked_by_their_measured_medians_alone(tmp_path: Path) -> None:
@@ -137,10 +137,10 @@ async def test_within_a_category_tools_are_ranked_by_their_measured_medians_alon
         (board,) = (await get(gateway, "/v1/leaderboard?category=dice%20rollers")).message["boards"]
         every = (await get(gateway, "/v1/leaderboard")).message["boards"]
         nobody = await get(gateway, "/v1/leaderboard?category=chess")
-    ranks = [(one["rank"], one["score"]["name"]) for one in board["ranks"]]
+    ranks = [(rank["rank"], rank["score"]["name"]) for rank in board["ranks"]]
     assert ranks == [(1, "shop__coin"), (1, "shop__die"), (3, "shop__dice")]
-    assert [one["name"] for one in board["unranked"]] == ["shop__new"]
-    assert [one["category"] for one in every] == ["dice rollers", "images", "luck"]
+    assert [row["name"] for row in board["unranked"]] == ["shop__new"]
+    assert [each["category"] for each in every] == ["dice rollers", "images", "luck"]
     assert problem(nobody) == (400, "INVALID_ARGUMENTS")
     assert nobody.message["known"] == ["dice rollers", "images", "luck"]
 

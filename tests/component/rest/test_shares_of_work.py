@@ -22,11 +22,11 @@ TRUST = Trust((Vouching(anybody("mallory"), anybody("alice")),))
 DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
 
 
-def asked(gateway: Gateway, who: str, target: str = "/v1/tiers") -> asyncio.Task[Answer]:
+def send(gateway: Gateway, who: str, target: str = "/v1/tiers") -> asyncio.Task[Answer]:
     return asyncio.create_task(get(gateway, target, authorization=f"Bearer {who}"))
 
 
-async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not(tmp_path: Path) -> None:
+async def test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not(tmp_path: Path) -> None:
     held, begun = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -38,10 +38,10 @@ async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_
         try:
             holding = [asyncio.create_task(worker.do(hold)) for _ in range(PLACES)]
             await asyncio.to_thread(begun.wait)
-            crowd = [asked(gateway, "mallory") for _ in range(MAX_WAITING + 8)]
+            crowd = [send(gateway, "mallory") for _ in range(MAX_WAITING + 8)]
             await eventually(lambda: turns.waiting == MAX_WAITING and sum(task.done() for task in crowd) == 8)
             assert {problem(task.result()) for task in crowd if task.done()} == {(429, "RATE_LIMITED")}
-            alice = [asked(gateway, "alice") for _ in range(3)]
+            alice = [send(gateway, "alice") for _ in range(3)]
             await eventually(lambda: sum(task.done() for task in crowd) == 11)
         finally:
             held.set()
@@ -54,7 +54,7 @@ async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_
 
 
 @pytest.mark.parametrize("target", ["/v1/events", "/v1/calls/events"])
-async def test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get_theirs(
+async def test_event_streams_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     for module in (events, calls):

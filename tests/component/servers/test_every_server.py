@@ -16,7 +16,7 @@ import pytest
 from commands import fairlead
 from fairlead_servers.table import SERVERS
 from ports import free_port
-from servedtools import VIAS, Via, said, served, structured
+from servedtools import VIAS, Via, served, structured, text_of
 from waiting import until
 
 pytestmark = pytest.mark.timeout(120)  # an interpreter for each server
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(120)  # an interpreter for each server
 
 @dataclass(frozen=True)
 class Case:
-    """What one server is asked."""
+    """Calls of one server."""
 
     tools: dict[str, bool]
     """Tools of the design, and whether they only read."""
@@ -81,23 +81,23 @@ async def test_a_server_lists_its_tools_and_answers_calls(name: str, via: Via, t
             each: tool.annotations is not None and tool.annotations.read_only_hint for each, tool in tools.items()
         } == case.tools
         assert all(tool.description and tool.output_schema for tool in tools.values())
-        assert case.answer in said(await client.call_tool(*case.call))
+        assert case.answer in text_of(await client.call_tool(*case.call))
         structured(await client.call_tool(*case.call))
 
         for tool in tools.values():
             unknown = await client.call_tool(tool.name, {"nonsense": 1})
             assert unknown.is_error
-            assert said(unknown).startswith(
+            assert text_of(unknown).startswith(
                 f"the arguments of {tool.name} are refused: it has no 'nonsense'; it takes "
             )
             required = tool.input_schema.get("required", [])
             if required:
                 missing = await client.call_tool(tool.name, {})
                 assert missing.is_error
-                assert f"{required[0]} is missing" in said(missing)
+                assert f"{required[0]} is missing" in text_of(missing)
                 wrong = await client.call_tool(tool.name, {each: ["not", {"of": "that type"}] for each in required})
                 assert wrong.is_error
-                assert said(wrong).startswith(f"the arguments of {tool.name} are refused: {required[0]}: ")
+                assert text_of(wrong).startswith(f"the arguments of {tool.name} are refused: {required[0]}: ")
 
 
 async def test_ingested_records_are_found_at_once_by_a_server_that_runs(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_ingested_records_are_found_at_once_by_a_server_that_runs(tmp_path
         assert structured(await client.call_tool("search_facts", {"query": "moon"})) == {"facts": []}
         code, out, _ = await fairlead("ingest", str(file), "--json", FAIRLEAD_DATA=str(tmp_path))
         assert (code, json.loads(out)["records"]["fact"]) == (0, 1)
-        assert "lantern" in said(await client.call_tool("search_facts", {"query": "moon"}))
+        assert "lantern" in text_of(await client.call_tool("search_facts", {"query": "moon"}))
 
         file.write_text("nonsense")
         code, _, err = await fairlead("ingest", str(file), FAIRLEAD_DATA=str(tmp_path))

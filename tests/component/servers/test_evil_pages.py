@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from ports import free_port
-from servedtools import said, served, structured
+from servedtools import served, structured, text_of
 from upprocess import children_of, command_of
 from waiting import eventually
 
@@ -43,7 +43,7 @@ class EvilWeb:
     """The site; `asked` has the paths of its requests."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self.port = 0
 
     def url(self, path: str, host: str = EVIL) -> str:
@@ -55,7 +55,7 @@ class EvilWeb:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             path = head.split(" ")[1]
-            self.asked.append(path)
+            self.paths.append(path)
             headers, body = PAGES[path]
             writer.write(f"HTTP/1.1 200 OK\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             await writer.drain()
@@ -95,11 +95,11 @@ async def test_six_pages_that_take_long_hold_up_neither_a_search_nor_a_page_of_a
     settings = {**ALLOWED, "timeout_s": "60"}
     async with evil_web() as web, served("web-search", "http", tmp_path, settings) as client:
         slow = [asyncio.create_task(fetched(client, web, "/slow")) for _ in range(6)]
-        await eventually(lambda: len(web.asked) >= 2)
+        await eventually(lambda: len(web.paths) >= 2)
 
         assert structured(await client.call_tool("search", {"query": "bowline"}))["results"]
         assert structured(await fetched(client, web, "/story", GOOD))["text"] == STORY.strip()
-        assert web.asked == ["/slow", "/slow", "/story"], "calls that wait hold no bytes"
+        assert web.paths == ["/slow", "/slow", "/story"], "calls that wait hold no bytes"
         assert not any(call.done() for call in slow)
         for call in slow:
             call.cancel()
@@ -108,9 +108,11 @@ async def test_six_pages_that_take_long_hold_up_neither_a_search_nor_a_page_of_a
 
 async def test_a_page_that_is_compressed_or_no_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with evil_web() as web, served("web-search", "http", tmp_path, ALLOWED) as client:
-        assert "is compressed as 'gzip' although that was not asked for." in said(await fetched(client, web, "/gzip"))
-        assert "is application/pdf, which has no text to read." in said(await fetched(client, web, "/pdf"))
-        assert "holds no text that could be read" in said(await fetched(client, web, "/deep"))
+        assert "is compressed as 'gzip' although that was not asked for." in text_of(
+            await fetched(client, web, "/gzip")
+        )
+        assert "is application/pdf, which has no text to read." in text_of(await fetched(client, web, "/pdf"))
+        assert "holds no text that could be read" in text_of(await fetched(client, web, "/deep"))
 
 
 @pytest.mark.parametrize("path", ["/slow", "/punycode"])
@@ -124,7 +126,7 @@ async def test_a_server_that_reads_evil_pages_ends_by_sigterm_and_its_readers_wi
     try:
         async with evil_web() as web:
             calls = [asyncio.create_task(_alone(port, web, path)) for _ in range(3)]
-            await eventually(lambda: len(web.asked) >= 2 and (path != "/slow" or len(children_of(process.pid)) == 2))
+            await eventually(lambda: len(web.paths) >= 2 and (path != "/slow" or len(children_of(process.pid)) == 2))
             readers = children_of(process.pid)
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0

@@ -41,7 +41,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-async def test_three_processes_run_at_once_and_a_call_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
+async def test_limited_processes_run_three_at_once_and_a_call_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
     slots = ProcessSlots(wait_s=1)
     calls = [asyncio.create_task(done(slots, tmp_path, "hold")) for _ in range(6)]
     await eventually(lambda: sum(call.done() for call in calls) >= 3 or len(pids(tmp_path)) == 6)

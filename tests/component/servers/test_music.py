@@ -16,7 +16,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification
 
 from fairlead_servers.music_ambiance.server import SERVER, STATE
-from servedtools import VIAS, Via, said, served, structured
+from servedtools import VIAS, Via, served, structured, text_of
 from waiting import until_async
 
 pytestmark = pytest.mark.timeout(120)
@@ -25,26 +25,26 @@ pytestmark = pytest.mark.timeout(120)
 async def state(client: Client) -> dict[str, Any]:
     """The resource, as a client reads it."""
     (content,) = (await client.read_resource(STATE)).contents
-    found = json.loads(content.text)  # type: ignore[union-attr]  # it is text
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(content.text)  # type: ignore[union-attr]  # it is text
+    assert isinstance(document, dict)
+    return document
 
 
 @pytest.mark.parametrize("via", VIAS)
 async def test_a_client_follows_the_state_and_finds_it_after_a_restart(via: Via, tmp_path: Path) -> None:
     settings = {"player": "none", "seed": "1"}
     async with served("music-ambiance", via, tmp_path, settings) as client:
-        async with client.listen(resource_subscriptions=[STATE]) as news:
+        async with client.listen(resource_subscriptions=[STATE]) as events:
             playing = structured(await client.call_tool("play_track", {"mood": "calm"}))
             with anyio.fail_after(30):
-                assert await anext(aiter(news)) == ResourceUpdated(STATE)
+                assert await anext(aiter(events)) == ResourceUpdated(STATE)
         before = await state(client)
         assert before.pop("since")
         assert before == playing
         assert (playing["playing"], playing["player"], playing["file"]) == (True, "client", None)
         unknown = await client.call_tool("play_track", {"mood": "polka"})
         assert unknown.is_error
-        assert said(unknown).startswith("there is no music for 'polka'; moods: battle, calm, ")
+        assert text_of(unknown).startswith("there is no music for 'polka'; moods: battle, calm, ")
     async with served("music-ambiance", "http", tmp_path, settings) as client:
         assert (await state(client))["track"] == playing["track"]
         assert structured(await client.call_tool("stop_music", {}))["playing"] is False
@@ -61,7 +61,7 @@ class Heard:
         if isinstance(message, ResourceUpdatedNotification):
             await self._send.send(str(message.params.uri))
 
-    async def one(self) -> str:
+    async def next_uri(self) -> str:
         """URI of the next update."""
         with anyio.fail_after(30):
             return await self._receive.receive()
@@ -82,13 +82,13 @@ async def test_a_client_of_an_earlier_version_subscribes_to_the_state(via: Via, 
         assert resources.subscribe
         await client.subscribe_resource(STATE)
         await client.call_tool("play_track", {"mood": "calm"})
-        assert await heard.one() == STATE
+        assert await heard.next_uri() == STATE
         assert (await state(client))["mood"] == "calm"
         await client.unsubscribe_resource(STATE)
         await client.call_tool("play_track", {"mood": "battle"})
         await client.subscribe_resource(STATE)
         await client.call_tool("stop_music", {})
-        assert await heard.one() == STATE
+        assert await heard.next_uri() == STATE
         assert (await state(client))["playing"] is False, "nothing was said of what came between"
         with pytest.raises(MCPError, match=r"music://other is not announced; these are: music://state"):
             await client.subscribe_resource("music://other")
@@ -117,8 +117,8 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
         return [(int(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
 
     async with served("music-ambiance", "http", tmp_path / "data") as client:
-        found = structured(await client.call_tool("play_track", {"mood": "storm"}))
-        assert (found["track"], found["file"], found["player"]) == ("rain", "Storm/rain.ogg", "mpv")
+        track = structured(await client.call_tool("play_track", {"mood": "storm"}))
+        assert (track["track"], track["file"], track["player"]) == ("rain", "Storm/rain.ogg", "mpv")
         await until_async("a player", lambda: players(1))
         first, words = played()[0]
         assert words.endswith(f"-- {folder / 'rain.ogg'}")
@@ -142,7 +142,7 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
         await until_async("a third player", lambda: players(3))
         (programs / "mpv").unlink()
         gone = await client.call_tool("play_track", {"mood": "storm"})
-        assert (gone.is_error, said(gone)) == (True, "mpv cannot be started: No such file or directory.")
+        assert (gone.is_error, text_of(gone)) == (True, "mpv cannot be started: No such file or directory.")
         seen = await state(client)
         assert (seen["playing"], seen["note"]) == (False, "mpv cannot be started: No such file or directory")
     with pytest.raises(ProcessLookupError):

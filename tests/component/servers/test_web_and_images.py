@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fairlead_servers.image_gen.drawing import draw
-from servedtools import VIAS, Via, said, served, structured
+from servedtools import VIAS, Via, served, structured, text_of
 from toolservers import serve_asgi
 
 pytestmark = pytest.mark.timeout(120)
@@ -77,27 +77,27 @@ def image(result: Any) -> Image.Image:
 
 async def test_an_engine_is_asked_and_its_results_are_bounded(tmp_path: Path) -> None:
     async with services([]) as url, served("web-search", "http", tmp_path, {"engine": url}) as client:
-        found = structured(await client.call_tool("search", {"query": "tides"}))
-        (result,) = found["results"]
-        assert (found["source"], result["url"], len(result["snippet"])) == ("engine", "https://web.example/tides", 500)
+        search = structured(await client.call_tool("search", {"query": "tides"}))
+        (result,) = search["results"]
+        assert (search["source"], result["url"], len(result["snippet"])) == ("engine", "https://web.example/tides", 500)
         refused = await client.call_tool("search", {"query": "forbidden"})
         assert refused.is_error
-        assert said(refused) == (
+        assert text_of(refused) == (
             "the search engine answered with status 403; enable json in search.formats of its settings."
         )
         inside = await client.call_tool("fetch_page", {"url": f"{url}/search?q=x"})
         assert inside.is_error
-        assert "this machine itself" in said(inside), "a page may not be where the engine is"
+        assert "this machine itself" in text_of(inside), "a page may not be where the engine is"
 
 
 @pytest.mark.parametrize("via", VIAS)
 async def test_without_an_engine_files_are_searched_and_read(via: Via, tmp_path: Path) -> None:
     async with served("web-search", via, tmp_path) as client:
-        found = structured(await client.call_tool("search", {"query": "spring tides"}))
-        assert (found["source"], found["results"][0]["url"]) == ("files", "index:tides.md")
-        page = structured(await client.call_tool("fetch_page", {"url": found["results"][0]["url"]}))
+        search = structured(await client.call_tool("search", {"query": "spring tides"}))
+        assert (search["source"], search["results"][0]["url"]) == ("files", "index:tides.md")
+        page = structured(await client.call_tool("fetch_page", {"url": search["results"][0]["url"]}))
         assert "neap tides" in page["text"]
-        assert page["title"] == found["results"][0]["title"]
+        assert page["title"] == search["results"][0]["title"]
         tools = (await client.list_tools()).tools
         reaches = {tool.name: tool.annotations is not None and tool.annotations.open_world_hint for tool in tools}
         assert reaches == {"search": False, "fetch_page": True}
@@ -127,9 +127,9 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
             assert structured(result)["source"] == "endpoint"
             assert image(result).size == (64, 64)
             refused = await client.call_tool("generate_image", {"prompt": "forbidden"})
-            assert said(refused) == "the images endpoint answered 400: not that picture."
+            assert text_of(refused) == "the images endpoint answered 400: not that picture."
             sound = await client.call_tool("generate_image", {"prompt": "sound"})
-            assert said(sound) == "the images endpoint's answer is neither PNG, JPEG nor WebP."
+            assert text_of(sound) == "the images endpoint's answer is neither PNG, JPEG nor WebP."
     assert seen[0] == {
         "prompt": "a ship\n\nStyle: oil",
         "n": 1,
@@ -157,7 +157,7 @@ async def test_a_picture_that_an_endpoint_names_is_fetched_from_there_and_from_n
         served("image-gen", "http", tmp_path, {"endpoint": f"{url}/v1", "model": model}) as client,
     ):
         result = await client.call_tool("generate_image", {"prompt": "a ship"})
-        assert answer in said(result)
+        assert answer in text_of(result)
         if model == "by-url":
             assert image(result).size == (64, 64)
 
@@ -179,9 +179,9 @@ async def test_a_tool_that_takes_longer_than_two_seconds_reports_progress(tmp_pa
 
             return hear
 
-        found, made = await asyncio.gather(
+        searched, made = await asyncio.gather(
             searching.call_tool("search", {"query": "tides"}, progress_callback=heard("search")),
             drawing.call_tool("generate_image", {"prompt": "a ship"}, progress_callback=heard("generate_image")),
         )
     assert reports == {"search": (2.0, "Search the web: 2 s"), "generate_image": (2.0, "Make a picture: 2 s")}
-    assert (structured(found)["source"], structured(made)["source"]) == ("engine", "endpoint")
+    assert (structured(searched)["source"], structured(made)["source"]) == ("engine", "endpoint")

@@ -42,8 +42,8 @@ async def ask(client: RealtimeClient, text: str) -> None:
     await client.send("response.create")
 
 
-def said_to_model(world: CascadeWorld, place: int = -1) -> list[tuple[str, Any]]:
-    return [(each["role"], each["content"]) for each in world.backends.requests[place]["messages"]]
+def said_to_model(world: CascadeWorld, index: int = -1) -> list[tuple[str, Any]]:
+    return [(each["role"], each["content"]) for each in world.backends.requests[index]["messages"]]
 
 
 async def test_speech_is_heard_answered_and_spoken(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_an_answer_may_be_text_alone(tmp_path: Path) -> None:
         assert (world.backends.spoken, audio(client)) == ([], b"")
 
 
-async def test_what_is_heard_chooses_the_tier_of_its_own_answer(tmp_path: Path) -> None:
+async def test_a_transcript_chooses_the_tier_of_its_own_answer(tmp_path: Path) -> None:
     async def look(_: Any) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": "long ago"}]}
 
@@ -243,7 +243,7 @@ async def test_a_key_that_is_not_set_is_told_by_its_variable_alone(tmp_path: Pat
         assert (error["code"], "NO_SUCH_VOICE_KEY" in error["message"]) == ("stt_unavailable", True)
 
 
-async def test_what_cannot_be_said_is_written_alone(tmp_path: Path) -> None:
+async def test_text_that_cannot_be_synthesized_is_written_alone(tmp_path: Path) -> None:
     async with cascade_world(tmp_path, SpokenReply("Hello. … Bye.")) as world, world.client() as client:
         await ask(client, "Hi")
         (done,) = await client.until("response.done")
@@ -261,7 +261,7 @@ async def test_calls_of_a_server_that_repeats_their_ids_are_all_run(tmp_path: Pa
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter"])
-async def test_a_call_that_may_lack_its_end_is_none(tmp_path: Path, reason: str) -> None:
+async def test_a_call_that_may_lack_its_end_is_not_run(tmp_path: Path, reason: str) -> None:
     call = {"index": 0, "id": "call_1", "function": {"name": "theirs", "arguments": '{"a": 2}'}}
     choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": reason}
     cut = ScriptedFault(body=f"data: {json.dumps({'choices': [choice]})}\n\ndata: [DONE]\n\n".encode())
@@ -283,7 +283,7 @@ async def test_tokens_and_the_time_to_the_first_audio_are_counted(tmp_path: Path
         assert (models["voice", MODEL].input.total, models["voice", MODEL].output.total) == (20, 10)
 
 
-async def test_what_servers_of_speech_charge_for_is_counted(tmp_path: Path) -> None:
+async def test_transcribed_seconds_and_synthesized_characters_are_counted(tmp_path: Path) -> None:
     async with cascade_world(tmp_path, SpokenReply("Hello."), heard=["Hi"]) as world, world.client() as client:
         await speak(client)
         await client.until("response.done")
@@ -298,7 +298,7 @@ async def test_a_cascaded_engine_takes_no_written_requests(tmp_path: Path) -> No
         assert b"/v1/realtime" in answer.body
 
 
-async def test_what_the_engine_cannot_do_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+async def test_session_updates_that_the_engine_cannot_do_are_refused_and_change_nothing(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         before = json.dumps(world.session.state.config.shown)
         refused: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What a client of a cascaded engine sends is bounded, whatever its servers do."""
+"""Bounds of what a client of a cascaded engine sends, whatever its servers do."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
         assert client.of_type("response.created") == []
         releases["and quickly"].set()
         await client.until("response.done")
-        (asked,) = world.backends.requests
-        assert [each["content"] for each in asked["messages"]] == ["tell me", "and quickly"]
+        (request,) = world.backends.requests
+        assert [each["content"] for each in request["messages"]] == ["tell me", "and quickly"]
 
 
 def counted(world: CascadeWorld) -> tuple[int, int]:
@@ -106,9 +106,9 @@ async def test_an_answer_that_is_cancelled_before_its_usage_counts_by_an_estimat
         await client.send("response.cancel")
         (done,) = await client.until("response.done")
         assert done["response"]["status"] == "cancelled"
-        read, said = counted(world)
+        read, output_tokens = counted(world)
         assert 1250 < read < 2000
-        assert said == 0
+        assert output_tokens == 0
 
 
 async def test_an_answer_that_breaks_off_counts_with_what_was_said(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ async def test_an_answer_that_breaks_off_counts_with_what_was_said(tmp_path: Pat
         await client.send("conversation.item.create", item=written("Hi"))
         await client.send("response.create")
         await client.until("response.done")
-        read, said = counted(world)
+        read, output_tokens = counted(world)
         assert read > 10
-        assert said == len("Half an ") // 4
+        assert output_tokens == len("Half an ") // 4
 
 
 async def test_a_request_that_the_model_refuses_counts_for_nothing(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Pat
         assert client.of_type("error")[-1]["error"]["code"] == "session_expired"
 
 
-async def test_what_one_response_has_of_its_own_is_bounded(tmp_path: Path) -> None:
+async def test_instructions_and_input_of_one_response_are_bounded(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         item = {**written("x" * 1000), "id": "item_x"}
         await client.send("conversation.item.create", item=item)

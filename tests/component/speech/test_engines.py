@@ -30,8 +30,8 @@ QUICK = ALL[:2]
 
 @pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    found: Engine = request.param
-    return found
+    chosen_engine: Engine = request.param
+    return chosen_engine
 
 
 def tool(name: str, **annotations: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def test_errors_and_bad_arguments_are_results(tmp_path: Path, engine: Engi
         assert set(talk.results) == {"call_1", "call_2"}
 
 
-async def test_what_cannot_be_spoken_goes_to_the_client(tmp_path: Path, engine: Engine) -> None:
+async def test_results_that_cannot_be_spoken_go_to_the_client(tmp_path: Path, engine: Engine) -> None:
     image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 
     async def draw(_: Any) -> dict[str, Any]:
@@ -153,7 +153,7 @@ async def test_an_interruption_ends_what_only_reads_and_lets_the_rest_finish(tmp
         await written.wait()
 
 
-async def test_what_is_written_changes_the_tier_of_its_own_turn(tmp_path: Path, engine: Engine) -> None:
+async def test_written_text_changes_the_tier_of_its_own_turn(tmp_path: Path, engine: Engine) -> None:
     """Where the model takes other tools in the middle of a session, or a handle that is good is at hand."""
     replies = SpokenReply("Hello."), SpokenReply("", (SpokenCall("demo__lookup", {}, "call_1"),)), SpokenReply("Long.")
     async with engine.talk(tmp_path, *replies, tiers=TIERS, slow=[LOOKUP], answer=look) as (_, talk):
@@ -167,7 +167,7 @@ async def test_what_is_written_changes_the_tier_of_its_own_turn(tmp_path: Path, 
         assert talk.results == {"call_1": "long ago"}
 
 
-async def test_what_is_heard_changes_the_tier(tmp_path: Path, engine: Engine) -> None:
+async def test_transcripts_change_the_tier(tmp_path: Path, engine: Engine) -> None:
     heard = ("tell me the legend of the crown", "thanks")
     async with engine.talk(tmp_path, tiers=TIERS, slow=[LOOKUP], heard=heard) as (world, talk):
         await talk.speak()

@@ -68,7 +68,7 @@ async def test_in_a_slow_tier_it_is_said_before_the_model_has_answered(tmp_path:
 @pytest.mark.parametrize(
     ("filler", "query"), [(None, IN_DEEP), ({"fromTier": "none"}, IN_DEEP), ({}, "model=assistant")]
 )
-async def test_nothing_is_said_where_nobody_wants_it_or_the_answer_is_quick(
+async def test_a_filler_is_not_said_where_it_is_off_or_the_answer_is_quick(
     tmp_path: Path, filler: Mapping[str, Any] | None, query: str
 ) -> None:
     engine = {} if filler is None else {"filler": filler}

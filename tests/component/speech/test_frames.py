@@ -39,7 +39,7 @@ EVENTS = {
     "a document behind it": f"{{{APPEND},{AUDIO}}}{{{UPDATE},{MCP}}}",
     "a list": f"[{{{UPDATE},{MCP}}}]",
     "no type": f"{{{MCP}}}",
-    "a type that is no text": f'{{"type":["session.update"],{MCP}}}',
+    "a type that is not a text": f'{{"type":["session.update"],{MCP}}}',
     "nested deeply": f'{{{UPDATE},{MCP},"x":{"[" * 5000}{"]" * 5000}}}',
     "a kind of event that nobody knows": f'{{"type":"session.start",{MCP}}}',
     "tools in an item": f'{{"type":"conversation.item.create","item":{{"type":"message","x":{{{MCP}}}}}}}',
@@ -198,7 +198,7 @@ async def test_a_message_beyond_its_bounds_closes_the_session(tmp_path: Path, se
         assert world.session.of_type("clientContent") == []
 
 
-async def test_what_is_within_the_bounds_passes(tmp_path: Path) -> None:
+async def test_messages_within_the_bounds_pass(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
         for sent in (event(LONG), event(values=VALUES)):
             await client.socket.send_str(json.dumps(sent))
@@ -246,9 +246,9 @@ async def test_a_providers_event_that_cannot_be_read_ends_the_session(tmp_path: 
 
 
 async def test_half_a_character_of_a_provider_is_replaced_and_the_session_goes_on(tmp_path: Path) -> None:
-    said = {"type": "response.output_text.delta", "event_id": "e", "delta": "Well \ud83c"}
+    event = {"type": "response.output_text.delta", "event_id": "e", "delta": "Well \ud83c"}
     async with speech_world(tmp_path) as world, world.client() as client:
-        await world.session._socket.send_str(json.dumps(said))
+        await world.session._socket.send_str(json.dumps(event))
         (delta,) = await client.until("response.output_text.delta")
         assert delta["delta"] == "Well \ufffd"
 
@@ -258,7 +258,7 @@ SAID = f'{{"serverContent":{{{PARTS}'
 
 
 @pytest.mark.parametrize(
-    "frame",
+    "message",
     [
         f'{SAID},"modelTurn":{{}}}}}}',
         f'{SAID}}},"toolCall":{{}},"toolCall":{{}}}}',
@@ -267,10 +267,10 @@ SAID = f'{{"serverContent":{{{PARTS}'
         "hello",
     ],
 )
-async def test_a_message_of_gemini_that_cannot_be_read_ends_the_session(tmp_path: Path, frame: str) -> None:
+async def test_a_message_of_gemini_that_cannot_be_read_ends_the_session(tmp_path: Path, message: str) -> None:
     async with live_world(tmp_path, SpokenReply("Hi")) as world, world.client() as client:
         before = len(client.messages)
-        await world.session._socket.send_str(frame)
+        await world.session._socket.send_str(message)
         code, reason = await client.end()
         assert (code, "the provider's message is refused" in reason) == (1011, True)
         assert len(client.messages) == before

@@ -44,8 +44,8 @@ async def test_a_spoken_call_is_run_and_its_result_is_spoken(tmp_path: Path, mod
         await client.turns(1)
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 3}]
         assert [(each["id"], each["response"]) for each in world.session.results()] == [("call_add", {"output": "5"})]
-        assert client.said() == "One moment. It is five. "
-        assert not [frame for frame in client.frames if b"call_add" in frame or b"toolCall" in frame]
+        assert client.transcript() == "One moment. It is five. "
+        assert not [message for message in client.frames if b"call_add" in message or b"toolCall" in message]
         behaviors = {function.get("behavior") for function in world.session.functions.values()}
         assert behaviors == ({None} if model == BLOCKS else {"BLOCKING"})
 
@@ -85,17 +85,17 @@ async def test_a_client_replaces_its_own_tools_alone(tmp_path: Path) -> None:
 
 
 async def test_audio_passes_byte_for_byte_and_in_the_kind_of_its_message(tmp_path: Path) -> None:
-    frame = '{"realtime_input" : {"audio": {"data": "AQEB", "mime_type": "audio/pcm;rate=16000"}}}'
+    message = '{"realtime_input" : {"audio": {"data": "AQEB", "mime_type": "audio/pcm;rate=16000"}}}'
     async with live_world(tmp_path, SpokenReply("one two three"), binary=True) as world, world.client() as client:
-        await client.socket.send_str(frame)
-        await client.socket.send_bytes(frame.encode())
+        await client.socket.send_str(message)
+        await client.socket.send_bytes(message.encode())
         await client.speak()
         await client.turns(1)
         assert [len(each) for each in world.session.heard] == [3, 3, 640, 640]
         assert len(client.audio()) == 3 * 1920
         assert client.kinds == {aiohttp.WSMsgType.BINARY}
-        said = [frame for frame in client.frames if b"inlineData" in frame]
-        assert all(frame.startswith(b'{"serverContent":{"modelTurn":{"parts":[{"inlineData"') for frame in said)
+        audio = [message for message in client.frames if b"inlineData" in message]
+        assert all(message.startswith(b'{"serverContent":{"modelTurn":{"parts":[{"inlineData"') for message in audio)
 
 
 async def test_handles_come_to_the_client_that_asks_for_them(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_handles_come_to_the_client_that_asks_for_them(tmp_path: Path) -> 
             assert [each["resumable"] for each in handles] == [False, True]
 
 
-async def test_what_cannot_be_opened_is_a_close_with_its_reason(tmp_path: Path) -> None:
+async def test_a_live_session_that_cannot_be_opened_is_closed_with_the_reason(tmp_path: Path) -> None:
     mcp = {"mcpServers": [{"name": "x", "streamableHttpTransport": {"url": "https://x.example"}}]}
     async with live_world(tmp_path) as world:
         for setup, code, words in (
@@ -122,8 +122,8 @@ async def test_what_cannot_be_opened_is_a_close_with_its_reason(tmp_path: Path) 
             ({"tools": [{"functionDeclarations": [{"name": "1 bad"}]}]}, 1007, "bad function declaration"),
         ):
             async with world.client(setup=setup, ready=False) as client:
-                found, reason = await client.end()
-                assert (found, words in reason) == (code, True), reason
+                close_code, reason = await client.end()
+                assert (close_code, words in reason) == (code, True), reason
         async with world.client("x-fairlead-tier=none", ready=False) as client:
             assert (await client.end())[0] == 1008
         await eventually(lambda: not world.metrics.active["gemini-live"])
@@ -156,7 +156,7 @@ async def test_a_route_reaches_its_model(tmp_path: Path) -> None:
         assert world.session.setup["model"] == f"models/{NEW}"
 
 
-async def test_what_a_session_used_is_counted_and_no_word_of_it_is_logged(
+async def test_usage_of_a_live_session_is_counted_and_no_word_of_it_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "audit.log"
@@ -241,7 +241,7 @@ async def test_turns_that_a_client_marks_itself_reach_the_provider(tmp_path: Pat
             await client.speak()
             await client.send(realtimeInput={"activityEnd": {}})
             await client.turns(1)
-            assert (client.said(), len(world.session.heard)) == ("Hello ", 2)
+            assert (client.transcript(), len(world.session.heard)) == ("Hello ", 2)
         async with world.client() as client:
             await client.send(realtimeInput={"activityStart": {}})
             code, reason = await client.end()

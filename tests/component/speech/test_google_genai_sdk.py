@@ -46,17 +46,17 @@ def client(port: int, authority: Authority) -> genai.Client:
 
 async def turn(session: Any) -> list[dict[str, Any]]:
     """Messages of one turn of the model; the client's own calls are answered."""
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     async with asyncio.timeout(20):
         async for message in session.receive():
-            found.append(message.model_dump(mode="json", exclude_none=True))
+            messages.append(message.model_dump(mode="json", exclude_none=True))
             if message.tool_call is not None:
                 answers = [
                     types.FunctionResponse(id=call.id, name=call.name, response={"output": "yes"})
                     for call in message.tool_call.function_calls
                 ]
                 await session.send_tool_response(function_responses=answers)
-    return found
+    return messages
 
 
 async def conversation(port: int, authority: Authority) -> list[dict[str, Any]]:
@@ -99,10 +99,10 @@ async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path:
         client(world.gateway.port, authority).aio.live.connect(model="fairlead/speech", config=CONFIG) as session,
     ):
         await session.send_realtime_input(text="How much?")
-        said = await turn(session)
-        words = [each.get("server_content", {}).get("output_transcription", {}).get("text", "") for each in said]
+        messages = await turn(session)
+        words = [each.get("server_content", {}).get("output_transcription", {}).get("text", "") for each in messages]
         assert "".join(words) == "Forty two. "
-        assert not [each for each in said if "tool_call" in each]
+        assert not [each for each in messages if "tool_call" in each]
         assert world.session.results()[0]["response"] == {"output": "42"}
 
 
@@ -145,8 +145,8 @@ async def test_the_sdk_sees_a_turn_that_an_engine_answers_as_any_other(tmp_path:
         others, engines = turns
         assert kinds(engines) == kinds(others)
         assert engines[-1]["server_content"] == others[-1]["server_content"] == {"turn_complete": True}
-        said = [each.get("server_content", {}).get("output_transcription", {}).get("text", "") for each in engines]
-        assert "".join(said) == "Let me ask.Long ago."
+        texts = [each.get("server_content", {}).get("output_transcription", {}).get("text", "") for each in engines]
+        assert "".join(texts) == "Let me ask.Long ago."
         (called,) = [each["tool_call"] for each in engines if "tool_call" in each]
         assert called["function_calls"] == [{"id": "call_2", "name": "theirs", "args": {"q": 1}}]
         assert [call["name"] for call in world.called] == ["lookup"]

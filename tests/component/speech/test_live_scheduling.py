@@ -20,7 +20,7 @@ SLOW = DeclaredLatency(estimated_duration_ms=3000)
 
 
 @pytest.mark.parametrize(
-    ("setting", "scheduling", "said"),
+    ("setting", "scheduling", "transcript"),
     [
         (None, "WHEN_IDLE", "Let me see what there is. Found. "),
         ("WhenIdle", "WHEN_IDLE", "Let me see what there is. Found. "),
@@ -29,7 +29,7 @@ SLOW = DeclaredLatency(estimated_duration_ms=3000)
     ],
 )
 async def test_a_model_goes_on_during_a_call_and_says_its_result_as_set(
-    tmp_path: Path, setting: str | None, scheduling: str, said: str
+    tmp_path: Path, setting: str | None, scheduling: str, transcript: str
 ) -> None:
     release = asyncio.Event()
     held = asyncio.Event()
@@ -47,13 +47,13 @@ async def test_a_model_goes_on_during_a_call_and_says_its_result_as_set(
         await client.ask("Look it up")
         await client.turns(1)
         await client.ask("Go on meanwhile")
-        await eventually(lambda: client.said() == "Let ")
+        await eventually(lambda: client.transcript() == "Let ")
         release.set()
         await world.session.until("toolResponse")
         (result,) = world.session.results()
         assert (result["response"], result["scheduling"]) == ({"output": "a crown"}, scheduling)
         held.set()
-        await eventually(lambda: client.said() == said)
+        await eventually(lambda: client.transcript() == transcript)
         assert len(world.called) == 1
 
 

@@ -50,25 +50,25 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
     ):
         await client.hear(LOUD)
         await greeted(world, client)
-        for frame in frames[:30]:  # behind the handle, over the old connection
-            await client.hear(frame)
+        for chunk in frames[:30]:  # behind the handle, over the old connection
+            await client.hear(chunk)
         await eventually(lambda: len(world.session.heard) == 31)
         world.provider.admits.clear()
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         await eventually(lambda: len(world.provider.sessions) == 2)
-        for frame in frames[30:60]:  # while there is none
-            await client.hear(frame)
+        for chunk in frames[30:60]:  # while there is none
+            await client.hear(chunk)
         first, second = world.provider.sessions
         assert first.close_code == 1000, "closed before the other one was opened"
         world.provider.admits.set()
-        for frame in frames[60:]:
-            await client.hear(frame)
+        for chunk in frames[60:]:
+            await client.hear(chunk)
         await client.ask("Are you there?")
         await client.turns(2)
         assert second.tool_names == ALL
         assert second.setup["sessionResumption"]["handle"] in world.provider.handles
         assert b"".join(second.heard) == b"".join([LOUD, *frames]), "57,600 samples, in their order"
-        assert client.said() == "Hello there. Yes. "
+        assert client.transcript() == "Hello there. Yes. "
         assert len(client.audio()) == 3 * 1920, "three words, each said once"
         assert len(client.of_type("setupComplete")) == 1
         assert world.metrics.resumptions == {(ENGINE, "ok"): 1}
@@ -78,7 +78,7 @@ async def test_no_sample_is_lost_and_none_comes_twice(tmp_path: Path) -> None:
 async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_handle(tmp_path: Path) -> None:
     """Frames that were on their way when the provider made its handle are in no connection: it does not say which."""
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
-        frames = [frame[-20:] for frame in numbered(20_000)]
+        frames = [chunk[-20:] for chunk in numbered(20_000)]
         over = asyncio.Event()
         sent = 0
         behind = 20_000
@@ -101,7 +101,7 @@ async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_ha
         await streaming
         first, second = world.provider.sessions
         await eventually(lambda: second.heard[-1] == frames[sent - 1])
-        numbers = [int.from_bytes(frame[-2:], "big") - 256 for frame in second.heard]
+        numbers = [int.from_bytes(chunk[-2:], "big") - 256 for chunk in second.heard]
         assert numbers == sorted(set(numbers)), "none twice, in their order"
         assert [number for number in numbers if number >= behind] == [*range(behind, sent)], "none of these is lost"
         assert first.heard
@@ -121,7 +121,7 @@ async def test_the_tools_of_a_tier_wait_for_the_end_of_a_turn(tmp_path: Path) ->
         held.set()
         await client.turns(2)
         await eventually(lambda: world.session.tool_names == ALL)
-        assert client.said() == "Hello there. Once upon a time "
+        assert client.transcript() == "Hello there. Once upon a time "
 
 
 async def test_a_model_that_takes_other_tools_keeps_its_connection(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_a_connection_that_goes_away_is_replaced_unseen(tmp_path: Path) ->
         await eventually(lambda: len(world.provider.sessions) == 2)
         await client.ask("Are you still there?")
         await client.turns(2)
-        assert client.said() == "Hello there. Hello there. "
+        assert client.transcript() == "Hello there. Hello there. "
         assert not client.of_type("goAway")
 
 
@@ -265,5 +265,5 @@ async def test_a_model_that_refuses_context_updates_is_resumed_from_then_on(tmp_
                 await greeted(world, client)
                 await client.send(fairleadSessionUpdate={"tier": "deep"})
                 await eventually(lambda: world.session.tool_names == ALL)
-        asked = [bool(each.of_type("contextUpdate")) for each in world.provider.sessions]
-        assert asked == [True, False, False, False], "the second session asks no more"
+        updated = [bool(each.of_type("contextUpdate")) for each in world.provider.sessions]
+        assert updated == [True, False, False, False], "the second session asks no more"

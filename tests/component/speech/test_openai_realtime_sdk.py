@@ -30,7 +30,7 @@ MADE = ("event_id", "id", "item_id", "response_id", "previous_item_id", "expires
 
 
 def plain(value: Any) -> Any:
-    """Without ids, which are numbered anew in each session."""
+    """Messages without ids, which are numbered in each session."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if name not in MADE}
     return [plain(each) for each in value] if isinstance(value, list) else value
@@ -100,13 +100,13 @@ async def test_the_sdk_gets_the_answer_of_a_tool_that_it_does_not_know(tmp_path:
     ):
         await connection.recv()
         await connection.response.create()
-        said = ""
+        transcript = ""
         async with asyncio.timeout(20):
-            while said != "Forty two.":
+            while transcript != "Forty two.":
                 event = await connection.recv()
                 assert event.type != "error"
                 if event.type == "response.output_audio_transcript.done":
-                    said = event.transcript
+                    transcript = event.transcript
         assert world.session.of_type("conversation.item.create")[0]["item"]["output"] == "42"
 
 

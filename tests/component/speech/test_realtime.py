@@ -31,7 +31,7 @@ async def test_a_spoken_call_is_run_and_its_result_is_spoken(tmp_path: Path) -> 
         assert len(world.session.of_type("response.create")) == 1, "the first response was asked for by the speech"
         assert [item["type"] for item in first["response"]["output"]] == ["message"], "without the call"
         assert second["response"]["output"][0]["content"][0]["transcript"] == "It is five."
-        assert not [frame for frame in client.frames if "call_add" in frame or "function_call" in frame]
+        assert not [message for message in client.frames if "call_add" in message or "function_call" in message]
 
 
 async def test_the_client_sees_its_own_tools_alone(tmp_path: Path) -> None:
@@ -108,11 +108,11 @@ async def test_errors_and_unknown_tools_are_results(tmp_path: Path) -> None:
 
 
 async def test_audio_passes_byte_for_byte_both_ways(tmp_path: Path) -> None:
-    frame = '{"audio" : "' + SPEECH + '","type":"input_audio_buffer.append"}'  # no usual order of members
+    message = '{"audio" : "' + SPEECH + '","type":"input_audio_buffer.append"}'  # no usual order of members
     async with speech_world(tmp_path, SpokenReply("one two three")) as world, world.client() as client:
         await client.update(audio={"input": {"turn_detection": None}})
         await client.until("session.updated")
-        await client.socket.send_str(frame)
+        await client.socket.send_str(message)
         await client.send("input_audio_buffer.append", audio=SILENCE)
         await client.send("response.create")
         await client.until("response.done")
@@ -196,7 +196,7 @@ async def test_an_interrupted_response_runs_no_call_that_is_not_whole(tmp_path: 
         assert world.called == []
 
 
-async def test_what_cannot_be_spoken_goes_to_the_client_as_an_event(tmp_path: Path) -> None:
+async def test_results_that_cannot_be_spoken_go_to_the_client_as_an_event(tmp_path: Path) -> None:
     image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 
     async def draw(_: Any) -> dict[str, Any]:

@@ -39,7 +39,7 @@ async def has(world: SpeechWorld, names: list[str]) -> None:
     await eventually(lambda: world.session.tool_names == names)
 
 
-async def test_what_is_heard_changes_the_tier(tmp_path: Path) -> None:
+async def test_transcripts_change_the_tier(tmp_path: Path) -> None:
     heard = ("tell me the legend of the crown", "thanks")
     async with (
         speech_world(tmp_path, tiers=TIERS, slow=[LOOKUP], heard=heard, answer=look) as world,
@@ -56,7 +56,7 @@ async def test_what_is_heard_changes_the_tier(tmp_path: Path) -> None:
         assert len(client.of_type("session.updated")) == 1, "the client does not hear of the gateway's updates"
 
 
-async def test_what_is_written_changes_the_tier(tmp_path: Path) -> None:
+async def test_written_text_changes_the_tier(tmp_path: Path) -> None:
     async with speech_world(tmp_path, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
         content = [{"type": "input_text", "text": "Think carefully: who wears the crown?"}]
         await client.send("conversation.item.create", item={"type": "message", "role": "user", "content": content})

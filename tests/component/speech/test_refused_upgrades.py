@@ -215,12 +215,12 @@ async def clients(socket: Path) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def statuses(http: aiohttp.ClientSession, path: str, times: int, **options: Any) -> set[int]:
-    found = set()
+    statuses_seen = set()
     for _ in range(times):
         async with http.get(path, **options) as answer:
             await answer.read()
-            found.add(answer.status)
-    return found
+            statuses_seen.add(answer.status)
+    return statuses_seen
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
@@ -238,7 +238,7 @@ async def test_a_refused_session_leaves_the_connections_of_a_proxy_to_its_other_
         ):
             host = {"host": f"127.0.0.1:{world.gateway.port}"}
             assert await statuses(victim, "/healthz", 6, headers=host) == {200}
-            asked = {**ASKS, **fields, **host}
-            assert await statuses(attacker, f"/v1/realtime?{query}", 4, headers=asked) == {status}
+            headers = {**ASKS, **fields, **host}
+            assert await statuses(attacker, f"/v1/realtime?{query}", 4, headers=headers) == {status}
             assert await statuses(victim, "/healthz", 12, headers=host) == {200}
             assert await statuses(attacker, "/healthz", 4, headers=host) == {200}

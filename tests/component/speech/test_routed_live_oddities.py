@@ -37,17 +37,17 @@ def held() -> SpokenReply:
 
 def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
     """Hold transcripts back: set once one is asked for, and to be set."""
-    asked = asyncio.Event()
+    requested = asyncio.Event()
     go_on = asyncio.Event()
     transcribe = world.routed._turns._transcribe
 
     async def transcribed(turn: UserTurn) -> str:
-        asked.set()
+        requested.set()
         await go_on.wait()
         return await transcribe(turn)
 
     monkeypatch.setattr(world.routed._turns, "_transcribe", transcribed)
-    return asked, go_on
+    return requested, go_on
 
 
 @contextlib.asynccontextmanager
@@ -59,9 +59,9 @@ async def written_behind_speech(
         routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], bounds=bounds, **DEEP) as world,
         world.client(setup=TOOLS) as client,
     ):
-        asked, go_on = hold_words(world, monkeypatch)
+        requested, go_on = hold_words(world, monkeypatch)
         await speak(client)
-        await asked.wait()
+        await requested.wait()
         await client.ask(words)
         await eventually(lambda: len(world.routed._turns._waiting) == 1)
         go_on.set()
@@ -72,7 +72,7 @@ async def mark(client: LiveClient, name: str) -> None:
     await client.send(realtimeInput={name: {}})
 
 
-async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops_the_engine(
+async def test_text_behind_more_speech_than_is_answered_at_once_stops_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = "the legend of the crown"
@@ -80,11 +80,11 @@ async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops
     async with written_behind_speech(tmp_path, monkeypatch, words, bounds) as (world, client):
         await client.until("toolCallCancellation")
         await client.turns(2)
-        assert client.said() == "Long ago."
+        assert client.transcript() == "Long ago."
         assert world.metrics.routed == {"cancelled": 1, "ok": 1}
 
 
-async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer(
+async def test_text_written_before_speech_is_decided_on_belongs_to_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client is not read while it waits, so that it could not answer a call of the engine's."""
@@ -92,7 +92,7 @@ async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer
         await client.until("toolCall")
         await client.send(toolResponse={"functionResponses": [RESULT]})
         await client.turns(1)
-        assert client.said() == "Long ago."
+        assert client.transcript() == "Long ago."
         await world.told(("user", "the legend"), ("user", "of the crown"), ("model", "Long ago."))
 
 
@@ -119,7 +119,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
 
 
 async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Path) -> None:
-    """What the client answers it with would not be read."""
+    """Answers of the client to it would not be read."""
     bounds = SpeechBounds(routed_turns=1)
     async with (
         routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, bounds=bounds, **DEEP) as world,
@@ -131,7 +131,7 @@ async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Pa
             await speak(client)
         await client.until("toolCallCancellation")
         await client.turns(2)
-        assert client.said().startswith("Hello. ")
+        assert client.transcript().startswith("Hello. ")
         assert world.metrics.routed == {"cancelled": 1}
 
 
@@ -149,7 +149,7 @@ async def test_a_result_that_comes_behind_the_end_of_its_call_is_not_the_models(
         await client.turns(2)
         await client.ask("the legend again")
         await client.turns(3)
-        assert client.said() == "Hello. Long ago."
+        assert client.transcript() == "Hello. Long ago."
         assert world.session.results() == []
 
 
@@ -162,7 +162,7 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
         await client.until("toolCall")
         await client.send(toolResponse={"functionResponses": [RESULT, RESULT]})
         await client.turns(1)
-        assert (client.said(), len(world.backends.requests)) == ("Long ago.", 2)
+        assert (client.transcript(), len(world.backends.requests)) == ("Long ago.", 2)
         assert world.session.results() == []
 
 
@@ -181,11 +181,11 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
         await eventually(lambda: bool(turns._turns.handle_current))
         await client.hear(bytes(19_200))
         await client.turns(2)
-        assert client.said().endswith("Hello. ")
+        assert client.transcript().endswith("Hello. ")
         await eventually(lambda: len(world.provider.sessions) == 2)
 
 
-async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) -> None:
+async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_path: Path) -> None:
     """The model has a turn without words while the engine speaks: its end is shown behind that."""
     story = held()
     calls = [SpokenCall("theirs", {}, f"call_{number}") for number in range(2)]
@@ -198,7 +198,7 @@ async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) ->
         await speak(client)
         await client.turns(1)
         await speak(client)
-        await eventually(lambda: client.said().endswith("It is a very long story."))
+        await eventually(lambda: client.transcript().endswith("It is a very long story."))
         await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_0"}]})
         await client.until("toolCall", 2)
         await client.send(toolResponse={"functionResponses": [{**RESULT, "id": "call_1"}]})
@@ -207,10 +207,10 @@ async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) ->
         assert story.held is not None
         story.held.set()
         await client.turns(4)
-        assert client.said() == "I will see. It is a very long story.It is sunny. "
+        assert client.transcript() == "I will see. It is a very long story.It is sunny. "
 
 
-async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
+async def test_late_parts_of_an_interrupted_answer_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would stop the engine at the client."""
@@ -232,7 +232,7 @@ async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
         await speak(client)
         await eventually(lambda: bool(client.content("modelTurn")))
         await speak(client)
-        await eventually(lambda: client.said().endswith("It is a very long story."))
+        await eventually(lambda: client.transcript().endswith("It is a very long story."))
         assert len(client.content("interrupted")) == 1
         stop.set()
         await eventually(lambda: not world.routed._session.answering)
@@ -259,7 +259,7 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
             await client.turns(1)
         await speak(client)
         await client.turns(2)
-        assert client.said() == "Hello. Long ago."
+        assert client.transcript() == "Hello. Long ago."
         assert world.routed._turns._size == 0
 
 
@@ -272,6 +272,6 @@ async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Pat
             await mark(client, name)
         await speak(client)
         await client.turns(1)
-        assert client.said() == "Hello. "
+        assert client.transcript() == "Hello. "
         marks = [name for each in world.session.of_type("realtimeInput") for name in each if name != "audio"]
         assert marks == ["activityStart", "activityEnd"]

@@ -61,7 +61,7 @@ async def test_turns_that_the_client_marks_are_the_turns(tmp_path: Path) -> None
                 await client.hear(piece)
             await mark(client, "activityEnd")
             await client.turns(number + 1)
-        assert client.said() == "Hello. Long ago."
+        assert client.transcript() == "Hello. Long ago."
         assert b"".join(world.session.heard) == VOICE + PAUSE + VOICE, "the turn that it answers alone"
         assert [audio for audio, _ in world.backends.heard] == [VOICE + PAUSE + VOICE] * 2
 
@@ -78,13 +78,13 @@ async def test_a_turn_that_no_word_makes_slow_is_heard_by_the_model_while_it_is_
         assert (client.content("turnComplete"), world.backends.heard) == ([], [])
         await client.hear(PAUSE)
         await client.turns(1)
-        assert (client.said(), world.backends.heard) == ("Hello. ", []), "nobody else had to hear it"
+        assert (client.transcript(), world.backends.heard) == ("Hello. ", []), "nobody else had to hear it"
         assert b"".join(world.session.heard) == VOICE + ENDS
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         await speak(client)
         await client.turns(2)
-        assert client.said() == "Hello. Long ago."
-        assert world.asked == [("user", "hi there"), ("assistant", "Hello."), ("user", "and then")]
+        assert client.transcript() == "Hello. Long ago."
+        assert world.messages == [("user", "hi there"), ("assistant", "Hello."), ("user", "and then")]
 
 
 async def test_a_tier_that_the_client_names_needs_no_words(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ async def test_a_tier_that_the_client_names_needs_no_words(tmp_path: Path) -> No
     ):
         await speak(client)
         await client.turns(1)
-        assert (client.said(), world.backends.heard) == ("Hello. ", [])
+        assert (client.transcript(), world.backends.heard) == ("Hello. ", [])
 
 
-async def test_what_is_said_before_it_is_decided_who_answers_belongs_to_one_answer(
+async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = "tell me", "the legend", "of the crown"
@@ -111,14 +111,14 @@ async def test_what_is_said_before_it_is_decided_who_answers_belongs_to_one_answ
         await world.backends.until(STT, 2)
         await client.hear(PAUSE)
         await client.turns(1)
-        assert client.said() == "Long ago."
-        assert world.asked == [("user", words) for words in heard]
+        assert client.transcript() == "Long ago."
+        assert world.messages == [("user", words) for words in heard]
         assert world.session.heard == []
         await world.told(*(("user", words) for words in heard), ("model", "Long ago."))
         assert world.routed._turns._size == 0
 
 
-async def test_what_was_said_in_pieces_is_heard_by_the_model_as_one_turn(
+async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -155,12 +155,12 @@ async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(t
         assert world.session.setup["realtimeInputConfig"]["automaticActivityDetection"] == {"disabled": True}
         await speak(client)
         await client.turns(3)
-        assert client.said() == "Hello. Long ago.You are welcome. "
+        assert client.transcript() == "Hello. Long ago.You are welcome. "
         assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS
         assert client.of_type("goAway") == []
 
 
-async def test_what_the_model_has_to_say_waits_for_the_end_of_the_engines_answer(tmp_path: Path) -> None:
+async def test_turns_of_the_model_wait_for_the_end_of_the_engines_answer(tmp_path: Path) -> None:
     looking = asyncio.Event()
     go_on = asyncio.Event()
 
@@ -190,7 +190,7 @@ async def test_what_the_model_has_to_say_waits_for_the_end_of_the_engines_answer
         assert story.held is not None
         story.held.set()
         await client.turns(3)
-        assert client.said() == "I will see. It is a very long story.It is sunny. "
+        assert client.transcript() == "I will see. It is a very long story.It is sunny. "
         assert [each["id"] for each in world.session.results()] == ["call_1"]
 
 
@@ -208,7 +208,7 @@ async def test_where_speech_ends_no_answer_the_next_turn_waits(tmp_path: Path) -
         story.held.set()
         await client.turns(2)
         assert client.content("interrupted") == []
-        assert client.said() == "It is a very long story.Hello. "
+        assert client.transcript() == "It is a very long story.Hello. "
         assert world.metrics.routed == {"ok": 1}
 
 
@@ -243,7 +243,7 @@ async def test_a_model_that_cannot_be_told_answers_all_turns_itself(tmp_path: Pa
         assert "realtimeInputConfig" not in world.session.setup
         await client.ask("tell me the legend")
         await client.turns(1)
-        assert (client.said(), world.backends.requests) == ("Hello. ", [])
+        assert (client.transcript(), world.backends.requests) == ("Hello. ", [])
 
 
 async def test_a_session_that_ends_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -300,13 +300,13 @@ async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine
         await speak(client)
         await client.turns(1)
         await speak(client)
-        await eventually(lambda: client.said().endswith("It is a very long story."))
+        await eventually(lambda: client.transcript().endswith("It is a very long story."))
         response = {"id": "call_1", "name": "theirs", "response": {"output": "sunny"}}
         await client.send(toolResponse={"functionResponses": [response]})
         await eventually(lambda: world.routed._turns.provider_waits)
-        assert "sunny" not in client.said()
+        assert "sunny" not in client.transcript()
         await speak(client)
-        await eventually(lambda: client.said().endswith("Hello. "))
+        await eventually(lambda: client.transcript().endswith("Hello. "))
         assert world.metrics.routed == {"cancelled": 1}
         await world.told(("user", "the legend"), ("model", "It is a very long story."))
 
@@ -324,7 +324,7 @@ async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_
         session: Any = world.routed._session
         await eventually(lambda: bool(session._turns.handle_current))
         await speak(client)
-        await eventually(lambda: client.said().endswith("It is a very long story."))
+        await eventually(lambda: client.transcript().endswith("It is a very long story."))
         world.session.cut()
         await eventually(lambda: len(world.provider.sessions) == 2)
         assert story.held is not None
@@ -333,4 +333,4 @@ async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_
         await world.told(("user", "the legend"), ("model", "It is a very long story."))
         await speak(client)
         await client.turns(3)
-        assert client.said() == "Hello. It is a very long story.You are welcome. "
+        assert client.transcript() == "Hello. It is a very long story.You are welcome. "

@@ -42,12 +42,12 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
         for number in range(3):
             await speak(client)
             await client.turns(number + 1)
-        assert client.said() == "Good morning. The crown is lost.You are welcome. ", "each turn has one answer"
+        assert client.transcript() == "Good morning. The crown is lost.You are welcome. ", "each turn has one answer"
         assert len(client.audio()) == 1920 * 9, "no sample is lost, none comes twice"
         assert b"".join(world.session.heard) == VOICE + ENDS + BEGINS + VOICE + ENDS, "the turns that it answers"
         await world.told(("user", "tell me the legend"), ("model", "The crown is lost."))
-        asked = [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
-        assert (world.asked[:3], world.asked[-1]) == (asked, ("tool", "long ago"))
+        history = [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
+        assert (world.messages[:3], world.messages[-1]) == (history, ("tool", "long ago"))
         words = "".join(piece["text"] for piece in client.content("inputTranscription"))
         assert words == "good morning tell me the legendthanks "
         assert world.metrics.routed == {"ok": 1}
@@ -77,11 +77,11 @@ async def test_the_client_sees_what_it_asked_for_alone(tmp_path: Path) -> None:
         assert len(client.audio()) == 1920 * 3
         assert (client.content("inputTranscription"), client.content("outputTranscription")) == ([], [])
         assert not [message for message in client.of_type("serverContent") if not message]
-        assert world.asked[:2] == [("user", "hi"), ("assistant", "Yes.")], "the engine knows them nevertheless"
+        assert world.messages[:2] == [("user", "hi"), ("assistant", "Yes.")], "the engine knows them nevertheless"
 
 
 @MODELS
-async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp_path: Path, model: str) -> None:
+async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_path: Path, model: str) -> None:
     theirs = SpokenReply("", (SpokenCall("theirs", {"q": 1}, "call_theirs"),))
     setup = {"tools": [own_function(), {"googleSearch": {}}], "systemInstruction": {"parts": [{"text": "Be kind."}]}}
     async with (
@@ -96,13 +96,13 @@ async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp
         response = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
         await client.send(toolResponse={"functionResponses": [response]})
         await client.turns(1)
-        assert world.asked[0] == ("system", "Be kind.")
-        assert world.asked[-1] == ("tool", "ok")
+        assert world.messages[0] == ("system", "Be kind.")
+        assert world.messages[-1] == ("tool", "ok")
         names = [each["function"]["name"] for each in world.backends.requests[-1]["tools"]]
         assert names == ["theirs", "demo__add", "demo__fail", "demo__lookup"]
         await client.send(realtimeInput={"text": "Thanks"})
         await client.turns(2)
-        assert client.said() == "Done.Hello. "
+        assert client.transcript() == "Done.Hello. "
         await world.told(("user", "Tell me the legend"), ("model", "Done."))
         assert world.session.results() == []
 
@@ -129,8 +129,8 @@ async def test_the_engine_goes_on_once_the_client_and_the_gateway_have_answered(
         await eventually(lambda: not world.routed._voice.open_calls)
         go_on.set()
         await client.turns(1)
-        assert client.said() == "Done."
-        assert world.asked[-2:] == [("tool", "long ago"), ("tool", '{"found":1}')]
+        assert client.transcript() == "Done."
+        assert world.messages[-2:] == [("tool", "long ago"), ("tool", '{"found":1}')]
         assert len(world.backends.requests) == 2
 
 
@@ -150,7 +150,7 @@ async def test_a_speaker_interrupts_the_engine_and_the_model_knows_what_was_said
         assert client.content("generationComplete") == []
         await client.hear(PAUSE)
         await client.turns(2)
-        assert client.said().endswith("Yes? ")
+        assert client.transcript().endswith("Yes? ")
         assert [role for role, _ in world.contents] == ["user", "model"]
         assert STORY.startswith(world.contents[1][1])
         assert world.metrics.routed == {"cancelled": 1}
@@ -167,10 +167,12 @@ async def test_calls_of_the_client_are_taken_back_when_the_speaker_interrupts(tm
         await speak(client)
         assert await client.until("toolCallCancellation") == [{"ids": ["call_theirs"]}]
         await client.turns(2)
-        assert client.said() == "Yes? "
+        assert client.transcript() == "Yes? "
 
 
-async def test_what_the_client_still_plays_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_audio_that_the_client_still_plays_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine speaks faster than it is heard: here in no time at all."""
     spoken = [SpokenReply("Yes?")]
     heard = ["the legend", "stop"]
@@ -203,7 +205,7 @@ async def test_a_speaker_interrupts_the_model_before_anybody_has_heard_the_words
         assert client.content("interrupted") == [True]
         await client.hear(PAUSE)
         await client.turns(2)
-        assert client.said().endswith("Long ago.")
+        assert client.transcript().endswith("Long ago.")
         await world.told(("user", "no, the legend"), ("model", "Long ago."))
 
 
@@ -219,7 +221,7 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
         world.backends.faults[LLM].append(ScriptedFault(status=500))
         await speak(client)
         await client.turns(1)
-        assert client.said().endswith("I do not know. ")
+        assert client.transcript().endswith("I do not know. ")
         assert client.content("inputTranscription") == [{"text": "the legend"}], "once"
         assert b"".join(world.session.heard) == VOICE + ENDS, "all that was said"
         assert world.contents == []
@@ -238,7 +240,7 @@ async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, fau
         world.backends.faults[STT].append(fault)
         await speak(client)
         await client.turns(2)
-        assert client.said() == "Long ago.What did you say? ", "the engine would answer the question before"
+        assert client.transcript() == "Long ago.What did you say? ", "the engine would answer the question before"
 
 
 async def test_a_filler_is_said_before_the_answer(tmp_path: Path) -> None:
@@ -249,7 +251,7 @@ async def test_a_filler_is_said_before_the_answer(tmp_path: Path) -> None:
     ):
         await speak(client)
         await client.turns(1)
-        assert client.said() == "Let me think.Long ago."
+        assert client.transcript() == "Let me think.Long ago."
         await world.told(("user", "the legend"), ("model", "Long ago."))
 
 
@@ -277,5 +279,10 @@ async def test_the_engine_has_what_the_client_has_set_since(tmp_path: Path) -> N
         await client.send(clientContent={"turns": turns})
         await client.ask("the legend")
         await client.turns(1)
-        assert world.asked == [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "the legend")]
+        assert world.messages == [
+            ("system", "Be brief."),
+            ("user", "Hi"),
+            ("assistant", "Hello"),
+            ("user", "the legend"),
+        ]
         assert world.backends.requests[0]["tools"][0]["function"]["name"] == "theirs"

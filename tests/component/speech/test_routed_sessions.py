@@ -9,7 +9,7 @@ import pytest
 
 from cascadeworld import RoutedWorld, routed_world
 from fairlead_speech.scripted import SpokenCall, SpokenReply
-from routedturns import DEEP, ask, said, told
+from routedturns import DEEP, ask, told, transcripts
 from speechworld import own_tool
 from waiting import eventually
 
@@ -76,12 +76,12 @@ async def test_where_the_provider_refuses_what_routing_needs_each_turn_is_answer
         for number in range(2):
             await client.speak()
             await client.until("response.done", number + 1)
-        assert said(client) == ["Answer 0.", "Answer 1."]
+        assert transcripts(client) == ["Answer 0.", "Answer 1."]
         assert world.session.of_type("response.create") == []
         assert f"refused {refused}" in caplog.text
 
 
-async def test_what_a_client_deletes_is_deleted_on_both_sides(tmp_path: Path) -> None:
+async def test_items_that_a_client_deletes_are_deleted_on_both_sides(tmp_path: Path) -> None:
     replies = SpokenReply("Long ago."), SpokenReply("It is lost.")
     spoken = [SpokenReply("Hello.")]
     heard = ["hello", "tell me the legend", "the legend of the crown"]
@@ -160,7 +160,7 @@ async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second
         assert len(world.session.of_type("response.create")) == 1
 
 
-async def test_what_a_client_adds_while_the_engine_speaks_is_not_told_as_its_words(tmp_path: Path) -> None:
+async def test_items_added_while_the_engine_speaks_are_not_told_as_its_words(tmp_path: Path) -> None:
     held = SpokenReply("It is a very long story.", held=asyncio.Event())
     async with routed_world(tmp_path, held, **DEEP) as world, world.client() as client:
         await ask(client, "tell me the legend")

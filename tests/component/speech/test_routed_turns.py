@@ -16,7 +16,7 @@ from fairlead_speech.cascaded.fake import LLM, ScriptedFault
 from fairlead_speech.realtime.events import event_type
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
-from routedturns import CALL, DEEP, ask, said, told
+from routedturns import CALL, DEEP, ask, told, transcripts
 from speechworld import MODEL, SILENCE, SPEECH, own_tool
 from waiting import eventually
 
@@ -35,11 +35,13 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
     ):
         for number, answer in enumerate(("Good morning.", "The crown is lost.", "You are welcome."), 1):
             await client.speak()
-            while answer not in said(client):
-                await client.until("response.output_audio_transcript.done", len(said(client)) + 1)
-            assert said(client)[-1] == answer, number
+            while answer not in transcripts(client):
+                await client.until("response.output_audio_transcript.done", len(transcripts(client)) + 1)
+            assert transcripts(client)[-1] == answer, number
             await client.until("response.done", len(client.of_type("response.created")))
-        assert said(client) == ["Good morning.", "The crown is lost.", "You are welcome."], "each turn has one answer"
+        assert transcripts(client) == ["Good morning.", "The crown is lost.", "You are welcome."], (
+            "each turn has one answer"
+        )
         assert len(world.session.of_type("response.create")) == 2
         await world.session.until("conversation.item.create")
         assert told(world) == ["The crown is lost."]
@@ -65,11 +67,11 @@ async def test_the_client_sees_its_own_configuration(tmp_path: Path) -> None:
         assert world.session.config["audio"]["input"]["transcription"] == {"model": "gpt-4o-mini-transcribe"}
         await client.speak()
         await client.until("response.done")
-        assert said(client) == ["Yes."]
+        assert transcripts(client) == ["Yes."]
         assert not [each for each in client.types() if "input_audio_transcription" in each]
 
 
-async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp_path: Path) -> None:
+async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_path: Path) -> None:
     theirs = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
     async with (
         routed_world(tmp_path, theirs, SpokenReply("Done."), spoken=[SpokenReply("Hello.")], **DEEP) as world,
@@ -84,13 +86,13 @@ async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp
         await client.send("conversation.item.create", item=output)
         await client.send("response.create")
         await client.until("response.done", 2)
-        assert said(client) == ["Done."]
+        assert transcripts(client) == ["Done."]
         assert world.backends.requests[0]["messages"][0] == {"role": "system", "content": "Be kind."}
         await world.session.until("conversation.item.create", 2)
         assert told(world) == ["Done."]
         await ask(client, "Thanks")
         await client.until("response.done", 3)
-        assert said(client) == ["Done.", "Hello."]
+        assert transcripts(client) == ["Done.", "Hello."]
 
 
 async def test_a_speaker_interrupts_the_engine_and_the_model_knows_what_was_heard(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ async def test_a_speaker_interrupts_the_engine_and_the_model_knows_what_was_hear
         await client.until("conversation.item.truncated")
         await client.send("input_audio_buffer.append", audio=SILENCE)
         await client.until("response.done", 2)
-        assert said(client)[-1] == "Yes?"
+        assert transcripts(client)[-1] == "Yes?"
         assert told(world) == ["It is a very long story.", "It is"]
         assert len(world.session.of_type("conversation.item.delete")) == 1
         assert world.metrics.routed == {"cancelled": 1}
@@ -135,11 +137,11 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
         world.backends.faults[LLM].append(ScriptedFault(status=500))
         await client.speak()
         (done,) = await client.until("response.done")
-        assert (done["response"]["status"], said(client)) == ("completed", ["I do not know."])
+        assert (done["response"]["status"], transcripts(client)) == ("completed", ["I do not know."])
         assert world.metrics.routed == {"error": 1}
 
 
-async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> None:
+async def test_a_filler_is_not_an_answer_where_the_engine_fails(tmp_path: Path) -> None:
     spoken = [SpokenReply("I do not know.")]
     heard = ["the legend"]
     async with (
@@ -148,8 +150,8 @@ async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> N
     ):
         world.backends.faults[LLM].append(ScriptedFault(status=500))
         await client.speak()
-        while "I do not know." not in said(client):
-            await client.until("response.output_audio_transcript.done", len(said(client)) + 1)
+        while "I do not know." not in transcripts(client):
+            await client.until("response.output_audio_transcript.done", len(transcripts(client)) + 1)
         await client.until("response.done", 2)
         assert [each["response"]["status"] for each in client.of_type("response.done")] == ["failed", "completed"]
         assert told(world) == []
@@ -168,9 +170,9 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
         send = engine.send
         sent = list[str]()
 
-        async def noted(frame: bytes) -> None:
-            sent.append(event_type(frame))
-            await send(frame)
+        async def noted(message: bytes) -> None:
+            sent.append(event_type(message))
+            await send(message)
 
         monkeypatch.setattr(engine, "send", noted)
 
@@ -187,7 +189,7 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
         go_on.set()
         await client.send("response.create")
         await client.until("response.done")
-        assert (said(client), "response.create" in sent) == (["Hello."], False)
+        assert (transcripts(client), "response.create" in sent) == (["Hello."], False)
         assert world.metrics.routed == {"cancelled": 1}
 
 
@@ -207,7 +209,7 @@ async def test_a_tier_that_is_gone_leaves_the_turn_to_the_model(
         assert not world.answerer.active
         await client.speak()
         await client.until("response.done", 2)
-        assert said(client) == ["Hello.", "Long ago."]
+        assert transcripts(client) == ["Hello.", "Long ago."]
 
 
 async def test_an_engine_that_is_closed_ends_the_session(tmp_path: Path) -> None:
@@ -225,7 +227,7 @@ async def test_a_session_that_ends_starts_no_response_of_its_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = asyncio.Event()
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def wait(_: Any) -> dict[str, Any]:
         running.set()
@@ -246,11 +248,11 @@ async def test_a_session_that_ends_starts_no_response_of_its_engine(
         async def closing(how: Closing) -> None:
             left.append([*session._calls.running])
             await close(how)
-            asked.set()
+            requested.set()
 
         monkeypatch.setattr(engine, "close", closing)
         await client.socket.close()
-        await asked.wait()
+        await requested.wait()
         assert left == [[]], "a result would have had the engine go on, unheard"
 
 
@@ -265,13 +267,13 @@ async def test_words_that_nobody_heard_are_left_to_the_model(tmp_path: Path, hea
         await client.until("response.done")
         await client.speak()
         await client.until("response.done", 2)
-        assert said(client) == ["Long ago.", "What did you say?"], "the engine would answer the question before"
+        assert transcripts(client) == ["Long ago.", "What did you say?"], "the engine would answer the question before"
 
 
 async def test_the_engine_answers_as_the_client_asks(tmp_path: Path) -> None:
     async with routed_world(tmp_path, SpokenReply("Long ago."), **DEEP) as world, world.client() as client:
-        asked = {"instructions": "Be short.", "tool_choice": "none", "output_modalities": ["text"]}
-        await ask(client, "tell me the legend", **asked, metadata={"turn": "1"})
+        options = {"instructions": "Be short.", "tool_choice": "none", "output_modalities": ["text"]}
+        await ask(client, "tell me the legend", **options, metadata={"turn": "1"})
         (done,) = await client.until("response.done")
         assert done["response"]["metadata"] == {"turn": "1"}
         assert [each["text"] for each in client.of_type("response.output_text.done")] == ["Long ago."]
@@ -284,7 +286,7 @@ async def test_a_wish_that_the_engine_refuses_goes_to_the_model(tmp_path: Path) 
         metadata = {f"member{number}": "" for number in range(17)}
         await ask(client, "tell me the legend", metadata=metadata)
         (done,) = await client.until("response.done")
-        assert (said(client), done["response"]["metadata"]) == (["Hello."], metadata)
+        assert (transcripts(client), done["response"]["metadata"]) == (["Hello."], metadata)
         assert client.of_type("error") == []
 
 

@@ -44,7 +44,7 @@ async def test_a_live_session_ends_behind_the_turn_that_spends_the_day(tmp_path:
         await client.ask("Hello?")
         code, reason = await client.end()
         assert (code, SPENT in reason) == (POLICY_VIOLATION, True)
-        assert client.said() == "Hello. "
+        assert client.transcript() == "Hello. "
         assert client.content("turnComplete") == [True]
 
 

@@ -42,7 +42,7 @@ async def crowd(url: str, who: str, count: int) -> AsyncIterator[list[int]]:
 
 
 @pytest.mark.parametrize(("settings", "share"), [({}, 2), ({"speech_sessions_each": 5}, 5)])
-async def test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_theirs(
+async def test_speech_sessions_of_one_agent_take_its_share_alone(
     tmp_path: Path, settings: dict[str, Any], share: int
 ) -> None:
     log = tmp_path / "audit.log"

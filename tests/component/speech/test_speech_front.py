@@ -155,7 +155,7 @@ async def test_policies_decide_which_tools_are_shown(tmp_path: Path) -> None:
         assert world.session.tool_names == ["demo__add", "demo__fail"]
 
 
-async def test_what_a_session_used_is_counted_and_no_word_of_it_is_logged(
+async def test_usage_of_a_live_session_is_counted_and_no_word_of_it_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "audit.log"

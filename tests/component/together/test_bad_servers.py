@@ -42,7 +42,7 @@ def _conditions(world: World) -> dict[str, dict[str, Any]]:
     }
 
 
-def _found(conditions: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
+def _failures(conditions: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
     return {name: (c["Ready"]["status"], cause(c["Ready"])) for name, c in conditions.items() if "Ready" in c}
 
 
@@ -56,12 +56,14 @@ async def test_every_bad_server_ends_in_a_reason_of_its_own_and_harms_no_other(
         async with running(world, discovery_timeout=8.0, lease_seconds=30.0), serving(world) as gateway:
             for name in HEALTHY:
                 world.create(name, {"url": urls[name]})
-            await world.until("healthy", lambda: _found(_conditions(world)) == dict.fromkeys(HEALTHY, GOOD), seconds=30)
+            await world.until(
+                "healthy", lambda: _failures(_conditions(world)) == dict.fromkeys(HEALTHY, GOOD), seconds=30
+            )
             before = {name: _conditions(world)[name] for name in HEALTHY}
             for name in TABLE:
                 await asyncio.to_thread(world.create, name, {"url": urls[name]})
             wanted = {name: (bad.ready, bad.reason) for name, bad in TABLE.items()} | dict.fromkeys(HEALTHY, GOOD)
-            await world.until("a reason each", lambda: _found(_conditions(world)) == wanted, seconds=90)
+            await world.until("a reason each", lambda: _failures(_conditions(world)) == wanted, seconds=90)
             after = _conditions(world)
             assert {name: after[name] for name in HEALTHY} == before
             _say_what_to_do(after)
@@ -99,7 +101,7 @@ def _are_counted(world: World) -> None:
 def _offered() -> list[str]:
     names = [f"{name}__{offered}" for name, bad in TABLE.items() for offered in bad.offered]
     return sorted(
-        [*names, "healthy-legacy__good", "healthy-modern__good", *(f"healthy-sdk__{one}" for one in SDK_TOOLS)]
+        [*names, "healthy-legacy__good", "healthy-modern__good", *(f"healthy-sdk__{name}" for name in SDK_TOOLS)]
     )
 
 

@@ -30,8 +30,8 @@ async def test_after_outages_expiries_and_changes_of_the_leader_documents_are_th
         for seed in SEEDS:
             folder = tmp_path / str(seed)
             folder.mkdir()
-            async with chaos(plane, folder, seed, lost=LOST.get(seed, 0.0)) as it:
-                found, wanted = await compared(it, OPERATIONS, kills=0 if seed else 1)
-                assert it.done["leaders"] > 1
-                wrong[seed] = differences(found, wanted)
+            async with chaos(plane, folder, seed, lost=LOST.get(seed, 0.0)) as run:
+                actual, wanted = await compared(run, OPERATIONS, kills=0 if seed else 1)
+                assert run.done["leaders"] > 1
+                wrong[seed] = differences(actual, wanted)
     assert {seed: lines for seed, lines in wrong.items() if lines} == {}

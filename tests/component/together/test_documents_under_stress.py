@@ -105,7 +105,7 @@ async def test_an_operator_killed_between_parts_two_and_three_of_five_leaves_eve
         assert len(between) == len(before) + 2, "two of the new parts were written"
         assert await names(gateway) == old
         async with serving(world) as fresh:
-            await until_async("the old whole, read anew", shows(fresh, *old), seconds=30)
+            await until_async("the old whole, read again", shows(fresh, *old), seconds=30)
             proxy.hold(None)
             async with operator_process(world, proxy.kubeconfig):
                 for reader in (gateway, fresh):
@@ -139,7 +139,7 @@ async def test_a_catalog_that_compresses_is_one_config_map_and_served_whole(worl
 
 
 @pytest.mark.timeout(180)
-async def test_what_is_deleted_or_edited_by_hand_is_put_right(world: World) -> None:
+async def test_documents_deleted_or_edited_by_hand_are_put_right(world: World) -> None:
     tools = noise("one", 8)
     async with server_of(tools) as server, running(world, lease_seconds=30.0), serving(world) as gateway:
         world.create("demo", {"url": server.url})
@@ -205,7 +205,7 @@ async def test_a_newer_format_is_refused_with_a_line_and_a_metric_and_unknown_me
             await until_async("read", shows(gateway, "renamed__add"))
             assert not gateway.snapshots.broken
         async with running(world, lease_seconds=30.0), serving(world) as gateway:
-            await until_async("written anew", shows(gateway, "demo__add"))
+            await until_async("written again", shows(gateway, "demo__add"))
 
 
 async def _broken(gateway: Gateway) -> bool:

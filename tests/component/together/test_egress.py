@@ -45,7 +45,7 @@ async def test_an_operator_in_a_pod_does_not_connect_to_its_own_machine_and_says
     assert connections == 0
 
 
-async def test_what_is_listed_is_reached(world: World) -> None:
+async def test_servers_in_allowed_networks_are_reached(world: World) -> None:
     async with modern_server([tool("add")]) as server, running(world, CONFINED, allowed_urls="127.0.0.0/8"):
         world.create("demo", {"url": server.url})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))

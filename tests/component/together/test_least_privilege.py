@@ -122,7 +122,7 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
             with suppress(AssertionError):  # its credential goes after its catalog, and is named below if it does not
                 await world.until("every right used", lambda: not unused(plane, world))
             requests = plane.audit.requests()
-        assert [str(one) for one in refused(requests, world)] == []
+        assert [str(request) for request in refused(requests, world)] == []
         assert sorted(map(str, unused(plane, world))) == []
         assert sorted(map(str, set(UNSEEN) - granted())) == []
 
@@ -143,7 +143,7 @@ async def upgraded(world: World, accounts: Accounts) -> None:
 
 
 def unused(plane: ControlPlane, world: World) -> set[Grant]:
-    """What is granted, could be seen in the log and is not in it yet."""
+    """Rights that are granted, could be seen in the log and are not in it yet."""
     assert plane.audit is not None
     return granted() - used(plane.audit.requests(), world) - set(UNSEEN)
 
@@ -192,7 +192,7 @@ DENIED = [
 
 
 def allowed(world: World, account: str, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
-    """What the API server's own authorizer says of an account."""
+    """Verdict of the API server's own authorizer about an account."""
     plural, _, sub = resource.partition("/")
     namespace = namespace.replace("RELEASE", world.release).replace("TENANT", world.namespace)
     attributes = {"verb": verb, "group": group, "resource": plural, "subresource": sub}
@@ -210,7 +210,7 @@ def allowed(world: World, account: str, verb: str, group: str, resource: str, na
     return bool(answer["status"]["allowed"])
 
 
-def test_what_is_not_granted_is_refused(control_plane: ControlPlane) -> None:
+def test_rights_that_are_not_granted_are_refused(control_plane: ControlPlane) -> None:
     with world_of(control_plane) as world:
         accounts = Accounts.of(world)
         got = [row for row in DENIED if allowed(world, *row)]
@@ -224,7 +224,7 @@ def test_what_is_not_granted_is_refused(control_plane: ControlPlane) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
+async def test_rights_in_one_namespace_are_enough_for_an_operator_that_watches_it(
     control_plane: ControlPlane, caplog: pytest.LogCaptureFixture
 ) -> None:
     with world_of(control_plane) as world, world_of(control_plane) as other:

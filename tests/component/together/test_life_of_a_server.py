@@ -29,7 +29,7 @@ TOKEN = "shared-by-both"
 
 
 class Server:
-    """A modern server that announces nothing. `deaf`: it hangs up on whoever asks, and still accepts connections."""
+    """A modern server that announces nothing. `deaf`: it hangs up on each request, and still accepts connections."""
 
     def __init__(self, *names: str) -> None:
         self.tools: list[Any] = [tool(name) for name in names]
@@ -90,8 +90,8 @@ async def test_a_refresh_shows_what_a_server_did_not_announce_and_says_so(world:
 async def test_a_request_is_answered_with_202_and_unknown_servers_with_a_problem(world: World) -> None:
     async with raw_server(Server("add")) as raw, both(world) as gateway:
         await applied(world, gateway, raw, "add")
-        asked = await post(gateway, f"/v1/servers/{world.namespace}/demo/refresh", {})
-        assert (asked.status, asked.message["server"]) == (202, f"{world.namespace}/demo")
+        answer = await post(gateway, f"/v1/servers/{world.namespace}/demo/refresh", {})
+        assert (answer.status, answer.message["server"]) == (202, f"{world.namespace}/demo")
         unknown = await post(gateway, "/v1/servers/nobody/refresh", {})
         assert problem(unknown) == (404, "UNKNOWN_SERVER")
         assert unknown.message["known"] == [f"{world.namespace}/demo"]
@@ -105,12 +105,12 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             await applied(world, gateway, raw, "add")
             code, _, err = await fairlead(gateway, "refresh", "demo", "--timeout", "1")
             assert (code, "no operator has fetched requests" in err) == (1, True)
-            asked = len(raw.seen)
+            requests = len(raw.seen)
             url = f"http://127.0.0.1:{gateway.metrics_port}"
             settings = QUICK.replaced(interval_floor=30.0, gateways=url, pull_token=TOKEN, identity="second")
             async with running(world, settings) as second:
                 await world.until("waiting", lambda: second.lease.waiting)
-                assert len(raw.seen) == asked, "only the leader asks"
+                assert len(raw.seen) == requests, "only the leader asks"
         async with serving(world, metrics_port=free_port(), pull_token=TOKEN) as gateway:
             await until_async("the list", shows(gateway, "demo__add"))
             assert (await fairlead(gateway, "refresh", "demo", "--no-wait"))[0] == 0
@@ -244,15 +244,15 @@ async def test_a_refresh_and_a_loss_show_on_a_laptop_too(tmp_path: Path) -> None
                 stdout=asyncio.subprocess.PIPE,
             )
             try:
-                assert (await said(following))["type"] == "stream.opened"
+                assert (await next_event(following))["type"] == "stream.opened"
                 raw.refuse()
-                assert (await said(following))["type"] == "server.disconnected"
+                assert (await next_event(following))["type"] == "server.disconnected"
             finally:
                 following.kill()
                 await following.wait()
 
 
-async def said(process: asyncio.subprocess.Process) -> Any:
+async def next_event(process: asyncio.subprocess.Process) -> Any:
     assert process.stdout is not None
     async with asyncio.timeout(30):
         return json.loads(await process.stdout.readline())
@@ -270,10 +270,10 @@ async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluste
             shown = await get(gateway, "/v1/servers/demo")
             return shown.message if shown.message.get("state") == "failed" else None
 
-        found = await until_async("that it failed", failed)
-        assert found["cause"] in ("ConnectionLost", "ClosedMidAnswer", "EmptyAnswer")
-        assert found["message"]
-        assert not {"tools", "restarts", "rssBytes", "lastWords"} & found.keys(), "what is not known is absent"
+        shown_server = await until_async("that it failed", failed)
+        assert shown_server["cause"] in ("ConnectionLost", "ClosedMidAnswer", "EmptyAnswer")
+        assert shown_server["message"]
+        assert not {"tools", "restarts", "rssBytes", "lastWords"} & shown_server.keys(), "what is not known is absent"
         assert (await ask(gateway, calling("demo__add"))).refusal == "CONNECTION_LOST"
         code, _, why = await fairlead(gateway, "refresh", "demo")
         assert (code, f"{world.namespace}/demo was asked, but" in why) == (1, True)

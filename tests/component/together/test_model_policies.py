@@ -19,7 +19,7 @@ CALLS = ScriptedTurn("", [ScriptedCall("demo__look"), ScriptedCall("demo__put")]
 ALL: list[Json] = [{"action": "Allow", "tools": ["*"]}]
 
 
-async def _asked(gateway: Gateway) -> Answer:
+async def _chat(gateway: Gateway) -> Answer:
     return await post(
         gateway, "/v1/chat/completions", {"model": "gpt", "messages": [{"role": "user", "content": "Do it"}]}
     )
@@ -39,14 +39,14 @@ async def test_an_applied_policy_decides_what_runs_by_itself_and_how_much_a_day(
             declare(world, "models", ALL, autoRun="ReadOnly")
 
             async def held() -> bool:
-                pending = (await _asked(gateway)).message["fairlead"].get("pending", [])
+                pending = (await _chat(gateway)).message["fairlead"].get("pending", [])
                 return [call["name"] for call in pending] == ["demo__put"]
 
             await until_async("a pending call", held)
             declare(world, "models", ALL, limits={"tokensPerDay": 1})
 
             async def refused() -> bool:
-                return (await _asked(gateway)).status == 429
+                return (await _chat(gateway)).status == 429
 
             await until_async("a refusal", refused)
 

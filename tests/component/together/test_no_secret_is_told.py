@@ -46,22 +46,22 @@ ADDRESS = frozenset({"query"})
 
 def written(secret: str) -> set[str]:
     """How a secret may be written: as it is, in base64 (at each of three offsets), escaped for a URL, reversed."""
-    found = {secret, quote(secret, safe=""), secret[::-1]}
+    spellings = {secret, quote(secret, safe=""), secret[::-1]}
     for offset in range(3):
         code = base64.b64encode(b" " * offset + secret.encode()).decode()
-        found.add(code[offset and 4 : -4])
-    return found
+        spellings.add(code[offset and 4 : -4])
+    return spellings
 
 
 def leaks(name: str, text: str, *, but: frozenset[str] = frozenset()) -> list[str]:
     """Which secrets are in a text, with what stands around them."""
-    found = []
+    problems = []
     for kind, secret in PLANTED.items():
         for way in written(secret) if kind not in but else ():
             at = text.find(way)
             if at >= 0:
-                found.append(f"{name}: {kind}: …{text[max(0, at - 80) : at + 40]}")
-    return found
+                problems.append(f"{name}: {kind}: …{text[max(0, at - 80) : at + 40]}")
+    return problems
 
 
 def test_the_search_finds_a_secret_in_each_way_of_writing_it() -> None:
@@ -95,8 +95,8 @@ def add_secret(world: World, name: str, value: str) -> None:
 
 
 async def signed_in(folder: Path) -> dict[str, str]:
-    """What a browser is told that signs in to a console by a provider, and is refused before."""
-    found = {}
+    """Pages for a browser that signs in to a console by a provider, and is refused before."""
+    pages = {}
     async with providing() as provider:
         provider.secret = PLANTED["client secret"]
         provider.quotes = 1
@@ -104,11 +104,11 @@ async def signed_in(folder: Path) -> dict[str, str]:
             for way in ("refused", "taken"):
                 begun = await browser.get("/console/sign-in/oidc")
                 done = await browser.get(await browser.come_back(begun.location))
-                found[f"{way} sign-in"] = repr((begun, done))
+                pages[f"{way} sign-in"] = repr((begun, done))
                 assert browser.has_session == (way == "taken"), done.text
             for path in ("/console/servers", "/console/connect", "/console/sign-in", "/openapi.json"):
-                found[path] = repr(await browser.get(path))
-    return found
+                pages[path] = repr(await browser.get(path))
+    return pages
 
 
 def applied(world: World, url: str) -> None:
@@ -125,7 +125,7 @@ def applied(world: World, url: str) -> None:
 
 
 def stored(world: World) -> dict[str, str]:
-    """Everything that the API server keeps and that is no Secret."""
+    """Everything that the API server keeps, but for Secrets."""
     paths = {
         "config maps": f"/api/v1/namespaces/{world.release}/configmaps",
         "events": f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events",
@@ -134,31 +134,31 @@ def stored(world: World) -> dict[str, str]:
         "leases": f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases",
         "tiers": f"{GROUP}/latencytiers",
     }
-    found = {name: json.dumps(world.request("GET", path)[1]) for name, path in paths.items()}
-    found |= {name: document.decode() for name, document in world.documents().items()}
+    texts = {name: json.dumps(world.request("GET", path)[1]) for name, path in paths.items()}
+    texts |= {name: document.decode() for name, document in world.documents().items()}
     _, servers = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")
-    return found | {"statuses": json.dumps([item.get("status") for item in servers["items"]])}
+    return texts | {"statuses": json.dumps([item.get("status") for item in servers["items"]])}
 
 
 async def answered(gateway: Any, world: World) -> dict[str, str]:
-    """What clients and operators are told over HTTP."""
-    found = {}
+    """Answers to clients and operators over HTTP."""
+    answers = {}
     own = (f"servers/{world.namespace}/bearer", f"servers/{world.namespace}/query", "tools/bearer__page/explain")
     for path in ("tools", "servers", "tiers", "models", *own):
-        found[f"/v1/{path}"] = (await get(gateway, f"/v1/{path}")).body.decode()
+        answers[f"/v1/{path}"] = (await get(gateway, f"/v1/{path}")).body.decode()
     for name in ("bearer", "header", "query"):
         for kind in ("page", "error"):
             answer = await ask(gateway, calling(f"{name}__{kind}", {}))
-            found[f"call of {name} {kind}"] = answer.body.decode()
+            answers[f"call of {name} {kind}"] = answer.body.decode()
             call = {"id": "1", "type": "function", "function": {"name": f"{name}__{kind}", "arguments": "{}"}}
             message = {"role": "assistant", "content": None, "tool_calls": [call]}
             posted = await post(gateway, "/v1/tool-calls", {"format": "openai-chat", "message": message})
-            found[f"REST call of {name} {kind}"] = posted.body.decode()
-    found["list"] = (await ask(gateway, modern("tools/list"))).body.decode()
-    found["openapi"] = (await get(gateway, "/openapi.json")).body.decode()
+            answers[f"REST call of {name} {kind}"] = posted.body.decode()
+    answers["list"] = (await ask(gateway, modern("tools/list"))).body.decode()
+    answers["openapi"] = (await get(gateway, "/openapi.json")).body.decode()
     for page in ("metrics", "samples", "healthz"):
-        found[page] = await operations(gateway.metrics_port, page)
-    return found
+        answers[page] = await operations(gateway.metrics_port, page)
+    return answers
 
 
 async def operations(port: int, page: str) -> str:
@@ -195,16 +195,16 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             told |= {f"offline: {name}": text for name, text in (await answered(gateway, world)).items()}
             told["events"] = repr(await gateway.events.after(0, 0.1))
         told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
-        kept = stored(world)
+        documents = stored(world)
     told |= await signed_in(tmp_path)
     for formatter in (logging.Formatter("%(name)s %(message)s"), JsonFormatter()):
         told[f"log as {formatter}"] = "\n".join(map(formatter.format, caplog.records))
     assert {"fairlead_operator", "fairlead_gateway"} <= {r.name.partition(".")[0] for r in caplog.records}
     assert any(record.levelno == logging.DEBUG for record in caplog.records)
-    found = [leak for name, text in told.items() for leak in leaks(name, text)]
-    found += [
+    problems = [leak for name, text in told.items() for leak in leaks(name, text)]
+    problems += [
         leak
-        for name, text in kept.items()
+        for name, text in documents.items()
         for leak in leaks(name, text, but=ADDRESS if "catalog" in name or "config" in name else frozenset())
     ]
-    assert not found, "\n".join(found)
+    assert not problems, "\n".join(problems)

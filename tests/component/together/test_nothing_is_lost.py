@@ -1,4 +1,4 @@
-"""What a server has beside tools, through operator and gateway: as it is asked directly, in both eras, at both kinds
+"""Features of a server beside tools, through operator and gateway: as it is asked directly, in both eras, at both kinds
 of endpoint. Prompts are prefixed on the merged one; URIs never are.
 
 Log messages are deprecated and warned of, and what most servers use.
@@ -118,7 +118,7 @@ async def _everything(url: str, mode: Any, prefix: str = "") -> dict[str, Any]:
     """All that a client can ask of a server beside tools, as plain values without what an era adds."""
     prompt = f"{prefix}greet"
     async with Client(url, mode=mode) as client:
-        asked = {
+        answers = {
             "prompts": await client.list_prompts(),
             "resources": await client.list_resources(),
             "templates": await client.list_resource_templates(),
@@ -135,7 +135,7 @@ async def _everything(url: str, mode: Any, prefix: str = "") -> dict[str, Any]:
         assert capabilities.resources is not None
         assert capabilities.completions is not None
     envelope = {"meta", "ttl_ms", "cache_scope", "result_type"}
-    return {name: answer.model_dump(exclude=envelope) for name, answer in asked.items()}
+    return {name: answer.model_dump(exclude=envelope) for name, answer in answers.items()}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -188,12 +188,12 @@ async def test_log_messages_reach_the_client_from_the_level_on_that_it_asks_for(
     async def log(params: types.LoggingMessageNotificationParams) -> None:
         heard.append(str(params.data))
 
-    expected = [f"said at {one}" for one in LEVELS[LEVELS.index(level) :]]
-    asked = {"log_level": level} if mode == "auto" else {}
+    expected = [f"said at {level_name}" for level_name in LEVELS[LEVELS.index(level) :]]
+    options = {"log_level": level} if mode == "auto" else {}
     async with published(world) as at:
         for url, tool in ((at.own, "chatter"), (at.merged, "demo__chatter")):
             heard.clear()
-            async with Client(url, mode=mode, logging_callback=log, **asked) as client:
+            async with Client(url, mode=mode, logging_callback=log, **options) as client:
                 if mode == "legacy":
                     await client.set_logging_level(level)
                 assert not (await client.call_tool(tool, {})).is_error

@@ -358,8 +358,8 @@ async def _drawn(watch: Prometheus, file: Path) -> None:
     """Draw the dashboard; every panel has a line or a number."""
     words = [str(file), "--prometheus", f"http://127.0.0.1:{watch.port}", "--minutes", "1.5", "--window", WINDOW]
     drawing = await asyncio.create_subprocess_exec(sys.executable, ROOT / "hack" / "dashboard.py", *words, stderr=PIPE)
-    _, said = await drawing.communicate()
-    assert (drawing.returncode, said.decode()) == (0, "")
+    _, output = await drawing.communicate()
+    assert (drawing.returncode, output.decode()) == (0, "")
     panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
     assert (await asyncio.to_thread(file.read_text)).count('class="title"') == len(panels)
 

@@ -80,7 +80,7 @@ async def test_a_changed_definition_reaches_no_agent_until_it_is_approved(world:
 
         shown = await asyncio.to_thread(command, "diff", name, *where, "--output", "json")
         held = json.loads(shown.stdout)
-        assert [(one["kind"], one["name"], one["change"]) for one in held["held"]] == [
+        assert [(each["kind"], each["name"], each["change"]) for each in held["held"]] == [
             ("tool", "add", "changed"),
             ("tool", "mail", "new"),
         ]
@@ -129,7 +129,7 @@ async def test_an_administrator_of_the_gateway_approves_one_definition_without_a
         server.tools = [tool("add", description=POISONED), tool("mail", description="Sends mail.")]
         await world.until("held", lambda: world.is_("demo", "Approved", "False", "ChangesHeldBack"))
         held = json.loads((await get(gateway, f"/v1/servers/{world.namespace}/demo/held")).body)
-        (mail,) = [one["hash"] for one in held["definitions"] if one["name"] == "mail"]
+        (mail,) = [each["hash"] for each in held["definitions"] if each["name"] == "mail"]
         answer = await post(gateway, "/v1/servers/demo/approve", {"hash": mail})
         await until_async("the approved tool", shows(gateway, "demo__add", "demo__mail"))
         told_of = (await descriptions(gateway))["demo__add"]
@@ -188,35 +188,35 @@ for line in sys.stdin:
 @pytest.mark.timeout(180)
 async def test_on_a_laptop_a_change_is_held_back_and_approved_by_command(tmp_path: Path) -> None:
     script = tmp_path / "server.py"
-    said = tmp_path / "said"
+    definition_file = tmp_path / "said"
     state = tmp_path / "state"
     script.write_text(CHANGING)
-    said.write_text(HONEST)
+    definition_file.write_text(HONEST)
     manifest = {
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",
         "metadata": {"name": "demo"},
-        "spec": {"command": [sys.executable, str(script), str(said)], "pin": True},
+        "spec": {"command": [sys.executable, str(script), str(definition_file)], "pin": True},
     }
     (tmp_path / "demo.yaml").write_text(json.dumps(manifest))
     where = ("--state-dir", str(state))
     async with fairlead_up("demo.yaml", *where, cwd=tmp_path) as up:
         await up.ready("default/demo")
-    said.write_text(POISONED)
+    definition_file.write_text(POISONED)
     async with fairlead_up("demo.yaml", *where, cwd=tmp_path) as up:
         event = await up.event(lambda event: event.get("reason") == "ChangesHeldBack")
         assert "1 tool changed (add); 1 of them look suspicious" in event["message"]
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
-        assert [one["description"] for one in json.loads(listed.stdout)] == [HONEST]
+        assert [tool["description"] for tool in json.loads(listed.stdout)] == [HONEST]
         shown = await asyncio.to_thread(command, "diff", "demo", *where)
         assert f"+{POISONED}" in shown.stdout
-        said.write_text(HONEST + " Or more.")
+        definition_file.write_text(HONEST + " Or more.")
         await asyncio.to_thread(command, "refresh", "demo", "--url", up.url)
         await up.event(lambda event: event.get("reason") == "ChangesHeldBack" and "suspicious" not in event["message"])
         done = await asyncio.to_thread(command, "approve", "demo", *where, "--yes")
         assert done.stdout.endswith("In force.\n"), (done.stdout, done.stderr)
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
-        assert [one["description"] for one in json.loads(listed.stdout)] == [HONEST + " Or more."]
+        assert [tool["description"] for tool in json.loads(listed.stdout)] == [HONEST + " Or more."]
 
 
 async def _in_force(gateway: Reachable) -> bool:
@@ -234,16 +234,16 @@ class _Printed:
 @pytest.mark.timeout(180)
 async def test_on_a_laptop_a_change_is_approved_over_rest_and_stays_so(tmp_path: Path) -> None:
     script = tmp_path / "server.py"
-    said = tmp_path / "said"
+    definition_file = tmp_path / "said"
     state = tmp_path / "state"
     script.write_text(CHANGING)
-    said.write_text(HONEST)
-    entry = {"command": sys.executable, "args": [str(script), str(said)], "fairlead": {"pin": True}}
+    definition_file.write_text(HONEST)
+    entry = {"command": sys.executable, "args": [str(script), str(definition_file)], "fairlead": {"pin": True}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": entry}}))
     where = ("--state-dir", str(state))
     async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
         await up.ready("default/demo")
-    said.write_text(POISONED)
+    definition_file.write_text(POISONED)
     async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
         await up.event(lambda event: event.get("reason") == "ChangesHeldBack")
         gateway = _Printed(int(up.url.rpartition(":")[2].partition("/")[0]))
@@ -255,4 +255,4 @@ async def test_on_a_laptop_a_change_is_approved_over_rest_and_stays_so(tmp_path:
     async with fairlead_up("mcp.json", *where, cwd=tmp_path) as up:
         await up.ready("default/demo")
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
-        assert [one["description"] for one in json.loads(listed.stdout)] == [POISONED]
+        assert [tool["description"] for tool in json.loads(listed.stdout)] == [POISONED]

@@ -123,4 +123,4 @@ async def test_the_namespace_of_a_deleted_server_hands_its_prefix_over(teams: tu
         await heir.until("told", lambda: heir.is_("demo", "Conflicted", "True", "PrefixReserved"))
         owner.patch_server("other", {"metadata": {"annotations": {ANNOTATION_RELEASE_PREFIX: "demo"}}})
         await heir.until("it is free", lambda: heir.condition("demo", "Conflicted") == {})
-        await heir.until("served", lambda: (found := heir.catalog("demo")) is not None and found.prefix == "demo")
+        await heir.until("served", lambda: (catalog := heir.catalog("demo")) is not None and catalog.prefix == "demo")

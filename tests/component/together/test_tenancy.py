@@ -144,10 +144,10 @@ async def test_credentials_of_another_team_are_not_to_be_had_and_not_to_be_lost(
 
 
 def copied(world: World, name: str) -> str:
-    """What the gateway would send to a server."""
+    """Credential that the gateway would send to a server."""
     key = ServerKey(world.namespace, name)
-    found = world.get(f"/api/v1/namespaces/{world.release}/secrets/{shard_name(key)}")
-    value = ((found or {}).get("data") or {}).get(store_key(key), "")
+    secret = world.get(f"/api/v1/namespaces/{world.release}/secrets/{shard_name(key)}")
+    value = ((secret or {}).get("data") or {}).get(store_key(key), "")
     return json.dumps(base64.b64decode(value).decode()) if value else ""
 
 

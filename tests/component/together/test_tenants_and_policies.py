@@ -19,17 +19,17 @@ from waiting import eventually, until_async
 
 
 def status(world: World, name: str) -> Json:
-    found = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
-    assert found is not None
-    return dict(found.get("status") or {})
+    policy = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
+    assert policy is not None
+    return dict(policy.get("status") or {})
 
 
 def shown(world: World, name: str) -> dict[str, tuple[str, str]]:
     """Status and cause of each condition but Ready; empty while nothing is said of this generation."""
-    found = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
-    assert found is not None
-    status = found.get("status") or {}
-    if status.get("observedGeneration") != found["metadata"]["generation"]:
+    policy = world.get(f"{GROUP}/namespaces/{world.namespace}/toolpolicies/{name}")
+    assert policy is not None
+    status = policy.get("status") or {}
+    if status.get("observedGeneration") != policy["metadata"]["generation"]:
         return {}
     told = causes(status["conditions"])
     assert told.pop("Ready")[0] == told["Accepted"][0]
@@ -145,7 +145,7 @@ async def test_a_policy_takes_effect_in_its_own_namespace_alone(world: World, ne
 
 
 async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: World, neighbor: str) -> None:
-    """What opens everything, written where a tenant may write, beside the release's own."""
+    """A policy that opens everything, written where a tenant may write, beside the release's own."""
     open_all = Rules(
         policies=(
             Policy(namespace=world.namespace, name="shut", every=True, rules=(Rule(action="Allow", tools=("*",)),)),

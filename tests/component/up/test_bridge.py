@@ -22,7 +22,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from askers import PICKED, LegacyAsker, said
+from askers import PICKED, LegacyAsker, text_result
 from commands import fairlead
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
@@ -224,7 +224,7 @@ async def test_a_session_is_opened_again_by_an_answer_that_is_one_event_of_a_str
             return reply.send(202)
         if request.headers["mcp-session-id"] == "s1":
             return reply.send(404)
-        return reply.result(request, said("in the second session"))
+        return reply.result(request, text_result("in the second session"))
 
     async with raw_server(handle) as server, Client(bridging(server.url), mode="legacy") as client:
         async with asyncio.timeout(20):

@@ -65,11 +65,11 @@ async def test_a_build_that_is_allowed_sees_no_secret_of_ours(tmp_path: Path) ->
     async with fairlead_up(manifest(tmp_path, "pypi", allowBuild=True), cwd=tmp_path, env=env) as up:
         failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert "it brings no program to run" in failed["message"], "it was installed"
-    found = seen(tmp_path)
-    assert found is not None
-    assert "hidden" not in found.values()
-    assert {**found, **SURROUNDINGS} == found
-    assert found["UV_OFFLINE"] == "1"
+    environment = seen(tmp_path)
+    assert environment is not None
+    assert "hidden" not in environment.values()
+    assert {**environment, **SURROUNDINGS} == environment
+    assert environment["UV_OFFLINE"] == "1"
 
 
 @NPM
@@ -91,10 +91,10 @@ async def test_an_install_script_that_is_allowed_sees_no_secret_of_ours(tmp_path
         async with fairlead_up(manifest(tmp_path, "npm", allowBuild=True), cwd=tmp_path, env=env) as up:
             failed = await up.server(f"default/{NAME}", "failed", within=60)
     assert "install scripts" not in failed["message"]
-    found = seen(tmp_path)
-    assert found is not None
-    assert "hidden" not in found.values()
-    assert {**found, **SURROUNDINGS} == found
+    environment = seen(tmp_path)
+    assert environment is not None
+    assert "hidden" not in environment.values()
+    assert {**environment, **SURROUNDINGS} == environment
 
 
 @pytest.mark.parametrize("allowed", [False, True], ids=["refused", "allowed"])
@@ -107,11 +107,11 @@ def test_the_runner_of_pods_builds_only_what_it_may_and_shows_it_no_secret(
     words = ["--allow-build"] if allowed else []
     code = main([*words, "pypi", NAME, VERSION], volume=tmp_path / "volume", log=tmp_path / "log")
     assert code == 1
-    said = "it brings no program to run" if allowed else "package.allowBuild: true in the spec allows it"
-    assert said in (tmp_path / "log").read_text()
-    found = seen(tmp_path)
-    assert (found is not None) is allowed
-    assert found is None or "hidden" not in found.values()
+    sentence = "it brings no program to run" if allowed else "package.allowBuild: true in the spec allows it"
+    assert sentence in (tmp_path / "log").read_text()
+    environment = seen(tmp_path)
+    assert (environment is not None) is allowed
+    assert environment is None or "hidden" not in environment.values()
 
 
 def test_the_runner_image_has_every_file_that_its_program_imports(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `fairlead up` calls by itself: nobody's tool unasked, and what is asked for so much that tiers are at work."""
+"""Calls of `fairlead up` by itself: nobody's tool unasked, and those asked for so much that tiers are at work."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ async def test_no_tool_of_a_clients_configuration_is_called_by_anybody_but_agent
     (tmp_path / "mcp.json").write_text(client_configuration(history))
     async with raw_server(shop) as server, fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/remembering")
-        asked = [{"name": "pay", "probe": {"arguments": {}}}]
-        (tmp_path / "shop.yaml").write_text(shop_at(server.url, tools=asked))  # is probed after the other would be
+        tools = [{"name": "pay", "probe": {"arguments": {}}}]
+        (tmp_path / "shop.yaml").write_text(shop_at(server.url, tools=tools))  # is probed after the other would be
         await shop.until_called("pay", ROUND)
         assert not history.exists()
         assert set(shop.called) == {"pay"}
@@ -76,7 +76,7 @@ async def test_probe_has_read_only_tools_called_except_where_a_manifest_says_oth
     shop = Shop()
     history = tmp_path / "history"
     (tmp_path / "mcp.json").write_text(client_configuration(history))
-    asked = [{"name": "pay", "probe": {"arguments": {}}}]
+    tools = [{"name": "pay", "probe": {"arguments": {}}}]
     (tmp_path / "shop.yaml").write_text(shop_at("http://127.0.0.1:9/mcp", calibration={"probe": "Declared"}))
     async with raw_server(shop) as server, fairlead_up(tmp_path, "--probe", cwd=tmp_path) as up:
         await up.ready("default/remembering")
@@ -85,7 +85,7 @@ async def test_probe_has_read_only_tools_called_except_where_a_manifest_says_oth
             return history.exists() and len(history.read_text().split()) >= ROUND
 
         await until_async("a round of thoughts", thought, seconds=30)
-        declared = shop_at(server.url, calibration={"probe": "Declared"}, tools=asked)
+        declared = shop_at(server.url, calibration={"probe": "Declared"}, tools=tools)
         (tmp_path / "shop.yaml").write_text(declared)
         await shop.until_called("pay", ROUND)
         assert set(shop.called) == {"pay"}
@@ -98,7 +98,7 @@ async def test_probe_has_read_only_tools_called_except_where_a_manifest_says_oth
 @pytest.mark.timeout(180)
 async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_are_at_work(tmp_path: Path) -> None:
     """It is given as a manifest here, without the servers that come from PyPI."""
-    declared = next(one for key, one in quick_start(tmp_path)[0].servers.items() if key.name == "demo")
+    declared = next(spec for key, spec in quick_start(tmp_path)[0].servers.items() if key.name == "demo")
     spec = declared.server.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     (tmp_path / "demo.json").write_text(manifest("demo", spec))
     async with fairlead_up(tmp_path / "demo.json", cwd=tmp_path) as up:
@@ -107,7 +107,9 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
         async def shown(tier: str, *names: str) -> None:
             async def listed() -> bool:
                 async with Client(up.url.replace("/mcp", f"/mcp/{tier}")) as client:
-                    return {one.name.removeprefix("demo__") for one in (await client.list_tools()).tools} == set(names)
+                    return {tool.name.removeprefix("demo__") for tool in (await client.list_tools()).tools} == set(
+                        names
+                    )
 
             await until_async(f"{tier} to show {names}", listed, seconds=40)
 

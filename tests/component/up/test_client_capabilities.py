@@ -1,4 +1,4 @@
-"""Tools that a server lists only to clients with a capability: served to everybody, called by those who have it."""
+"""Tools listed only to clients with a capability: everybody gets them, and clients that have it call them."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ async def test_a_client_with_the_capability_calls_what_a_stdio_server_lists_only
     async with fairlead_up("mcp.json", cwd=tmp_path) as up:
         assert await discovered(up) == sorted([*ASKING, "gated__plain"])
         async with capable(up.url, mode) as client:
-            said = [text(await client.call_tool(name)) for name in ASKING]
+            texts = [text(await client.call_tool(name)) for name in ASKING]
             assert text(await client.call_tool("gated__plain")) == "declared: {}", "what all share stays as it was"
-        assert "a model spoke" in said[0]
-        assert json.loads(said[1])["action"] == "accept"
-        assert json.loads(said[2])["roots"][0]["uri"] == "file:///mine"
+        assert "a model spoke" in texts[0]
+        assert json.loads(texts[1])["action"] == "accept"
+        assert json.loads(texts[2])["roots"][0]["uri"] == "file:///mine"
     every = ["elicitation", "roots", "sampling"]
     assert clients_of(seen)[:5] == [[], every, ["roots"], ["sampling"], ["elicitation"]], "how it was discovered"
 

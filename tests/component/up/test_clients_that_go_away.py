@@ -60,7 +60,7 @@ async def test_a_client_that_is_killed_has_its_call_cancelled_by_the_setting_or_
 
         async def listed() -> bool:
             async with Client(up.url) as client:  # each keeps the list that it has got
-                return any(one.name == "s__later" for one in (await client.list_tools()).tools)
+                return any(tool.name == "s__later" for tool in (await client.list_tools()).tools)
 
         await until_async("the tools to be listed", listed)
         async with Client(up.url) as client:

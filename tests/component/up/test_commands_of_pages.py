@@ -29,7 +29,7 @@ SCORES = (REPOSITORY / "docs" / "operate" / "scores.md").read_text()
 
 
 def commands(page: str) -> list[str]:
-    """Of the one block of a page."""
+    """Commands of the one block of a page."""
     (block,) = blocks(page, "sh")
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
@@ -62,8 +62,8 @@ async def test_a_server_is_asked_again_and_events_are_followed_as_the_page_says(
     async with fairlead_up("servers", cwd=tmp_path) as up:
         await up.ready("team/time")
         for command in (wait, hurry):
-            code, said = await run(command, tmp_path, up.url)
-            assert code == 0, (command, said)
+            code, output = await run(command, tmp_path, up.url)
+            assert code == 0, (command, output)
         events = await shell(follow, tmp_path, up.url)
         assert events.stdout is not None
         line = ""
@@ -84,13 +84,13 @@ async def test_a_tier_is_chosen_as_the_page_says(tmp_path: Path) -> None:
     write_server(tmp_path, "time")
     async with fairlead_up("servers", cwd=tmp_path) as up:
         await up.ready("team/time")
-        code, said = await run(command.replace("localhost:8080", up.url.split("/")[2]), tmp_path, up.url)
-    assert code == 0, said
-    found = json.loads(said)
+        code, output = await run(command.replace("localhost:8080", up.url.split("/")[2]), tmp_path, up.url)
+    assert code == 0, output
+    document = json.loads(output)
     expected = json.loads(shown)
-    assert found.keys() == expected.keys()
+    assert document.keys() == expected.keys()
     told = ("tier", "rule", "matched", "limitMs")  # the rest is of what was measured there
-    assert [found[key] for key in told] == [expected[key] for key in told]
+    assert [document[key] for key in told] == [expected[key] for key in told]
 
 
 async def test_spans_go_to_the_collector_that_the_page_names(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ async def test_figures_of_two_installations_become_one_file_as_the_page_says(tmp
         async with fairlead_up("servers", cwd=tmp_path, env={"FAIRLEAD_AGGREGATES": "true"}) as up:
             await up.ready("team/mcp-time")
             for command in ("fairlead call mcp-time__get_stock item=rope", show, export.replace("ours.json", name)):
-                code, said = await run(command, tmp_path, up.url)
-                assert code == 0, (command, said)
+                code, output = await run(command, tmp_path, up.url)
+                assert code == 0, (command, output)
     for command in (merge, show_all):
-        code, said = await run(command, tmp_path, "")
-        assert code == 0, (command, said)
+        code, output = await run(command, tmp_path, "")
+        assert code == 0, (command, output)
     assert len(json.loads((tmp_path / "all.json").read_text())["origins"]) == 2

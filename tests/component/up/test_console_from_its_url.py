@@ -44,7 +44,7 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
         await until_listed(up.url, "demo")
         page = await (await chromium.new_context()).new_page()
         page.set_default_timeout(WAIT_MS)
-        said = complaints(page)
+        problems = complaints(page)
         (printed,) = [event["console"] for event in up.events if event["event"] == "listening"]
         await page.goto(printed)
 
@@ -81,4 +81,4 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
     assert re.search(r"fast\s+hidden\s+Too slow", tiers), tiers
     assert "default/no-forecasts" in decision
     assert "demo__get_stock" in tools
-    assert said == []
+    assert problems == []

@@ -46,10 +46,10 @@ async def test_two_runs_at_once_need_two_ports_and_both_are_proposed(tmp_path: P
         words = (tmp_path, "--port", ports[0], "--metrics-port", ports[1])
         async with started_up(*words, cwd=tmp_path) as second:
             assert await second.ended() == 1
-            said = (await second.errors()).partition(" is taken: ")[2].split()
-        async with started_up(tmp_path, *said[:4], "--output", "json", cwd=tmp_path) as third:
+            advice = (await second.errors()).partition(" is taken: ")[2].split()
+        async with started_up(tmp_path, *advice[:4], "--output", "json", cwd=tmp_path) as third:
             listening = await third.event(lambda event: event["event"] == "listening")
-            assert listening["url"] == f"http://127.0.0.1:{said[1]}/mcp"
+            assert listening["url"] == f"http://127.0.0.1:{advice[1]}/mcp"
 
 
 async def test_a_metrics_port_alone_that_is_taken_leaves_the_other_as_it_is(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ async def test_the_printed_addresses_are_those_of_a_client_here(host: str, shown
         await up.ready("default/any")
         assert up.url.startswith(f"http://{shown}:")
         assert up.metrics.startswith(f"http://{shown}:")
-        code, out, said = await fairlead("tools", "--url", up.url)
-        assert (code, said) == (0, "")
+        code, out, error = await fairlead("tools", "--url", up.url)
+        assert (code, error) == (0, "")
         assert "any__echo" in out
 
 

@@ -31,7 +31,7 @@ VALUES = {
     "ident": "0123456789ab",
     "name_of_client": "cursor",
 }
-"""A value for each argument that a verb has to have and that is no file."""
+"""A value for each argument that a verb has to have, but for files."""
 OPTIONS = {"plan": ("--model", "gpt-5-mini"), "convert": ("--from", "mcp", "--to", "openai")}
 """Options without which a verb does nothing."""
 SCREEN = {"top": ("--once",)}
@@ -70,7 +70,7 @@ def ended(*words: str) -> tuple[int, str, str]:
 
 
 def wrong(code: int, err: str, expected: int) -> str | None:
-    """What is wrong with a failure; None where nothing is."""
+    """Fault of a failure; None where there is none."""
     if code != expected:
         return f"ended with {code}: {err}"
     if err.count("\n") != 1:
@@ -80,12 +80,12 @@ def wrong(code: int, err: str, expected: int) -> str | None:
 
 async def faults(expected: int, calls: dict[str, list[str]], says: str = "") -> dict[str, str]:
     """Verbs that end otherwise than expected, and how."""
-    found = {}
+    codes = {}
     for verb, words in calls.items():
         code, _, err = await asyncio.to_thread(ended, *verb.split(), *words)
         if fault := wrong(code, err, expected) or (f"does not say {says}: {err}" if says not in err else None):
-            found[verb] = fault
-    return found
+            codes[verb] = fault
+    return codes
 
 
 def test_every_verb_that_asks_a_gateway_is_among_those_that_are_tried() -> None:
@@ -162,7 +162,7 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
         calls = {verb: [*arguments(verb, tmp_path), *refused] for verb in asking}
         assert await faults(1, calls, "--token") == {}
 
-        known = [*reached, "--token", key]
+        options = [*reached, "--token", key]
         for name in ("tool", "tools", "server", "ident"):
             verbs = [verb for verb in ASKING if any(param.name == name for param in VERBS[verb].params)]
             assert verbs
@@ -172,7 +172,7 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
                 words = arguments(verb, tmp_path, **{name: "nonsense"})
                 if not optional.required:
                     words += [optional.opts[0], "nonsense"] if optional.param_type_name == "option" else ["nonsense"]
-                calls[verb] = [*words, *known]
+                calls[verb] = [*words, *options]
             if name == "server":
                 del calls["telemetry show"], calls["telemetry export"]  # a filter, which may match nothing
             assert await faults(2, calls, "nonsense" if name != "ident" else "") == {}
@@ -180,12 +180,13 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
         tiered = [verb for verb in ASKING if "--tier" in option_names(verb)]
         assert {"tools", "call", "predict"} <= set(tiered)
         assert (
-            await faults(2, {verb: [*arguments(verb, tmp_path), "--tier", "nonsense", *known] for verb in tiered}) == {}
+            await faults(2, {verb: [*arguments(verb, tmp_path), "--tier", "nonsense", *options] for verb in tiered})
+            == {}
         )
 
         bare = ["--url", up.url.removesuffix("/mcp"), "--token", key]
         assert await faults(2, {verb: [*arguments(verb, tmp_path), *bare] for verb in ("tools", "call")}, up.url) == {}
-        code, _, err = await asyncio.to_thread(ended, "call", "plain__ech", *known)
+        code, _, err = await asyncio.to_thread(ended, "call", "plain__ech", *options)
         assert (code, f"`fairlead tools --url {up.url}` lists what there is" in err) == (2, True)
 
 

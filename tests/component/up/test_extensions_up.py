@@ -53,7 +53,7 @@ def remote(name: str, url: str) -> str:
 
 async def texts(client: Client, uri: str) -> list[tuple[str, str]]:
     """URIs and texts of what is read."""
-    return [(str(one.uri), getattr(one, "text", "")) for one in (await client.read_resource(uri)).contents]
+    return [(str(content.uri), getattr(content, "text", "")) for content in (await client.read_resource(uri)).contents]
 
 
 async def test_apps_and_skills_of_real_servers_work_at_both_endpoints_in_both_eras(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def work_side_by_side(client: Client) -> None:
         assert await texts(client, ui["resourceUri"]) == [(f"ui://{name}/shared/app.html", f"<h1>{name}</h1>")]
         called = await client.call_tool(f"refresh_{name}")
         assert getattr(called.content[0], "text", "") == f"refreshed {name}", "as its HTML calls it"
-        skill = next(one for one in listed if one["uri"] == f"skill://{name}/shared/SKILL.md")
+        skill = next(entry for entry in listed if entry["uri"] == f"skill://{name}/shared/SKILL.md")
         got = await client.session.send_request(_Got(params=_Uri(uri=skill["uri"])), _Anything)
         assert got.model_dump()["skill"] == skill
         for file in skill["resources"]:

@@ -46,11 +46,11 @@ async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_i
         assert lines[1:3] == ["reading", "Traceback (most recent call last):"]
         assert lines[3].startswith("  File "), "indented as it was"
         assert reason in lines
-        code, out, said = await fairlead("logs", "absent", "--url", up.url)
+        code, out, error = await fairlead("logs", "absent", "--url", up.url)
         assert (code, out) == (0, "")
-        assert "no process of it was started" in said
-        code, _, said = await fairlead("logs", "waether", "--url", up.url)
-        assert (code, "Did you mean weather?" in said) == (2, True)
+        assert "no process of it was started" in error
+        code, _, error = await fairlead("logs", "waether", "--url", up.url)
+        assert (code, "Did you mean weather?" in error) == (2, True)
 
 
 async def test_a_folder_that_is_missing_is_the_reason_and_not_the_program(tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ async def test_npx_without_a_yes_installs_what_npm_would_ask_about(tmp_path: Pat
     words = ["npx", "@modelcontextprotocol/server-memory@2026.8.31"]
     absent = ["npx", "@fairlead-nowhere/no-such-server"]
     async with fairlead_up(configured(tmp_path, memory=words, absent=absent), cwd=tmp_path, env=env) as up:
-        found: dict[str, Event] = {}
-        while len(found) < 2:
+        states: dict[str, Event] = {}
+        while len(states) < 2:
             event = await up.event(lambda event: event.get("state") in ("ready", "failed"), within=INSTALL_SECONDS)
-            found[event["server"]] = event
-        assert found["default/memory"]["state"] == "ready", found
-        message = found["default/absent"]["message"]
+            states[event["server"]] = event
+        assert states["default/memory"]["state"] == "ready", states
+        message = states["default/absent"]["message"]
         assert "'@fairlead-nowhere/no-such-server@*' could not be found" in message
         assert "npm_config_yes" not in os.environ

@@ -37,12 +37,12 @@ async def test_a_gateway_shows_and_approves_what_is_held_back(tmp_path: Path) ->
             assert code == 0
             assert f"1 definition is held back until approved: `fairlead diff --url {up.url} default/sums`" in out
 
-            asked = await fairlead("diff", "sums", *url)
+            by_url = await fairlead("diff", "sums", *url)
             local = await fairlead("diff", "sums", "--state-dir", str(state))
             by_environment = await fairlead("diff", "sums", FAIRLEAD_URL=up.url)
-            for code, out, _ in (asked, local, by_environment):
+            for code, out, _ in (by_url, local, by_environment):
                 assert (code, "-Adds two numbers." in out, "+Adds three numbers." in out) == (0, True, True)
-            assert f"fairlead approve --url {up.url} default/sums" in asked[1]
+            assert f"fairlead approve --url {up.url} default/sums" in by_url[1]
             assert (await fairlead("approve", "sums", *url))[0] == 2, "it asks, and nobody can be asked here"
 
             code, out, _ = await fairlead("approve", "sums", "--yes", *url)

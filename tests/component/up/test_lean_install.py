@@ -1,4 +1,4 @@
-"""What a laptop installs: neither Kopf nor the Kubernetes client."""
+"""Packages that a laptop installs: neither Kopf nor the Kubernetes client."""
 
 from __future__ import annotations
 

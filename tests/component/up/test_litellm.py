@@ -66,7 +66,7 @@ def router(up: Up) -> str:
     return up.url.removesuffix("/mcp") + "/router/mcp"
 
 
-def said(result: Any) -> Any:
+def content_of(result: Any) -> Any:
     return json.loads(result.content[0].text)
 
 
@@ -75,8 +75,8 @@ def scraped(url: str) -> str:
         return str(answer.read().decode())
 
 
-async def found(client: Client, **asked: Any) -> list[str]:
-    answer = said(await client.call_tool("search_tools", {"query": "how many in stock", **asked}))
+async def searched_names(client: Client, **filters: Any) -> list[str]:
+    answer = content_of(await client.call_tool("search_tools", {"query": "how many in stock", **filters}))
     return [tool["name"] for tool in answer["tools"]]
 
 
@@ -89,14 +89,16 @@ async def test_tools_behind_a_proxy_are_found_called_and_read_again_and_changes_
     async with proxy_of(behind) as proxy, served(proxy, tmp_path) as up:
         await until_listed(up.url, "litellm")
         async with Client(router(up)) as client:
-            assert "litellm__stock-count" in await found(client)
+            assert "litellm__stock-count" in await searched_names(client)
             called = await client.call_tool(
                 "execute_tool", {"name": "litellm__stock-count", "arguments": {"item": "rope"}}
             )
             assert called.content[0].text == "stock has 42 of rope"  # type: ignore[union-attr]  # a text
             session = (called.meta or {})["fairlead.dev/context"]["sessionId"]
-            kept = said(await client.call_tool("retrieve_context", {"session_id": session, "query": "rope in stock"}))
-            assert "42 of rope" in kept["passages"][0]["text"]
+            context = content_of(
+                await client.call_tool("retrieve_context", {"session_id": session, "query": "rope in stock"})
+            )
+            assert "42 of rope" in context["passages"][0]["text"]
         assert proxy.key not in json.dumps(up.events)
 
         behind["stock"].append(item_tool("recount", "Recount an item."))
@@ -104,7 +106,7 @@ async def test_tools_behind_a_proxy_are_found_called_and_read_again_and_changes_
         async with Client(router(up)) as client:
 
             async def changed() -> bool:
-                return set(await found(client, query="count order recount item stock elsewhere")) == {
+                return set(await searched_names(client, query="count order recount item stock elsewhere")) == {
                     "litellm__stock-count",
                     "litellm__stock-order",
                     "litellm__stock-recount",
@@ -120,8 +122,8 @@ async def test_tools_of_one_server_behind_a_proxy_are_searched_by_its_tag(proxy_
     async with proxy_of(shops()) as proxy, served(proxy, tmp_path) as up:
         await until_listed(up.url, "litellm")
         async with Client(router(up)) as client:
-            assert await found(client, tags=["other_shop"]) == ["litellm__other_shop-count"]
-            assert set(await found(client, tags=["stock"])) == {"litellm__stock-count", "litellm__stock-order"}
+            assert await searched_names(client, tags=["other_shop"]) == ["litellm__other_shop-count"]
+            assert set(await searched_names(client, tags=["stock"])) == {"litellm__stock-count", "litellm__stock-order"}
 
 
 async def test_the_commands_of_the_page_serve_a_proxy_and_search_one_server_behind_it(
@@ -138,7 +140,7 @@ async def test_the_commands_of_the_page_serve_a_proxy_and_search_one_server_behi
             shell = await asyncio.create_subprocess_shell(here, stdout=asyncio.subprocess.PIPE)
             answer = json.loads((await shell.communicate())[0])
     assert answer["tools"][0]["tool"]["name"] == "litellm__stock-count"
-    assert {tag for one in answer["tools"] for tag in one["tool"]["tags"]} == {"stock"}
+    assert {tag for hit in answer["tools"] for tag in hit["tool"]["tags"]} == {"stock"}
 
 
 async def test_the_manifest_of_the_page_serves_a_proxy(proxy_of: MakeProxy, tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ async def test_an_entry_sets_its_prefix_hides_a_tool_and_has_a_process_for_each_
 
         async def listed() -> bool:
             async with Client(up.url) as client:
-                names = [one.name for one in (await client.list_tools()).tools]
+                names = [tool.name for tool in (await client.list_tools()).tools]
                 return names == [f"web__{name}" for name in ("ask", "changed", "echo", "later", "seen")]
 
         await until_async("the tools to be listed", listed)
-        async with Client(up.url, mode="legacy") as one, Client(up.url, mode="legacy") as other:
-            for client in (one, other):
+        async with Client(up.url, mode="legacy") as first, Client(up.url, mode="legacy") as other:
+            for client in (first, other):
                 assert not (await client.call_tool("web__echo", {"x": 1})).is_error
             running = [pid for pid in children_of(up.pid) if LEGACY_STDIO in command_of(pid)]
             assert len(running) == 3  # one for each client, and one that lists the tools

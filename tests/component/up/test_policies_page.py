@@ -23,7 +23,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
 async def run(command: str, folder: Path, url: str) -> str:
-    """What a shell prints that knows this `fairlead`."""
+    """Output of a shell that knows this `fairlead`."""
     program_in(folder)
     process = await asyncio.create_subprocess_exec(
         "sh", "-c", f"PATH={folder}:$PATH; export FAIRLEAD_URL={url}; {command}", stdout=PIPE, stderr=PIPE

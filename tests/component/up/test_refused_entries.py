@@ -54,7 +54,7 @@ async def test_a_call_of_a_refused_server_names_the_variable_and_guesses_no_othe
         await up.ready("default/good")
         code, _, err = await fairlead("call", "mail__ask", "--url", up.url)
         shown, _, untold = await fairlead("tools", "mail__ask", "--url", up.url)
-        asked, _, refreshed = await fairlead("refresh", "mail", "--url", up.url)
+        exit_code, _, refreshed = await fairlead("refresh", "mail", "--url", up.url)
         logged, _, printed = await fairlead("logs", "mail", "--url", up.url)
     assert code == 1
     assert f"environment variable {UNSET} is not set" in err
@@ -62,7 +62,7 @@ async def test_a_call_of_a_refused_server_names_the_variable_and_guesses_no_othe
     assert shown == 1
     assert "did you mean" not in untold.lower()
     assert "VariableNotSet" in untold or UNSET in untold
-    assert asked == 1
+    assert exit_code == 1
     assert UNSET in refreshed
     assert logged == 0
     assert "no process of it was started here" in printed

@@ -45,11 +45,11 @@ async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_pat
     async with fairlead_up(mcp_json, cwd=tmp_path) as up:
         assert await up.states(2) == {"default/broken": "failed:StartFailed", "default/demo": "ready:"}
         await fairlead("call", "demo__get_stock", "item=rope", "--url", up.url)
-        found = {one["server"]: one for one in (await shown(up))["servers"]}
+        servers = {row["server"]: row for row in (await shown(up))["servers"]}
         code, table, _ = await fairlead("servers", "--url", up.url)
-        one = await shown(up, "broken")
-    broken = found["default/broken"]
-    demo = found["default/demo"]
+        broken_shown = await shown(up, "broken")
+    broken = servers["default/broken"]
+    demo = servers["default/demo"]
     assert (broken["state"], broken["cause"]) == ("failed", "StartFailed")
     assert "KEY is missing: write it to key" in broken["lastWords"]
     assert "KEY is missing" in broken["message"]
@@ -57,7 +57,7 @@ async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_pat
     assert "tools" not in broken
     assert (demo["state"], demo["tools"], demo["restarts"]) == ("ready", 4, 0)
     assert demo["rssBytes"] > 5_000_000, "an interpreter"
-    assert one["server"] == "default/broken"
+    assert broken_shown["server"] == "default/broken"
     assert code == 0
     assert table.split()[:7] == ["SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON"]
     assert "\n\ndefault/broken exited with code 1: KEY is missing: write it to key" in table
@@ -107,14 +107,14 @@ async def test_a_server_that_says_nothing_is_spoken_of_with_what_to_do(tmp_path:
     )
     async with fairlead_up(mcp_json, cwd=tmp_path) as up:
         told = await up.event(lambda event: event.get("cause") == "Silent")
-        found = await shown(up, "mute")
+        server = await shown(up, "mute")
         listed, out, _ = await fairlead("tools", "--url", up.url)
         code, _, why = await fairlead("call", "mute__say", "--timeout", "3600", "--url", up.url)
     assert code == 1, "at once, and not after the hour that a call may wait"
     assert "still starting: default/mute" in why
     assert (told["server"], told["state"]) == ("default/mute", "starting")
-    for message in (told["message"], found["message"]):
+    for message in (told["message"], server["message"]):
         assert "has said nothing for 10 s" in message
         assert "run its command in a terminal" in message
-    assert (found["state"], found["cause"]) == ("starting", "Silent")
+    assert (server["state"], server["cause"]) == ("starting", "Silent")
     assert (listed, "sdk__add" in out, "still starting: default/mute" in out) == (0, True, True)

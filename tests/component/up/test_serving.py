@@ -152,9 +152,9 @@ async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_pa
         documents = list((state / "documents").iterdir())
         assert documents
         assert not any("s3cret" in file.read_text() for file in documents)
-        kept = list((state / "credentials").iterdir())
-        assert len(kept) == 2
-        assert all(file.stat().st_mode & 0o077 == 0 for file in kept)
+        files = list((state / "credentials").iterdir())
+        assert len(files) == 2
+        assert all(file.stat().st_mode & 0o077 == 0 for file in files)
 
 
 async def test_an_unset_variable_is_named_and_costs_no_other_server(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
         code, _, complaint = await fairlead("call", "demo__getstock", "item=rope", "--url", up.url)
         assert (code, "Did you mean demo__get_stock?" in complaint) == (2, True)
         code, _, complaint = await fairlead("call", "demo__forecast_demand", "weeks=x", "--url", up.url)
-        said = "fairlead call: demo__forecast_demand: weeks: 'x' is not an integer. Nothing was called.\n"
-        assert (code, complaint) == (2, said)
+        sentence = "fairlead call: demo__forecast_demand: weeks: 'x' is not an integer. Nothing was called.\n"
+        assert (code, complaint) == (2, sentence)
         code, _, complaint = await fairlead("call", "demo__nothing", "a=1", "--url", up.url)
         assert (code, "Unknown tool: demo__nothing." in complaint) == (2, True)
         code, _, complaint = await fairlead("tools", "--url", up.url, "--server", "default/none")
@@ -281,7 +281,7 @@ async def test_durations_of_calls_are_measured_and_kept_as_those_of_this_machine
         servers = [server for document in documents if document["kind"] == "state" for server in document["servers"]]
         return {tool["name"]: tool for server in servers for tool in server["tools"]}
 
-    async def known() -> bool:
+    async def calls_measured() -> bool:
         return measured().get("get_stock", {}).get("quantiles") is not None
 
     async with fairlead_up(tmp_path, "--state-dir", state, cwd=tmp_path) as up:
@@ -289,7 +289,7 @@ async def test_durations_of_calls_are_measured_and_kept_as_those_of_this_machine
         async with Client(up.url) as client:
             for _ in range(12):
                 await client.call_tool("demo__get_stock", {"item": "x"})
-        await until_async("the calls to be measured", known, seconds=20)
+        await until_async("the calls to be measured", calls_measured, seconds=20)
         tool = measured()["get_stock"]
         assert tool["environment"] == "local"
         code, out, _ = await fairlead("explain", "demo__get_stock", "--output", "json", "--url", up.url)

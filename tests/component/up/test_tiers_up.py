@@ -38,8 +38,8 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
         await up.ready("default/demo")
 
         async def all_hidden() -> bool:
-            names, said = await listing(up, "--tier", "instant")
-            return not names and said.startswith("fairlead tools: 4 hidden in tier instant: ")
+            names, message = await listing(up, "--tier", "instant")
+            return not names and message.startswith("fairlead tools: 4 hidden in tier instant: ")
 
         await until_async("a tier without tools", all_hidden, seconds=20)
         assert await listing(up) == ([f"demo__{name}" for name in DEMO_TOOLS], "")
@@ -59,8 +59,8 @@ async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_what_it_declares(
         await up.ready("default/rules-lookup")
         rules = ["rules-lookup__get_rule", "rules-lookup__search_rules"]
         assert await listing(up, "--tier", "standard") == (rules, "")
-        names, said = await listing(up, "--tier", "fast")
-    assert (names, "2 hidden in tier fast" in said, "in standard" in said) == ([], True, True)
+        names, message = await listing(up, "--tier", "fast")
+    assert (names, "2 hidden in tier fast" in message, "in standard" in message) == ([], True, True)
 
 
 async def test_up_may_name_the_tier_of_clients_that_name_none(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ async def test_up_may_name_the_tier_of_clients_that_name_none(tmp_path: Path) ->
     assert "instant (default)" in table
 
 
-@pytest.mark.parametrize(("tiers", "known"), [("", "fast, standard, deep"), (FOREVER, "instant")])
+@pytest.mark.parametrize(("tiers", "tiers_listed"), [("", "fast, standard, deep"), (FOREVER, "instant")])
 async def test_a_tier_that_there_is_not_is_refused_at_the_start_with_those_there_are(
-    tmp_path: Path, tiers: str, known: str
+    tmp_path: Path, tiers: str, tiers_listed: str
 ) -> None:
     (tmp_path / "demo.yaml").write_text(tiers + manifest("demo", *DEMO))
     words = (tmp_path, "--tier", "quick", "--port", "0", "--metrics-port", "0", "--plain")
     async with started_up(*words, cwd=tmp_path) as up:
         assert await up.ended() == 2
-        assert f"--tier: there is no latency tier 'quick'; tiers: {known}" in await up.errors()
+        assert f"--tier: there is no latency tier 'quick'; tiers: {tiers_listed}" in await up.errors()

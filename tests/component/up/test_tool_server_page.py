@@ -14,7 +14,7 @@ async def test_the_server_of_the_page_answers_as_the_page_says(tmp_path: Path) -
     write_files(tmp_path)
     config = tmp_path / "harbor" / "mcp.json"
     config.write_text(config.read_text().replace("python3", sys.executable))
-    start, calls, level, wrong, said = [text for kind, text in blocks("A server") if kind in ("sh", "text")]
+    start, calls, level, wrong, expected = [text for kind, text in blocks("A server") if kind in ("sh", "text")]
     assert start == "fairlead up harbor/mcp.json\n"
     async with fairlead_up("harbor/mcp.json", cwd=tmp_path) as up:
         await up.ready("default/harbor")
@@ -25,4 +25,4 @@ async def test_the_server_of_the_page_answers_as_the_page_says(tmp_path: Path) -
         assert (code, printed) == (0, level), errors
         code, printed, errors = await fairlead(*wrong.split()[1:], FAIRLEAD_URL=up.url)
         assert code != 0
-        assert said.strip() in printed + errors
+        assert expected.strip() in printed + errors

@@ -81,14 +81,18 @@ def shown_in(step: str) -> list[tuple[str, str, str]]:
     return [(command, kind, shown) for (_, command), (kind, shown) in zip(commands, answers, strict=True)]
 
 
-def holds(found: Any, shown: Any) -> bool:
+def holds(actual: Any, shown: Any) -> bool:
     """Whether an answer has all that is shown: members of objects, and elements of lists, in any order."""
     if isinstance(shown, dict):
-        return isinstance(found, dict) and all(key in found and holds(found[key], part) for key, part in shown.items())
+        return isinstance(actual, dict) and all(
+            key in actual and holds(actual[key], part) for key, part in shown.items()
+        )
     if isinstance(shown, list):
-        empty = not shown and found != []
-        return isinstance(found, list) and not empty and all(any(holds(one, part) for one in found) for part in shown)
-    return bool(found == shown)
+        empty = not shown and actual != []
+        return (
+            isinstance(actual, list) and not empty and all(any(holds(item, part) for item in actual) for part in shown)
+        )
+    return bool(actual == shown)
 
 
 def fits(output: str, kind: str, shown: str) -> bool:

@@ -74,6 +74,6 @@ async def test_a_trace_leads_from_an_agent_through_the_gateway_to_the_tool_serve
                 f"{span.service}:2",
             ]
         durations = running.metrics()["mcp_server_operation_duration_seconds"]["histogram"]["dataPoints"]
-        exemplars = [one["traceId"] for point in durations for one in point.get("exemplars", [])]
+        exemplars = [exemplar["traceId"] for point in durations for exemplar in point.get("exemplars", [])]
         assert trace in exemplars
         assert running.logs()["fairlead-gateway"]

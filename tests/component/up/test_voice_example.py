@@ -21,7 +21,7 @@ from fairlead_api.load import load_paths
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_servers.table import SERVERS
 from upprocess import Up, children_of, command_of, fairlead_up
-from voicestate import FACT, KEEPERS, kept, written
+from voicestate import FACT, KEEPERS, state_survived, written
 from voicetables import (
     CASCADE,
     SPEECH,
@@ -67,9 +67,9 @@ async def table(folder: Path, *files: str) -> AsyncIterator[tuple[Up, dict[str, 
     (folder / "voice").mkdir()
     for name in names:
         shutil.copy(EXAMPLE / name, folder / "voice")
-    place = ("--file", str(folder / "keys.json"))
-    keys = {agent: await key_of(agent, folder, *place) for agent in ("npc", "qa", "s2s")}
-    keys["dm"] = await key_of("dm", folder, *place, "--group", "dm")
+    options = ("--file", str(folder / "keys.json"))
+    keys = {agent: await key_of(agent, folder, *options) for agent in ("npc", "qa", "s2s")}
+    keys["dm"] = await key_of("dm", folder, *options, "--group", "dm")
     environment = {
         "PATH": f"{program_in(folder / 'bin')}:{os.environ['PATH']}",
         "HOME": str(folder / "home"),
@@ -81,7 +81,7 @@ async def table(folder: Path, *files: str) -> AsyncIterator[tuple[Up, dict[str, 
 
 
 @pytest.mark.timeout(300)
-async def test_both_tier_tables_come_out_as_written_and_what_is_kept_survives_kill_9(tmp_path: Path) -> None:
+async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kill_9(tmp_path: Path) -> None:
     async with table(tmp_path) as (up, keys):
 
         async def shown(agent: str, tier: str) -> set[str]:
@@ -134,7 +134,7 @@ async def what_is_kept_survives_kill_9(up: Up, client: Client, home: Path) -> No
     assert len(pids) == len(KEEPERS)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    await until_async("servers that were started again", lambda: kept(client, track), seconds=90)
+    await until_async("servers that were started again", lambda: state_survived(client, track), seconds=90)
     assert not set(pids) & set(children_of(up.pid))
 
 

@@ -60,17 +60,17 @@ class Listener:
         task.add_done_callback(self._tasks.discard)
 
     async def _consume(self, generation: Any) -> None:
-        said = ""
+        transcript = ""
         samples = 0
         calls = []
         async for message in generation.message_stream:
             async for text in message.text_stream:
-                said += text
-            async for frame in message.audio_stream:
-                samples += frame.samples_per_channel
+                transcript += text
+            async for audio_frame in message.audio_stream:
+                samples += audio_frame.samples_per_channel
         async for call in generation.function_stream:
             calls.append(call)
-        self.told.append(["generation", said.strip(), samples, [call.name for call in calls]])
+        self.told.append(["generation", transcript.strip(), samples, [call.name for call in calls]])
         for call in calls:
             context = self._session.chat_ctx
             context.items.append(
@@ -79,7 +79,7 @@ class Listener:
             await self._session.update_chat_ctx(context)
         if calls and self._api == "openai":
             self._session.generate_reply()
-        if self._last in said:
+        if self._last in transcript:
             self.done.set()
 
 

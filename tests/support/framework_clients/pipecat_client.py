@@ -41,25 +41,25 @@ class Recorder(FrameProcessor):  # type: ignore[misc] # that package is in an en
         """Told apart: a task of its own runs a call, beside what is said."""
         self.done = asyncio.Event()
         self._last = last
-        self._said = ""
+        self._spoken = ""
 
-    async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
-        await super().process_frame(frame, direction)
-        kind = type(frame).__name__
-        if isinstance(frame, frames.TTSAudioRawFrame):
-            self.told.append([kind, len(frame.audio)])
-        elif isinstance(frame, frames.TTSTextFrame):
-            self._said += frame.text
-            self.told.append([kind, frame.text])
-        elif isinstance(frame, frames.FunctionCallInProgressFrame | frames.FunctionCallResultFrame):
-            self.calls.append([kind, frame.function_name])
-        elif isinstance(frame, frames.ErrorFrame):
-            self.told.append([kind, frame.error])
-        elif isinstance(frame, frames.LLMFullResponseEndFrame):
+    async def process_frame(self, pipecat_frame: Any, direction: FrameDirection) -> None:
+        await super().process_frame(pipecat_frame, direction)
+        kind = type(pipecat_frame).__name__
+        if isinstance(pipecat_frame, frames.TTSAudioRawFrame):
+            self.told.append([kind, len(pipecat_frame.audio)])
+        elif isinstance(pipecat_frame, frames.TTSTextFrame):
+            self._spoken += pipecat_frame.text
+            self.told.append([kind, pipecat_frame.text])
+        elif isinstance(pipecat_frame, frames.FunctionCallInProgressFrame | frames.FunctionCallResultFrame):
+            self.calls.append([kind, pipecat_frame.function_name])
+        elif isinstance(pipecat_frame, frames.ErrorFrame):
+            self.told.append([kind, pipecat_frame.error])
+        elif isinstance(pipecat_frame, frames.LLMFullResponseEndFrame):
             self.told.append([kind])
-            if self._last in self._said:
+            if self._last in self._spoken:
                 self.done.set()
-        await self.push_frame(frame, direction)
+        await self.push_frame(pipecat_frame, direction)
 
 
 async def theirs(params: Any) -> None:
@@ -69,15 +69,17 @@ async def theirs(params: Any) -> None:
 
 def service_of(api: str, url: str, tools: list[Any]) -> tuple[Any, LLMContext]:
     """The service that speaks to the model at an address, and its context. One has its tools from there."""
-    said: list[Any] = [{"role": "user", "content": "What is it?"}]
+    messages: list[Any] = [{"role": "user", "content": "What is it?"}]
     if api == "openai":
         service = OpenAIRealtimeLLMService(
             api_key="any", base_url=url, settings=OpenAIRealtimeLLMService.Settings(model=MODELS[api])
         )
-        return service, LLMContext(said, tools=ToolsSchema(standard_tools=tools))
+        return service, LLMContext(messages, tools=ToolsSchema(standard_tools=tools))
     settings = GeminiLiveLLMService.Settings(model=MODELS[api])
     options = HttpOptions(base_url=url)
-    return GeminiLiveLLMService(api_key="any", http_options=options, settings=settings, tools=tools), LLMContext(said)
+    return GeminiLiveLLMService(api_key="any", http_options=options, settings=settings, tools=tools), LLMContext(
+        messages
+    )
 
 
 async def talk(api: str, url: str, last: str) -> list[Any]:

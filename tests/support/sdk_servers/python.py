@@ -73,10 +73,10 @@ def minified() -> str:
     return ";".join(LINES)
 
 
-def blocks(*said: dict[str, Any]) -> Any:
+def blocks(*content: dict[str, Any]) -> Any:
     from mcp.types import CallToolResult
 
-    return CallToolResult.model_validate({"content": [*said]}).content
+    return CallToolResult.model_validate({"content": [*content]}).content
 
 
 def several() -> Any:

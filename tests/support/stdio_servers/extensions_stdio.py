@@ -61,8 +61,8 @@ def response(name: str, line: str | bytes) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    for said in sys.stdin:
-        reply = response(sys.argv[1], said)
+    for received in sys.stdin:
+        reply = response(sys.argv[1], received)
         if reply is not None:
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()

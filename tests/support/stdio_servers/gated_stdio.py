@@ -39,7 +39,7 @@ def read() -> dict[str, Any]:
     return message
 
 
-def asked(method: str) -> str:
+def ask(method: str) -> str:
     """Answer of the client to a question."""
     send({"id": "question", "method": method, "params": PARAMS.get(method, {})})
     while (message := read()).get("id") != "question" or "method" in message:
@@ -52,14 +52,14 @@ def tools() -> list[dict[str, Any]]:
     return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
 
 
-def said(text: str, *, wrong: bool = False) -> dict[str, Any]:
+def text_result(text: str, *, wrong: bool = False) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": wrong}
 
 
 def call(name: str) -> dict[str, Any]:
     if name not in {tool["name"] for tool in tools()}:
-        return said(f"there is no {name}", wrong=True)
-    return said(asked(METHODS[name][1]) if name in METHODS else f"declared: {json.dumps(declared)}")
+        return text_result(f"there is no {name}", wrong=True)
+    return text_result(ask(METHODS[name][1]) if name in METHODS else f"declared: {json.dumps(declared)}")
 
 
 def main() -> None:
@@ -76,7 +76,7 @@ def main() -> None:
         elif method == "notifications/initialized" and declared:
             for capability, question in METHODS.values():
                 if capability in declared:
-                    asked(question)
+                    ask(question)
         elif method == "tools/list":
             send({"id": ident, "result": {"tools": tools()}})
         elif method == "tools/call":

@@ -1,7 +1,7 @@
 """A stdio server with bad habits, in nothing but the standard library.
 
 usage: odd_stdio.py HABIT [ARGUMENT]
-  noise          writes to stdout what is no MCP, then serves one tool
+  noise          writes to stdout lines that are not MCP, then serves one tool
   long N         answers everything with a line of N bytes
   crash          writes to stderr and exits with code 1 at once
   mute           closes stdout and lives on

@@ -59,20 +59,20 @@ class Tasks(Extension):
         return {"resultType": "task", **task}
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: _Task) -> dict[str, Any]:
-        task = self._known(params)
+        task = self._task_of(params)
         if task["status"] == "working" and self._may_end(params.task_id):
             content = [{"type": "text", "text": str(os.getpid())}]
             task |= {"status": "completed", "result": {"content": content, "isError": False}}
         return {"resultType": "complete", **task}
 
     async def _cancel(self, ctx: ServerRequestContext[Any, Any], params: _Task) -> dict[str, Any]:
-        self._known(params)["status"] = "cancelled"
+        self._task_of(params)["status"] = "cancelled"
         return {"resultType": "complete"}
 
     def _may_end(self, task_id: str) -> bool:
         return Path(self._until[task_id] or "-").exists()
 
-    def _known(self, params: _Task) -> dict[str, Any]:
+    def _task_of(self, params: _Task) -> dict[str, Any]:
         if params.task_id not in self._tasks:
             raise MCPError(code=-32602, message=f"no task {params.task_id}")
         return self._tasks[params.task_id]

@@ -51,8 +51,8 @@ def response(line: str | bytes) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    for said in sys.stdin:
-        reply = response(said)
+    for received in sys.stdin:
+        reply = response(received)
         if reply is not None:
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()

@@ -32,7 +32,7 @@ def test_settings_of_all_groups_are_given_and_told_by_their_names() -> None:
     assert Harbour.of(**values).values() == values
 
 
-def test_one_setting_is_replaced_and_the_others_of_all_groups_stay() -> None:
+def test_a_setting_is_replaced_and_the_others_of_all_groups_stay() -> None:
     harbour = Harbour(berths=1, tide=Tide(height=2, table="x"))
     assert harbour.replaced(tide_height="5") == Harbour(berths=1, tide=Tide(height=5, table="x"))
 

@@ -30,7 +30,7 @@ def test_comments_and_a_last_comma_are_taken_as_editors_take_them() -> None:
     parsed = parse_json('// top\n{ /* one\n two */ "a": [1, 2,], // "b": 3,\n "c": "//no", }\n// end')
     assert parsed is not None
     assert parsed.content == {"a": [1, 2], "c": "//no"}
-    assert [parsed.line_of(place) for place in ((), ("a",), ("a", 1), ("c",), ("c", "x"), ("z",))] == [2, 3, 3, 4, 4, 2]
+    assert [parsed.line_of(path) for path in ((), ("a",), ("a", 1), ("c",), ("c", "x"), ("z",))] == [2, 3, 3, 4, 4, 2]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "// nothing\n", "/* nothing */", "\ufeff"])

@@ -15,7 +15,7 @@ GOOD = HEAD + "spec: {url: https://tools.example.com/mcp}\n"
 TIER = "apiVersion: fairlead.dev/v1alpha1\nkind: LatencyTier\nmetadata: {name: fast}\nspec: {}\n"
 
 
-def said(text: str) -> list[str]:
+def problems_of(text: str) -> list[str]:
     return [str(problem) for problem in load_text(text, "m.yaml").problems]
 
 
@@ -80,7 +80,7 @@ def said(text: str) -> list[str]:
     ],
 )
 def test_a_bad_field_is_named_with_file_and_line(spec: str, sentence: str) -> None:
-    problems = said(HEAD + "spec:\n" + spec + "\n")
+    problems = problems_of(HEAD + "spec:\n" + spec + "\n")
 
     assert len(problems) == 1
     assert problems[0].startswith(sentence) if sentence.endswith(": ") else problems[0] == sentence
@@ -110,11 +110,11 @@ def test_a_bad_field_is_named_with_file_and_line(spec: str, sentence: str) -> No
     ],
 )
 def test_a_document_of_the_wrong_kind_is_named(text: str, sentence: str) -> None:
-    assert said(text) == [sentence]
+    assert problems_of(text) == [sentence]
 
 
-def test_everything_that_is_wrong_is_told_at_once_in_the_order_of_the_rules() -> None:
-    assert said(HEAD + "spec:\n  replicas: 2\n  remote: {}\n") == [
+def test_faults_of_a_manifest_are_told_at_once_in_the_order_of_the_rules() -> None:
+    assert problems_of(HEAD + "spec:\n  replicas: 2\n  remote: {}\n") == [
         (
             "m.yaml:4: spec: set exactly one of image, package, url, command: it says where the server runs; "
             "the command of an image is image.command"
@@ -139,7 +139,7 @@ def test_a_server_without_a_namespace_is_in_default() -> None:
 
 
 def test_the_second_of_two_with_one_name_is_a_problem() -> None:
-    assert said(GOOD + "---\n" + GOOD) == ["m.yaml:8: metadata.name: McpServer docs stands in m.yaml:1 already"]
+    assert problems_of(GOOD + "---\n" + GOOD) == ["m.yaml:8: metadata.name: McpServer docs stands in m.yaml:1 already"]
 
 
 def test_other_kinds_and_client_configurations_are_handed_on() -> None:
@@ -169,7 +169,7 @@ def test_nulls_inside_free_content_are_kept() -> None:
 
 
 def test_a_structure_that_holds_itself_is_a_problem_and_no_crash() -> None:
-    (problem,) = said(HEAD + "spec: &spec\n  url: https://a/b\n  tools: [*spec]\n")
+    (problem,) = problems_of(HEAD + "spec: &spec\n  url: https://a/b\n  tools: [*spec]\n")
 
     assert "cannot be" in problem
 

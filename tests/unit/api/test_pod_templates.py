@@ -19,9 +19,9 @@ def loaded(template: Any) -> LoadedManifests:
 
 
 def overlay(template: Any) -> Any:
-    found = loaded(template)
-    assert found.problems == []
-    (server,) = found.of_kind(McpServer)
+    loaded_text = loaded(template)
+    assert loaded_text.problems == []
+    (server,) = loaded_text.of_kind(McpServer)
     return None if server.spec.pod_template is None else server.spec.pod_template.overlay()
 
 

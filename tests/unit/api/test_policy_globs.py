@@ -74,7 +74,7 @@ def test_a_list_is_matched_as_its_names_are(pattern: str, listed: list[str]) -> 
 @given(st.sets(st.integers(0, 40)))
 def test_bits_and_places_say_the_same(places: set[int]) -> None:
     flags = flags_of(bits_of(places), 41)
-    assert {place for place, flag in enumerate(flags) if flag} == places
+    assert {index for index, flag in enumerate(flags) if flag} == places
 
 
 def test_no_glob_takes_long() -> None:

@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "reasons.md"
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 
 
-def test_there_are_few_reasons_each_with_its_action_and_its_causes() -> None:
+def test_reasons_are_few_each_with_its_action_and_its_causes() -> None:
     assert len(Reason) <= 25
     assert set(ACTIONS) == set(Reason) == set(CAUSES)
     assert len(set(ACTIONS.values())) == len(Reason), "a person would act on each differently"

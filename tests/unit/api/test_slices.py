@@ -21,10 +21,10 @@ def test_items_are_sorted_stably(pairs: list[tuple[int, int]]) -> None:
 def test_lists_tables_and_inversions_are_those_of_one_go(pairs: list[tuple[int, int]]) -> None:
     assert finish(listed(iter(pairs))) == pairs
     assert finish(tabled(iter(pairs))) == dict(pairs)
-    assert finish(inverted(pairs)) == {key: [value for one, value in pairs if one == key] for key, _ in pairs}
+    assert finish(inverted(pairs)) == {key: [value for listed, value in pairs if listed == key] for key, _ in pairs}
 
 
-def test_there_is_a_pause_at_least_with_every_slice() -> None:
+def test_work_in_slices_pauses_at_least_with_every_slice() -> None:
     many = [(number, number) for number in range(10 * SLICE)]
     for work in (ordered(many, itemgetter(0)), listed(many), tabled(many), inverted(many)):
         assert sum(1 for _ in work) >= 10

@@ -1,4 +1,4 @@
-"""What `fairlead diff` and `fairlead approve` show and refuse, over pins in memory."""
+"""Output and refusals of `fairlead diff` and `fairlead approve`, over pins in memory."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def pins(*held: Pinned, namespace: str = "team", approved: tuple[Pinned, ...] = 
 class Memory:
     """A place whose operator puts an approval in force at once, unless the server has changed meanwhile."""
 
-    known: dict[ServerKey, Pins]
+    pins_by_server: dict[ServerKey, Pins]
     approvals: list[tuple[ServerKey, str]] = field(default_factory=list)
     meanwhile: Pins | None = None
 
     @classmethod
     def of(cls, *some: Pins) -> Memory:
-        return cls({one.key: one for one in some})
+        return cls({each.key: each for each in some})
 
     def pins(self) -> Mapping[ServerKey, Pins]:
-        return self.known
+        return self.pins_by_server
 
     def approve(self, key: ServerKey, approval: str) -> str:
         self.approvals.append((key, approval))
-        self.known[key] = self.meanwhile or Pins(namespace=key.namespace, name=key.name, uid="u")
+        self.pins_by_server[key] = self.meanwhile or Pins(namespace=key.namespace, name=key.name, uid="u")
         return "memory"
 
 
@@ -86,43 +86,43 @@ def test_held_definitions_are_shown_with_findings_and_how_to_approve_them(
 ) -> None:
     held = pins(tool("add", "</system>"), tool("new", "New."), approved=(tool("add", "Adds."),))
     run_diff(Memory.of(held), "demo", Output.table)
-    said = capsys.readouterr().out
-    assert "team/demo: tool add has changed\n  @@ description @@\n  -Adds.\n  +</system>\n" in said
-    assert "  ! tool add: description: a tag that speaks to the model\n" in said
-    assert "team/demo: tool new is new\n" in said
-    assert f"fairlead approve team/demo   ({held.held_hash})" in said
+    output = capsys.readouterr().out
+    assert "team/demo: tool add has changed\n  @@ description @@\n  -Adds.\n  +</system>\n" in output
+    assert "  ! tool add: description: a tag that speaks to the model\n" in output
+    assert "team/demo: tool new is new\n" in output
+    assert f"fairlead approve team/demo   ({held.held_hash})" in output
 
 
 def test_an_approval_is_of_what_was_held_back_when_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    place = Memory.of(pins(tool("add", "2")))
-    shown = place.known[ServerKey("team", "demo")].held_hash
-    run_approve(place, "team/demo", yes=True, wait=1.0, output=Output.table)
-    assert place.approvals == [(ServerKey("team", "demo"), shown)]
+    memory = Memory.of(pins(tool("add", "2")))
+    shown = memory.pins_by_server[ServerKey("team", "demo")].held_hash
+    run_approve(memory, "team/demo", yes=True, wait=1.0, output=Output.table)
+    assert memory.approvals == [(ServerKey("team", "demo"), shown)]
     assert capsys.readouterr().out.endswith("In force.\n")
 
 
 def test_a_change_that_came_in_between_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    place = Memory.of(pins(tool("add", "2")))
-    place.meanwhile = pins(tool("add", "3"))
-    run_approve(place, "demo", yes=True, wait=1.0, output=Output.table)
+    memory = Memory.of(pins(tool("add", "2")))
+    memory.meanwhile = pins(tool("add", "3"))
+    run_approve(memory, "demo", yes=True, wait=1.0, output=Output.table)
     assert "has changed again" in capsys.readouterr().out
 
 
 def test_approve_needs_a_yes_and_something_that_is_held() -> None:
-    place = Memory.of(pins(tool("add", "2")))
+    memory = Memory.of(pins(tool("add", "2")))
     with pytest.raises(Failure, match="--yes"):
-        run_approve(place, "demo", yes=False, wait=0, output=Output.table)
+        run_approve(memory, "demo", yes=False, wait=0, output=Output.table)
     empty = Memory.of(pins())
     run_approve(empty, "demo", yes=True, wait=0, output=Output.table)
-    assert place.approvals == empty.approvals == []
+    assert memory.approvals == empty.approvals == []
 
 
 def test_a_name_that_is_not_enough_or_unknown_is_a_sentence() -> None:
-    place = Memory.of(pins(tool("a", "1")), pins(tool("a", "1"), namespace="other"))
+    memory = Memory.of(pins(tool("a", "1")), pins(tool("a", "1"), namespace="other"))
     with pytest.raises(Failure, match="several servers are called demo: other/demo, team/demo"):
-        run_diff(place, "demo", Output.table)
+        run_diff(memory, "demo", Output.table)
     with pytest.raises(Failure, match="nothing is pinned of nobody"):
-        run_diff(place, "nobody", Output.table)
+        run_diff(memory, "nobody", Output.table)
 
 
 def test_an_approval_of_an_unknown_user_is_not_that_of_the_one_before() -> None:

@@ -54,19 +54,19 @@ def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pyte
     assert "nothing answers" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if known.form == "json"])
+@pytest.mark.parametrize("client", [name for name, editor in CLIENTS.items() if editor.form == "json"])
 def test_other_content_of_a_json_file_stays(client: str, home: Path) -> None:
-    known = CLIENTS[client]
-    file = home / known.user
+    editor = CLIENTS[client]
+    file = home / editor.user
     file.parent.mkdir(parents=True, exist_ok=True)
-    before = {"theme": "dark", known.member: {"other": {"command": "x", "args": ["ä"]}}, "z": [1.5]}
+    before = {"theme": "dark", editor.member: {"other": {"command": "x", "args": ["ä"]}}, "z": [1.5]}
     text = json.dumps(before, indent=4, ensure_ascii=False) + "\n"
     file.write_text(text)
     file.chmod(0o644)
     run_setup(client, wishes(), Output.table)
     after = json.loads(file.read_text())
     assert list(after) == list(before)
-    assert after[known.member].pop("fairlead") == known.entry_for(URL, fairlead=own_program())
+    assert after[editor.member].pop("fairlead") == editor.entry_for(URL, fairlead=own_program())
     assert after == before
     assert file.stat().st_mode & 0o777 == 0o644
     run_setup(client, wishes(undo=True), Output.table)
@@ -190,20 +190,20 @@ JSONC = """// my settings
 """
 
 
-@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if known.form == "json"])
+@pytest.mark.parametrize("client", [name for name, editor in CLIENTS.items() if editor.form == "json"])
 @pytest.mark.parametrize("text", [JSONC, JSONC.replace("},\n  // the", "}\n  // the"), JSONC.replace("\n", "\r\n")])
 def test_comments_stay_and_undo_gives_the_file_as_it_was(
     client: str, text: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = CLIENTS[client]
-    file = home / known.user
+    editor = CLIENTS[client]
+    file = home / editor.user
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = text.replace("MEMBER", known.member)
+    text = text.replace("MEMBER", editor.member)
     file.write_bytes(text.encode())
     run_setup(client, wishes(), Output.table)
     after = file.read_bytes().decode()
-    assert entry_of(after, known.member, "fairlead", "json") == known.entry_for(URL, fairlead=own_program())
-    assert entry_of(after, known.member, "other", "json") == {"command": "x", "env": {"API_KEY": "s3cr3t"}}
+    assert entry_of(after, editor.member, "fairlead", "json") == editor.entry_for(URL, fairlead=own_program())
+    assert entry_of(after, editor.member, "other", "json") == {"command": "x", "env": {"API_KEY": "s3cr3t"}}
     for comment in ("// my settings", "// at night", "/* the first */", "// a program", "// the end"):
         assert comment in after
     assert "s3cr3t" not in capsys.readouterr().err
@@ -215,7 +215,7 @@ def test_comments_stay_and_undo_gives_the_file_as_it_was(
 
 
 EMPTY = {"json": ["", "\n", "{}", "{ }\n"]}
-"""What a file may have that says nothing, by its form."""
+"""Text of a file that says nothing, by its form."""
 
 
 @pytest.mark.parametrize(
@@ -293,14 +293,14 @@ OLD = {
 def test_undo_puts_back_the_entry_that_was_replaced(
     client: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = CLIENTS[client]
-    file = home / known.user
-    text = OLD[known.form].replace("MEMBER", known.member)
+    editor = CLIENTS[client]
+    file = home / editor.user
+    text = OLD[editor.form].replace("MEMBER", editor.member)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     run_setup(client, wishes(), Output.table)
     run_setup(client, wishes(url=URL + "/fast"), Output.table)
-    assert entry_of(file.read_text(), known.member, "fairlead", known.form) == known.entry_for(
+    assert entry_of(file.read_text(), editor.member, "fairlead", editor.form) == editor.entry_for(
         URL + "/fast", fairlead=own_program()
     )
     assert "s3cr3t" not in capsys.readouterr().err
@@ -339,7 +339,7 @@ def test_a_yaml_file_gets_no_second_member_and_no_entry_that_cannot_be_read() ->
         with_entry("extensions:\n    a:\n        x: 1\n", "extensions", "f", "  f:\n    y: 1\n", "yaml")
 
 
-@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if not known.reads_variables])
+@pytest.mark.parametrize("client", [name for name, editor in CLIENTS.items() if not editor.reads_variables])
 def test_a_client_that_reads_no_variable_starts_a_bridge_that_reads_a_file(client: str, home: Path) -> None:
     with pytest.raises(Failure, match="--key-file"):
         run_setup(client, wishes(key_env="KEY"), Output.table)
@@ -347,10 +347,10 @@ def test_a_client_that_reads_no_variable_starts_a_bridge_that_reads_a_file(clien
         run_setup(client, wishes(key_file=home / "me.key"), Output.table)
     (home / "me.key").write_text("flk_1")
     run_setup(client, wishes(key_file=home / "me.key"), Output.table)
-    known = CLIENTS[client]
-    entry = json.loads((home / known.user).read_text())[known.member]["fairlead"]
+    editor = CLIENTS[client]
+    entry = json.loads((home / editor.user).read_text())[editor.member]["fairlead"]
     assert [entry["command"], *entry["args"]] == [*own_program(), "bridge", URL, "--token", f"@{home / 'me.key'}"]
-    assert "flk_1" not in (home / known.user).read_text()
+    assert "flk_1" not in (home / editor.user).read_text()
 
 
 def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(home: Path) -> None:

@@ -11,11 +11,11 @@ HEALTH = {"score": 100, "state": "Healthy", "reason": None}
 
 def explained(**measured: Any) -> list[str]:
     latency = {"estimated_duration_ms": None, "max_duration_ms": None, "measured_at": "2026-01-31T08:59:58Z"}
-    known = {"quantiles": None, "bimodal": False, "health": HEALTH, "roundTripMs": None}
-    return explanation({"name": "a__b", "server": "default/a", "latency": latency, "measured": known | measured})
+    defaults = {"quantiles": None, "bimodal": False, "health": HEALTH, "roundTripMs": None}
+    return explanation({"name": "a__b", "server": "default/a", "latency": latency, "measured": defaults | measured})
 
 
-def test_what_is_not_known_of_a_tool_is_said_in_one_word_each() -> None:
+def test_unknown_figures_of_a_tool_are_said_in_one_word_each() -> None:
     assert explained()[1:4] == ["  declared  nothing", "  measured  nothing yet", "  network   not measured"]
 
 

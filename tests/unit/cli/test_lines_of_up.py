@@ -54,7 +54,7 @@ def test_each_change_is_one_line_with_its_time(capsys: pytest.CaptureFixture[str
     assert printed.refreshed() == ["12:00:05  demo  gone"]
 
 
-def test_some_of_many_tools_are_named_and_the_others_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ready_line_names_some_tools_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = Printed(capsys, tools=9).shown("True", "Verified")
     assert line.endswith("ready, 9 tools (demo__0, demo__1, demo__2, demo__3, demo__4, demo__5 and 3 more)")
 

@@ -30,8 +30,8 @@ async def test_a_word_or_a_key_in_the_environment_chooses_the_provider(
 ) -> None:
     async with chosen_model(word, environ) as chosen:
         read = load_models(None, chosen.added).providers
-        ((name, found),) = read.by_name.items()
-        assert (name, found.kind, found.key_env) == (provider, kind, variable)
+        ((name, route),) = read.by_name.items()
+        assert (name, route.kind, route.key_env) == (provider, kind, variable)
         assert read.target("any-model").provider == provider
         if chosen.model:
             _, (target,) = read.targets(chosen.model)
@@ -65,6 +65,6 @@ async def test_the_file_of_routes_comes_before_it(tmp_path: Path) -> None:
     assert [(target.provider, target.model) for target in targets] == [("vllm", "ours"), ("openai", "another")]
 
 
-async def test_without_the_option_there_is_no_provider() -> None:
+async def test_fairlead_up_without_llm_has_no_provider() -> None:
     async with chosen_model(None, {"OPENAI_API_KEY": "k"}) as chosen:
         assert not load_models(None, chosen.added).providers

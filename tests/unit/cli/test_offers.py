@@ -1,4 +1,4 @@
-"""What a provider's format cannot hold is told in a line for each kind, or tool by tool."""
+"""Losses of a provider's format are told in a line for each kind, or tool by tool."""
 
 from __future__ import annotations
 

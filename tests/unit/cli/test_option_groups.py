@@ -39,7 +39,7 @@ def ask(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["hi"], "hi Endpoint(host='localhost', port=443, names=None) False"),
         (
@@ -48,9 +48,9 @@ def ask(
         ),
     ],
 )
-def test_a_verb_gets_its_option_group_as_one_object(words: list[str], said: str) -> None:
+def test_a_verb_gets_its_option_group_as_one_object(words: list[str], printed: str) -> None:
     outcome = CliRunner().invoke(app, words)
-    assert (outcome.output.strip(), outcome.exit_code) == (said, 0)
+    assert (outcome.output.strip(), outcome.exit_code) == (printed, 0)
 
 
 def test_options_of_a_group_keep_their_environment_bounds_and_help() -> None:

@@ -23,7 +23,7 @@ def test_files_that_declare_servers_are_named_those_of_the_project_first(tmp_pat
     assert own_files(home, folder) == "fairlead up .mcp.json ~/.cursor/mcp.json ~/.codex/config.toml"
 
 
-def test_more_files_than_a_line_has_room_for_are_counted(tmp_path: Path) -> None:
+def test_own_files_beyond_the_room_of_a_line_are_counted(tmp_path: Path) -> None:
     for name in (".mcp.json", ".cursor/mcp.json", ".copilot/mcp-config.json", ".lmstudio/mcp.json"):
         write(tmp_path / name, '{"mcpServers": {"a": {"command": "x"}}}')
     assert own_files(tmp_path, tmp_path).endswith("(1 more)")

@@ -37,5 +37,5 @@ def test_a_kubeconfig_names_a_cluster(machine: Path, monkeypatch: pytest.MonkeyP
 def test_a_fairlead_up_of_the_user_comes_before_a_cluster(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/x")
     with folders(None, {"XDG_RUNTIME_DIR": str(machine)}) as where:
-        place = place_for(None, "", None, None)
-        assert getattr(place, "root", None) == where.documents.parent
+        pins = place_for(None, "", None, None)
+        assert getattr(pins, "root", None) == where.documents.parent

@@ -17,10 +17,10 @@ def test_a_missing_file_module_and_configuration_are_told_of_alike(
     monkeypatch.setattr(sys, "path", [*sys.path])  # the working directory is added to it
     (tmp_path / "mine.py").write_text("")
     (tmp_path / "mcp.json").write_text("{}")
-    said = [
+    messages = [
         *missing([Path("nope.json")], ["nope.py", "./sub/nope", "no_such_module", "no_such.module:x"], Path("r.yaml"))
     ]
-    assert said == [
+    assert messages == [
         "there is no file or folder nope.json: an mcp.json, a manifest or a folder of them goes here",
         "there is no file nope.py: a Python file or the name of a module goes after --tools",
         "there is no file ./sub/nope: a Python file or the name of a module goes after --tools",

@@ -1,4 +1,4 @@
-"""What a person sees of a result, and where requests go."""
+"""Results as a person sees them, and where requests go."""
 
 from __future__ import annotations
 

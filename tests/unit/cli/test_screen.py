@@ -97,7 +97,11 @@ def test_at_every_size_the_screen_fits(name: str) -> None:
 def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
     picture = drawn(FOURTEEN, width, height)
     lines = [f" {line} " for line in picture.splitlines()]
-    shown = {one.name for one in FOURTEEN.servers if any(f" {one.name} " in line.replace(",", " ") for line in lines)}
+    shown = {
+        server.name
+        for server in FOURTEEN.servers
+        if any(f" {server.name} " in line.replace(",", " ") for line in lines)
+    }
     more = [line for line in picture.splitlines() if " more server" in line]
     counted = int(more[0].split()[1]) if more else 0
     assert len(shown) + counted == len(FOURTEEN.servers)
@@ -163,6 +167,6 @@ def test_an_installation_says_after_ten_seconds_how_long_it_takes() -> None:
     assert "b  installing for 1 min 23 s: fetching y with uvx" in text
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(9.9, "9 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")])
-def test_times_are_said_in_two_units_at_most(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+@pytest.mark.parametrize(("seconds", "text"), [(9.9, "9 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")])
+def test_times_are_said_in_two_units_at_most(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -44,7 +44,7 @@ STARTS: dict[str, Any] = {
 SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}
 
 
-def test_known_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
+def test_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
     assert row(READY) == ("default/time", "ready", "2", "1,234 ms", "1", "111 MB", "")
     assert row(FAILED) == ("default/mail", "failed", "-", "-", "4", "-", "StartFailed")
     assert row({"server": "a/b", "state": "starting"}) == ("a/b", "starting", "-", "-", "-", "-", "")
@@ -72,7 +72,7 @@ def test_principals_without_the_message_of_a_server_get_the_meaning_of_its_cause
 
 
 def test_a_decision_about_a_tool_of_a_server_that_is_not_ready_says_so() -> None:
-    found: dict[str, Any] = {
+    decision: dict[str, Any] = {
         "allowed": True,
         "reason": "no policy selects its server",
         "tool": "mail__send",
@@ -87,12 +87,12 @@ def test_a_decision_about_a_tool_of_a_server_that_is_not_ready_says_so() -> None
         "pinned": False,
         "policies": [],
     }
-    assert lines(found) == [
+    assert lines(decision) == [
         "yes: no policy selects its server",
         "  tool       mail__send of default/mail",
         f"  server     offline: {EXPLANATIONS[Cause.CONNECTION_REFUSED].meaning}",
     ]
-    assert len(lines({**found, "serverState": "ready", "serverCause": None})) == 2
+    assert len(lines({**decision, "serverState": "ready", "serverCause": None})) == 2
 
 
 def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> None:

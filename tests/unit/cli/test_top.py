@@ -17,9 +17,9 @@ Counts = dict[str, tuple[int, int] | None]
 
 def tool(name: str, counted: tuple[int, int] | None = None, p95: float | None = None) -> MeasuredTool:
     basis = "unknown" if p95 is None else "measured"
-    found = None if counted is None else CountedCalls(*counted)
+    counts = None if counted is None else CountedCalls(*counted)
     half = None if p95 is None else p95 / 2
-    return MeasuredTool(name, f"default/{name[0]}", basis, half, p95, "fast", found)
+    return MeasuredTool(name, f"default/{name[0]}", basis, half, p95, "fast", counts)
 
 
 def reading(at: float, counts: Counts, origin: str = "one") -> GatewayReading:
@@ -38,15 +38,15 @@ def test_a_rate_is_what_two_readings_differ_by() -> None:
 
 def test_a_burst_leaves_the_rate_after_a_minute() -> None:
     rates = CallRates()
-    found = [rates.take(reading(at, {"a": (0 if at < 4 else 10, 0)})).get("a") for at in range(0, 90, 2)]
-    assert found[30] == CallRate(10, 0)
-    assert found[-1] == CallRate(0, 0)
+    series = [rates.take(reading(at, {"a": (0 if at < 4 else 10, 0)})).get("a") for at in range(0, 90, 2)]
+    assert series[30] == CallRate(10, 0)
+    assert series[-1] == CallRate(0, 0)
 
 
 def test_readings_in_quick_succession_are_counted_all_the_same() -> None:
     rates = CallRates()
-    found = [rates.take(reading(at / 10, {"a": (at, 0)})) for at in range(1, 601)]
-    assert found[-1]["a"].calls == pytest.approx(600)
+    series = [rates.take(reading(at / 10, {"a": (at, 0)})) for at in range(1, 601)]
+    assert series[-1]["a"].calls == pytest.approx(600)
 
 
 def test_readings_rarer_than_a_minute_are_held_against_the_one_before() -> None:
@@ -110,8 +110,8 @@ def shown() -> WatchedRows:
         WatchedServer("default/b", "ready", 3, restarts=1),
         WatchedServer("default/gone", "failed", cause="CommandNotFound"),
     )
-    found = GatewayReading(0, "one", servers, tools, {})
-    return rows_of(found, {"a__quick": CallRate(9, 0), "a__slow": CallRate(2, 0), "b__broken": CallRate(3, 3)})
+    reading_now = GatewayReading(0, "one", servers, tools, {})
+    return rows_of(reading_now, {"a__quick": CallRate(9, 0), "a__slow": CallRate(2, 0), "b__broken": CallRate(3, 3)})
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_row_fits_its_window_with_the_first_columns_kept(width: int) -> None:
         layout_of(SERVER_COLUMNS, width, [row.name for row in rows.servers]),
         layout_of(TOOL_COLUMNS, width, ["a" * 90]),
     ):
-        assert layout.name_width + sum(one.width + GAP for one in layout.columns) <= max(width, 27)
-        assert {"STATE", "CALLS/MIN"} & {one.heading for one in layout.columns}
+        assert layout.name_width + sum(column.width + GAP for column in layout.columns) <= max(width, 27)
+        assert {"STATE", "CALLS/MIN"} & {column.heading for column in layout.columns}
     every = layout_of(SERVER_COLUMNS, 200, ["x"])
     assert len(every.cells(rows.servers[0])) == len(SERVER_COLUMNS) + 1
 
@@ -168,4 +168,4 @@ def test_a_long_name_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_small_rates_have_a_digit_more() -> None:
-    assert [per_minute(one) for one in (None, 0, 0.5, 12.4, 4000)] == ["-", "0", "0.5", "12", "4,000"]
+    assert [per_minute(rate) for rate in (None, 0, 0.5, 12.4, 4000)] == ["-", "0", "0.5", "12", "4,000"]

@@ -20,7 +20,7 @@ OWN = ["Context", "CustomTool", "CustomTools", "tool"]
 
 
 def taken(name: str, module: str) -> object:
-    """What `from module import name` gives."""
+    """Object that `from module import name` gives."""
     world: dict[str, object] = {}
     exec(f"from {module} import {name}", world)  # noqa: S102  # our own line
     return world[name]
@@ -37,11 +37,11 @@ def test_a_former_import_works_and_names_the_new_one_once(
     module: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(vars(import_module(module)), name, raising=False)
-    with pytest.warns(DeprecationWarning, match=name) as said:
+    with pytest.warns(DeprecationWarning, match=name) as warnings_seen:
         assert taken(name, module) is getattr(fairlead_client, name)
 
     text = f"`from {module} import {name}` is deprecated; write `from fairlead_client import {name}`"
-    assert [str(one.message) for one in said] == [text]
+    assert [str(warning.message) for warning in warnings_seen] == [text]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert taken(name, module) is getattr(fairlead_client, name)
@@ -51,8 +51,8 @@ def test_a_former_import_works_and_names_the_new_one_once(
 def test_an_import_for_tools_that_a_gateway_serves_does_not_warn(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = taken(name, "fairlead_gateway")
-    assert found is getattr(import_module(f"fairlead_tools.handlers.{found.__module__.rsplit('.', 1)[1]}"), name)
+        imported = taken(name, "fairlead_gateway")
+    assert imported is getattr(import_module(f"fairlead_tools.handlers.{imported.__module__.rsplit('.', 1)[1]}"), name)
 
 
 @pytest.mark.parametrize("name", ["Context", "CustomTool", "tool"])

@@ -1,4 +1,4 @@
-"""What of a failed call may be tried again, and how often."""
+"""Retries of failed calls: which may be tried again, and how often."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def test_a_retry_that_makes_no_sense_is_refused(attempts: int, first: float, lon
 
 
 def test_a_strategy_is_a_number_of_calls_at_a_time() -> None:
-    assert [at_once(one, 5) for one in ("sequential", "parallel", parallel_with_limit(2))] == [1, 5, 2]
+    assert [at_once(strategy, 5) for strategy in ("sequential", "parallel", parallel_with_limit(2))] == [1, 5, 2]
     assert (at_once("parallel", 1000), at_once("parallel", 0), at_once(parallel_with_limit(100), 5)) == (64, 1, 100)

@@ -15,27 +15,31 @@ from fairlead_client.tools import listed
 ENVIRON = {"TOKEN": "t0", "UV_INDEX_URL": "there", "https_proxy": "p", "SECRET": "no"}
 
 
-def one(server: Any) -> Any:
-    found = declared([server], ENVIRON)
-    assert len(found) == 1
-    return found[0]
+def only_server(server: Any) -> Any:
+    servers = declared([server], ENVIRON)
+    assert len(servers) == 1
+    return servers[0]
 
 
 def test_a_url_is_streamable_http_unless_it_is_said_to_be_sse() -> None:
-    server = one(Server(name="My Tools", url="https://x.example/mcp", headers={"X": "1"}, api_key="k"))
+    server = only_server(Server(name="My Tools", url="https://x.example/mcp", headers={"X": "1"}, api_key="k"))
     assert (server.name, server.prefix) == ("My Tools", "my-tools")
     assert server.endpoint == HttpEndpoint(url="https://x.example/mcp")
     assert server.credential == Credential(headers={"X": "1", "Authorization": "Bearer k"})
     assert not server.trusted
-    events = one(Server(name="s", url="http://x.example/sse", transport="sse", prefix="p", trust_annotations=True))
+    events = only_server(
+        Server(name="s", url="http://x.example/sse", transport="sse", prefix="p", trust_annotations=True)
+    )
     assert (events.endpoint, events.prefix, events.trusted) == (EventsEndpoint(url="http://x.example/sse"), "p", True)
 
 
 def test_a_command_is_a_program_with_its_arguments() -> None:
-    server = one(Server(name="s", command="run it", args=["a b"], env={"A": "1"}, cwd="/x", prefix=""))
+    server = only_server(Server(name="s", command="run it", args=["a b"], env={"A": "1"}, cwd="/x", prefix=""))
     assert server.endpoint == ChildEndpoint(command="run it", args=("a b",), cwd="/x")
     assert (server.credential.env, server.prefix, server.trusted) == ({"A": "1", "https_proxy": "p"}, "", True)
-    assert one(Server(name="s", command=["a", "b"], args=["c"])).endpoint == ChildEndpoint(command="a", args=("b", "c"))
+    assert only_server(Server(name="s", command=["a", "b"], args=["c"])).endpoint == ChildEndpoint(
+        command="a", args=("b", "c")
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,11 +55,11 @@ def test_a_command_is_a_program_with_its_arguments() -> None:
     ],
 )
 def test_a_package_is_fetched_and_run_in_one_exact_version(server: Server, words: list[str]) -> None:
-    found = one(server)
-    assert found.endpoint.command.endswith("uv" if "pypi" in str(server.package) else "npx")
-    assert list(found.endpoint.args) == words
+    server_entry = only_server(server)
+    assert server_entry.endpoint.command.endswith("uv" if "pypi" in str(server.package) else "npx")
+    assert list(server_entry.endpoint.args) == words
     own = {"UV_INDEX_URL": "there"} if "pypi" in str(server.package) else {}
-    assert found.credential.env == {**own, "https_proxy": "p"}
+    assert server_entry.credential.env == {**own, "https_proxy": "p"}
 
 
 def test_the_content_of_an_mcp_json_is_taken_with_its_references_filled_in() -> None:
@@ -73,8 +77,8 @@ def test_the_content_of_an_mcp_json_is_taken_with_its_references_filled_in() -> 
 
 
 def test_the_entries_of_a_list_may_be_mappings_with_an_id() -> None:
-    found = declared([{"id": "files", "transport": "stdio", "command": "npx"}, {"name": "r", "url": "http://x/mcp"}])
-    assert [server.name for server in found] == ["files", "r"]
+    servers = declared([{"id": "files", "transport": "stdio", "command": "npx"}, {"name": "r", "url": "http://x/mcp"}])
+    assert [server.name for server in servers] == ["files", "r"]
 
 
 MANIFEST = """
@@ -95,15 +99,15 @@ def test_a_manifest_is_taken_as_resource_and_as_mapping() -> None:
     import yaml
 
     resource = load_text(MANIFEST).resources[0]
-    as_resource = one(resource)
-    as_mapping = one(yaml.safe_load(MANIFEST))
+    as_resource = only_server(resource)
+    as_mapping = only_server(yaml.safe_load(MANIFEST))
     assert as_resource == as_mapping
     assert (as_resource.name, as_resource.prefix, as_resource.trusted) == ("tools", "t", True)
     assert not as_resource.overrides["a"].enabled
 
 
 def test_a_registry_offers_the_tools_that_a_list_of_a_client_names() -> None:
-    server = one({"mcpServers": {"a": {"command": "x", "includeTools": ["read"]}}})
+    server = only_server({"mcpServers": {"a": {"command": "x", "includeTools": ["read"]}}})
     tools = [Raw(b'{"name": "%s", "inputSchema": {"type": "object"}}' % name) for name in (b"read", b"write")]
     assert list(listed(server, tools)) == ["read"]
 
@@ -145,7 +149,7 @@ def test_an_unusable_server_is_refused_with_what_to_change(servers: Any, sentenc
     assert sentence in str(caught.value)
 
 
-def test_neither_keys_nor_headers_show_when_a_server_is_printed() -> None:
+def test_keys_and_headers_do_not_show_when_a_server_is_printed() -> None:
     server = Server(name="s", url="http://x/mcp", api_key="hunter2", headers={"X": "hunter2"}, env={"E": "hunter2"})
     assert "hunter2" not in repr(server)
     assert "hunter2" not in repr(declared([Server(name="s", url="http://x/mcp", api_key="hunter2")]))

@@ -143,10 +143,10 @@ def test_a_compressed_document_that_ends_early_is_reported() -> None:
 
 
 def test_a_head_that_goes_takes_its_document_along_and_a_listing_shows_what_went_meanwhile() -> None:
-    (one,) = pack("one", "catalog", b"1")
+    (first,) = pack("one", "catalog", b"1")
     (two,) = pack("two", "catalog", b"2")
     reader = DocumentAssembler()
-    reader.replace([one, two])
+    reader.replace([first, two])
     (change,) = reader.replace([two])
     assert (change.name, change.document) == ("one", None)
     assert reader.replace([two]) == []

@@ -15,50 +15,50 @@ def tool(name: str, description: str = "d") -> dict[str, Any]:
 
 
 def test_a_second_conversion_is_the_first_one() -> None:
-    kept = Conversions()
+    conversions = Conversions()
     gemini = find("gemini")
-    first = kept.convert(gemini, [tool("a")])
-    second = kept.convert(gemini, [tool("a")])
+    first = conversions.convert(gemini, [tool("a")])
+    second = conversions.convert(gemini, [tool("a")])
     assert first == second == gemini.convert([tool("a")])
-    assert (kept.hits, kept.misses) == (1, 1)
+    assert (conversions.hits, conversions.misses) == (1, 1)
 
 
 def test_other_options_other_formats_and_other_definitions_are_other_conversions() -> None:
-    kept = Conversions()
-    kept.convert(find("openai"), [tool("a")])
-    kept.convert(find("openai"), [tool("a")], Options(strict=True))
-    kept.convert(find("anthropic"), [tool("a")])
-    kept.convert(find("openai"), [tool("a", "other")])
-    assert (kept.hits, kept.misses, len(kept)) == (0, 4, 4)
+    conversions = Conversions()
+    conversions.convert(find("openai"), [tool("a")])
+    conversions.convert(find("openai"), [tool("a")], Options(strict=True))
+    conversions.convert(find("anthropic"), [tool("a")])
+    conversions.convert(find("openai"), [tool("a", "other")])
+    assert (conversions.hits, conversions.misses, len(conversions)) == (0, 4, 4)
 
 
 def test_names_are_given_per_request_whatever_is_kept() -> None:
-    kept = Conversions()
+    conversions = Conversions()
     openai = find("openai")
-    kept.convert(openai, [tool("a.b")])
-    both = kept.convert(openai, [tool("a.b"), tool("a_b")])
+    conversions.convert(openai, [tool("a.b")])
+    both = conversions.convert(openai, [tool("a.b"), tool("a_b")])
     assert both.tools[1]["function"]["name"] == "a_b"
     assert both.tools[0]["function"]["name"] != "a_b"
 
 
 def test_the_least_recently_used_conversion_goes_first() -> None:
-    kept = Conversions(max_entries=2)
+    conversions = Conversions(max_entries=2)
     openai = find("openai")
     for name in ("a", "b", "a", "c", "a", "b"):
-        kept.convert(openai, [tool(name)])
-    assert (kept.hits, len(kept)) == (2, 2)
+        conversions.convert(openai, [tool(name)])
+    assert (conversions.hits, len(conversions)) == (2, 2)
 
 
 def test_a_hash_that_is_known_spares_the_hashing() -> None:
-    kept = Conversions()
+    conversions = Conversions()
     openai = find("openai")
-    kept.convert(openai, [tool("a")], hashes=["h1"])
-    assert kept.convert(openai, [tool("a")], hashes=["h1"]).tools == openai.convert([tool("a")]).tools
-    assert kept.hits == 1
+    conversions.convert(openai, [tool("a")], hashes=["h1"])
+    assert conversions.convert(openai, [tool("a")], hashes=["h1"]).tools == openai.convert([tool("a")]).tools
+    assert conversions.hits == 1
 
 
-def test_what_is_no_json_is_converted_without_being_kept() -> None:
-    kept = Conversions()
+def test_definitions_that_are_not_json_are_converted_without_being_cached() -> None:
+    conversions = Conversions()
     odd = {**tool("a"), "annotations": {1: object()}}
-    assert len(kept.convert(find("openai"), [odd]).tools) == 1
-    assert len(kept) == 0
+    assert len(conversions.convert(find("openai"), [odd]).tools) == 1
+    assert len(conversions) == 0

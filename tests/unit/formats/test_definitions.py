@@ -99,14 +99,14 @@ def shown(format_name: str, converted: Converted) -> str:
 
 @pytest.mark.parametrize("choice", sorted(CHOICES))
 def test_the_translation_is_the_golden_one(choice: str) -> None:
-    """`UPDATE_GOLDEN=1 pytest` on this module writes the files anew; read the difference afterwards."""
+    """`UPDATE_GOLDEN=1 pytest` on this module writes the files again; read the difference afterwards."""
     format_name, options = CHOICES[choice]
-    found = shown(format_name, find(format_name).convert(TOOLS, options))
+    text = shown(format_name, find(format_name).convert(TOOLS, options))
     path = GOLDEN / f"{choice}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found)
-    assert found == path.read_text()
+        path.write_text(text)
+    assert text == path.read_text()
 
 
 @pytest.mark.parametrize("choice", sorted(CHOICES))
@@ -135,7 +135,7 @@ def test_a_tool_goes_from_provider_to_provider_through_mcp(source: str, target: 
 
 
 @pytest.mark.parametrize("format_name", PROVIDERS)
-def test_one_bad_tool_never_fails_the_rest(format_name: str) -> None:
+def test_a_bad_tool_never_fails_the_rest(format_name: str) -> None:
     bad: list[dict[str, Any]] = [
         {"name": "array", "inputSchema": {"type": "array"}},
         {"name": "text", "inputSchema": "x"},
@@ -196,7 +196,7 @@ def test_a_provider_s_own_tool_is_refused_by_the_reader_and_the_others_are_read(
     assert read.report[0].action is Action.REFUSED
 
 
-def test_what_mcp_has_no_place_for_is_reported_when_it_is_read() -> None:
+def test_members_that_mcp_has_no_place_for_are_reported_when_read() -> None:
     read = find("anthropic").read([{"name": "t", "input_schema": OPEN, "cache_control": {"type": "ephemeral"}}])
     assert [(loss.path, loss.action) for loss in read.report] == [("/cache_control", Action.DROPPED)]
 

@@ -338,9 +338,9 @@ FAILURES = (
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: f"{failure.format}: {failure.seen}")
-def test_what_was_refused_in_the_field_is_refused_by_the_rule_set(failure: Failure) -> None:
-    found = violations(failure.format, failure.tool, failure.model)
-    assert any(failure.says in sentence for sentence in found), found
+def test_payloads_that_providers_refused_are_refused_by_the_rule_set(failure: Failure) -> None:
+    problems = violations(failure.format, failure.tool, failure.model)
+    assert any(failure.says in sentence for sentence in problems), problems
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "description": "x"}}, "required": ["a"]}

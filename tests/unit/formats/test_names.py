@@ -89,7 +89,7 @@ def test_names_beside_others_leave_those_as_they_are() -> None:
     assert both.original(both.safe("a_b")) == "a_b"
 
 
-def test_what_stands_behind_the_prefix_of_a_server_is_compared_by_itself() -> None:
+def test_the_name_behind_the_prefix_of_a_server_is_compared_by_itself() -> None:
     tools = ["everything__echo", "everything__get-sum", "files__read_file", "web__read_page"]
     assert did_you_mean("ech0", tools) == "everything__echo"
     assert did_you_mean("evrything__echo", tools) == "everything__echo"

@@ -47,9 +47,9 @@ def test_every_module_is_imported_and_used_where_the_gateway_cannot_be() -> None
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said.pop("modules") > 50
-    assert said == {
+    report = json.loads(done.stdout)
+    assert report.pop("modules") > 50
+    assert report == {
         "tool": [{"name": "get_stock", "description": "Stock.", "input_schema": {"type": "object", "properties": {}}}],
         "call": [{"functionCall": {"id": "1", "name": "get_stock", "args": {"sku": "A"}}}],
         "tokens": 2,

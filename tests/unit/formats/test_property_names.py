@@ -54,18 +54,18 @@ def schema_of(tool: Any) -> Any:
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(("name", "model"), [("anthropic", None), ("bedrock", None), ("bedrock", "claude-sonnet-5")])
 def test_properties_have_names_that_the_provider_takes(name: str, model: str | None, strict: bool, schema: Any) -> None:
-    found = find(name).convert([{"name": "odd", "inputSchema": schema}], Options(strict=strict, model=model))
-    (tool,) = found.tools
+    conversion = find(name).convert([{"name": "odd", "inputSchema": schema}], Options(strict=strict, model=model))
+    (tool,) = conversion.tools
     for each in every(schema_of(tool)):
         properties = each.get("properties", {})
         assert all(TAKEN.fullmatch(property_) for property_ in properties)
         assert set(each.get("required", ())) <= properties.keys()
-    told = [loss for loss in found.report if loss.keyword == "properties" and "is called" in loss.why]
+    told = [loss for loss in conversion.report if loss.keyword == "properties" and "is called" in loss.why]
     assert {loss.action for loss in told} == {Action.REWRITTEN}
-    assert {json.dumps(given, ensure_ascii=False) for given in found.properties["odd"].values()} >= {
+    assert {json.dumps(given, ensure_ascii=False) for given in conversion.properties["odd"].values()} >= {
         loss.why.removeprefix("the property ").partition(" is called ")[0] for loss in told if len(loss.why) < 100
     }
-    assert len(told) == len(found.properties["odd"])
+    assert len(told) == len(conversion.properties["odd"])
 
 
 @pytest.mark.parametrize(("schema", "arguments"), [(SCHEMA, ARGUMENTS), (DEEP, DEEP_ARGUMENTS)], ids=["flat", "deep"])
@@ -93,9 +93,9 @@ def test_the_alternatives_at_the_root_are_told_by_the_names_that_are_there() -> 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "mcp"])
 def test_a_provider_that_takes_any_name_gets_the_original_ones(name: str) -> None:
-    found = find(name).convert([TOOL])
-    assert json.dumps(SCHEMA["properties"]) in json.dumps(found.tools)
-    assert found.properties == {}
+    conversion = find(name).convert([TOOL])
+    assert json.dumps(SCHEMA["properties"]) in json.dumps(conversion.tools)
+    assert conversion.properties == {}
 
 
 def test_a_schema_without_such_names_goes_over_as_it_is() -> None:
@@ -107,30 +107,30 @@ def test_a_schema_without_such_names_goes_over_as_it_is() -> None:
 @pytest.mark.parametrize("field", ["parameters", "parametersJsonSchema"])
 def test_gemini_gets_no_property_called_ref(field: Any) -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string"}, "$top": {"type": "integer"}}}
-    found = find("gemini").convert([{"name": "t", "inputSchema": schema}], Options(gemini_field=field))
-    properties = found.tools[0][field]["properties"]
+    conversion = find("gemini").convert([{"name": "t", "inputSchema": schema}], Options(gemini_field=field))
+    properties = conversion.tools[0][field]["properties"]
     assert list(properties) == ["ref_0b13baac", "$top"]
-    assert found.properties == {"t": {"ref_0b13baac": "$ref"}}
+    assert conversion.properties == {"t": {"ref_0b13baac": "$ref"}}
 
 
 @pytest.mark.parametrize("text", [[], [{"type": "text", "text": "a schema"}]], ids=["alone", "beside text"])
 @pytest.mark.parametrize("structured", [{"schema": {"$ref": "#/$defs/N"}}, [{"$ref": 1}], {"$ref": {"a": []}}])
 def test_gemini_gets_a_result_with_a_key_called_ref_as_text(structured: Any, text: list[Any]) -> None:
-    known = message_format("gemini")
-    (call,) = known.parse_calls([{"functionCall": {"id": "1", "name": "t", "args": {}}}])
-    written = known.write_results([call], [{"content": text, "structuredContent": structured}])
+    messages = message_format("gemini")
+    (call,) = messages.parse_calls([{"functionCall": {"id": "1", "name": "t", "args": {}}}])
+    written = messages.write_results([call], [{"content": text, "structuredContent": structured}])
     response = written.messages[0]["parts"][0]["functionResponse"]["response"]
     assert '"$ref":' not in json.dumps(response).replace('\\"', "'")
     assert json.loads(response["output"]) == structured
     assert "$ref" in written.report[-1].why
 
 
-def test_a_text_that_speaks_of_ref_is_no_key() -> None:
-    known = message_format("gemini")
-    (call,) = known.parse_calls([{"functionCall": {"id": "1", "name": "t", "args": {}}}])
-    said = {"text": '{"$ref": 1}'}
-    written = known.write_results([call], [{"content": [], "structuredContent": said}])
-    assert written.messages[0]["parts"][0]["functionResponse"]["response"] == said
+def test_a_text_that_contains_ref_is_not_a_key() -> None:
+    messages = message_format("gemini")
+    (call,) = messages.parse_calls([{"functionCall": {"id": "1", "name": "t", "args": {}}}])
+    content = {"text": '{"$ref": 1}'}
+    written = messages.write_results([call], [{"content": [], "structuredContent": content}])
+    assert written.messages[0]["parts"][0]["functionResponse"]["response"] == content
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic", "gemini", "bedrock"])
@@ -139,9 +139,9 @@ def test_null_in_place_of_the_required_properties_is_as_if_it_were_not_there(nam
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}, "required": None}
     if inner:
         schema = {"type": "object", "properties": {"o": schema}}
-    found = find(name).convert([{"name": "t", "description": "T.", "inputSchema": schema}])
-    assert "required" not in json.dumps(found.tools)
-    assert [loss.keyword for loss in found.report] == ["required"]
+    conversion = find(name).convert([{"name": "t", "description": "T.", "inputSchema": schema}])
+    assert "required" not in json.dumps(conversion.tools)
+    assert [loss.keyword for loss in conversion.report] == ["required"]
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "anthropic", "gemini", "bedrock"])
@@ -153,6 +153,6 @@ def test_a_root_without_a_type_is_an_object(name: str) -> None:
 
 def test_a_conversion_between_formats_says_which_names_it_changed() -> None:
     function = {"type": "function", "function": {"name": "odd", "parameters": SCHEMA}}
-    found = between([function], find("openai-chat"), find("anthropic"))
-    assert set(found.properties["odd"].values()) == {"filter[name]", "$top", LONG}
-    assert found.tools[0]["input_schema"]["properties"].keys() == {*found.properties["odd"], "plain"}
+    conversion = between([function], find("openai-chat"), find("anthropic"))
+    assert set(conversion.properties["odd"].values()) == {"filter[name]", "$top", LONG}
+    assert conversion.tools[0]["input_schema"]["properties"].keys() == {*conversion.properties["odd"], "plain"}

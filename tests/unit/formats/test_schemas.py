@@ -43,9 +43,9 @@ def schema_in(format_name: str, written: dict[str, Any]) -> dict[str, Any]:
     parts = written.get("function") or written.get("toolSpec") or written
     if "parameters" in parts and format_name.startswith("gemini"):
         return from_openapi(parts["parameters"])
-    found = parts.get("parameters") or parts.get("input_schema") or parts.get("parametersJsonSchema")
-    found = found or parts.get("inputSchema", {}).get("json")
-    return found or {"type": "object", "properties": {}}
+    schema = parts.get("parameters") or parts.get("input_schema") or parts.get("parametersJsonSchema")
+    schema = schema or parts.get("inputSchema", {}).get("json")
+    return schema or {"type": "object", "properties": {}}
 
 
 @every_choice
@@ -67,7 +67,7 @@ def test_the_schema_of_the_conformance_suite_is_converted_and_keeps_its_properti
 
 @every_choice
 @pytest.mark.parametrize("bad", REFUSED)
-def test_what_is_no_schema_of_an_object_is_refused(format_name: str, options: Options, bad: str) -> None:
+def test_schemas_that_do_not_describe_an_object_are_refused(format_name: str, options: Options, bad: str) -> None:
     converted = find(format_name).convert([tool(REFUSED[bad])], options)
     assert converted.tools == ()
     assert [loss.action for loss in converted.report] == [Action.REFUSED]
@@ -96,7 +96,7 @@ def test_a_schema_nested_without_end_is_refused(format_name: str, options: Optio
 
 def test_a_deep_schema_is_not_made_strict_beyond_ten_levels() -> None:
     closed = find("openai").convert([tool(deep(5)), {**tool(deep(12)), "name": "u"}], Options(strict=True))
-    assert [found["function"]["strict"] for found in closed.tools] == [True, False]
+    assert [tool["function"]["strict"] for tool in closed.tools] == [True, False]
 
 
 def test_a_schema_that_is_too_much_for_strict_alone_goes_over_without() -> None:
@@ -126,7 +126,7 @@ def test_the_schema_given_is_not_changed() -> None:
             assert json.dumps(schema) == before
 
 
-def test_what_cannot_be_held_is_told_in_plain_words() -> None:
+def test_keywords_that_gemini_lacks_are_told_in_the_description() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -172,7 +172,7 @@ LAX = [(name, options) for name, options in CHOICES if not options.strict]
 @pytest.mark.parametrize(("format_name", "options"), LAX)
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS, seed=st.integers(0, 1000))
-def test_what_is_reported_as_lossless_accepts_the_same_values_and_an_empty_report_means_equality(
+def test_a_lossless_conversion_accepts_the_same_values_and_an_empty_report_means_equality(
     format_name: str, options: Options, schema: dict[str, Any], seed: int
 ) -> None:
     format_ = find(format_name)

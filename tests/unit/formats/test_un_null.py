@@ -71,7 +71,7 @@ def test_a_schema_of_alternatives_without_end_ends() -> None:
     max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 @given(schema=SCHEMAS, seed=st.integers(0, 1000))
-def test_what_a_strict_schema_accepts_the_original_accepts_once_the_nulls_are_out(
+def test_values_of_a_strict_schema_are_valid_for_the_original_once_the_nulls_are_out(
     schema: dict[str, Any], seed: int
 ) -> None:
     tool = {"name": "t", "description": "d", "inputSchema": schema}

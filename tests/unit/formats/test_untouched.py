@@ -81,7 +81,7 @@ def test_strict_that_was_asked_for_is_made_and_keeps_the_providers_own_tools() -
 
 @pytest.mark.parametrize("source", [*REQUESTS, "gemini"])
 @pytest.mark.parametrize("target", ["mcp", "anthropic", "openai-responses", "gemini", "bedrock-converse"])
-def test_what_another_format_lacks_is_in_the_report(source: str, target: str) -> None:
+def test_members_that_another_format_lacks_are_in_the_report(source: str, target: str) -> None:
     tools = GEMINI if source == "gemini" else REQUESTS[source][1]
     if source == target:
         return

@@ -14,8 +14,8 @@ from fairlead_gateway.aggregates.tally import BOUNDS_MS, Tally
 
 def tally(*milliseconds: float, definition: str = "h") -> Tally:
     made = Tally(definition)
-    for one in milliseconds:
-        made.observe(one)
+    for latency in milliseconds:
+        made.observe(latency)
     return made
 
 
@@ -39,14 +39,14 @@ def test_merging_is_associative_and_commutative_and_loses_nothing() -> None:
         for order in ([b, c, a], [c, b, a], [b, a, c]):
             assert encode(merged(order)) == encode(together)
         assert merged([together, Aggregates()]) == together
-        lines = [one for file in (a, b, c) for one in file.tools]
-        assert sum(one.calls for one in together.tools) == sum(one.calls for one in lines)
-        assert sum(one.total_us for one in together.tools) == sum(one.total_us for one in lines)
-        assert {one.key for one in together.tools} == {one.key for one in lines}
+        lines = [measured for file in (a, b, c) for measured in file.tools]
+        assert sum(measured.calls for measured in together.tools) == sum(measured.calls for measured in lines)
+        assert sum(measured.total_us for measured in together.tools) == sum(measured.total_us for measured in lines)
+        assert {measured.key for measured in together.tools} == {measured.key for measured in lines}
         assert decode(encode(together)) == together
 
 
-def test_what_two_files_have_both_counted_is_refused() -> None:
+def test_aggregates_that_two_files_have_both_counted_are_refused() -> None:
     a, b, c = (gathered(name, [line("s", "1", "t", "local", tally(5.0))]) for name in "abc")
     with pytest.raises(BadFile, match="calls of b are in more than one"):
         merged([merged([a, b]), merged([b, c])])
@@ -64,12 +64,12 @@ def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -
     )
     assert Aggregates.__struct_fields__ == ("kind", "version", "origins", "bounds_ms", "tools")
     own = gathered("x", [line("s", "1", "t", "berlin-3.internal.example", tally(5.0))])
-    assert [one.environment for one in own.tools] == ["other"]
+    assert [measured.environment for measured in own.tools] == ["other"]
 
 
 def test_quantiles_are_estimated_within_a_bucket() -> None:
-    one = line("s", "1", "t", "local", tally(*[150.0] * 100))
-    assert (one.quantile_ms(0.5), one.quantile_ms(1.0)) == (150.0, 200.0)
+    fast = line("s", "1", "t", "local", tally(*[150.0] * 100))
+    assert (fast.quantile_ms(0.5), fast.quantile_ms(1.0)) == (150.0, 200.0)
     beyond = line("s", "1", "t", "local", tally(999_999.0))
     assert beyond.quantile_ms(0.5) == BOUNDS_MS[-1]
     assert line("s", "1", "t", "local", tally()).quantile_ms(0.5) is None
@@ -92,6 +92,6 @@ GOOD = gathered("x", [line("s", "1", "t", "local", tally(5.0))])
         encode(GOOD).replace(b"1,", b"-1,", 1),
     ],
 )
-def test_what_is_no_such_file_is_refused(data: bytes) -> None:
+def test_data_that_is_not_an_aggregate_file_is_refused(data: bytes) -> None:
     with pytest.raises(BadFile):
         decode(data)

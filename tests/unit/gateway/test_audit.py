@@ -27,24 +27,24 @@ PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def entry(**members: Any) -> AuditEntry:
-    known: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ANONYMOUS, "address": "10.0.0.1"}
-    return AuditEntry(**{**known, "method": "tools/call", **members})
+    defaults: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ANONYMOUS, "address": "10.0.0.1"}
+    return AuditEntry(**{**defaults, "method": "tools/call", **members})
 
 
-def told(one: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
-    line = line_of(one, teller(mode, b"key", [read_path(path) for path in paths]))
+def told(given: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
+    line = line_of(given, teller(mode, b"key", [read_path(path) for path in paths]))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return dict(json.loads(line))
 
 
-def plain(one: AuditEntry) -> bytes:
-    return line_of(one, lambda raw: {})
+def plain(given: AuditEntry) -> bytes:
+    return line_of(given, lambda raw: {})
 
 
 def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
     ada = Identity(kind="apiKey", principal="key:ada", agent="ada")
-    one = entry(
+    given = entry(
         identity=ada,
         tool="add",
         server=KEY,
@@ -54,7 +54,7 @@ def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
         arguments_bytes=9,
         traceparent=PARENT,
     )
-    assert told(one) == {
+    assert told(given) == {
         "time": "1970-01-01T00:00:01.500Z",
         "event": "call",
         "decision": "allowed",
@@ -80,17 +80,17 @@ def test_a_made_up_name_can_neither_break_a_line_nor_fill_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "expected"),
     [
         ("none", {}),
         ("redact", {"arguments": {"user": {"name": "ada", "password": REDACTED}, "n": 1}}),
         ("full", {"arguments": {"user": {"name": "ada", "password": "s3cret"}, "n": 1}}),
     ],
 )
-def test_arguments_are_told_as_the_mode_says(mode: str, said: dict[str, Any]) -> None:
+def test_arguments_are_told_as_the_mode_says(mode: str, expected: dict[str, Any]) -> None:
     raw = Raw(b'{"user":{"name":"ada","password":"s3cret"},"n":1}')
     line = told(entry(arguments=raw), mode, "user.password")
-    assert {name: line[name] for name in line if name.startswith("arguments") and name != "argumentsBytes"} == said
+    assert {name: line[name] for name in line if name.startswith("arguments") and name != "argumentsBytes"} == expected
 
 
 def test_equal_arguments_have_one_hash_however_they_are_written_and_another_with_another_key() -> None:
@@ -146,7 +146,7 @@ class Slow:
     def close(self) -> None: ...
 
 
-def test_nothing_waits_for_a_sink_that_hangs_and_what_is_lost_is_counted_and_told() -> None:
+def test_audit_entries_do_not_wait_for_a_sink_that_hangs_and_lost_ones_are_counted() -> None:
     sink = Slow()
     writer = Writer(sink, plain, lambda: 0.0, capacity=10)
     writer.put(entry(tool="first"))
@@ -203,7 +203,7 @@ def test_a_device_without_room_costs_lines_and_nothing_else() -> None:
     assert (writer.failed, writer.written) == (1, 0)
 
 
-def test_a_file_that_is_moved_away_is_opened_anew(tmp_path: Path) -> None:
+def test_an_audit_file_that_is_moved_away_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     moved = tmp_path / "audit.log.old"
     sink = File(path)

@@ -28,16 +28,16 @@ PARENT = f"00-{TRACE}-{CALLER}-01".encode()
 
 
 def entry(**members: Any) -> AuditEntry:
-    known: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ADA, "address": "10.0.0.1"}
-    return AuditEntry(**{**known, "method": "tools/call", "tool": "add", "server": KEY, **members})
+    defaults: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ADA, "address": "10.0.0.1"}
+    return AuditEntry(**{**defaults, "method": "tools/call", "tool": "add", "server": KEY, **members})
 
 
-def plain(one: AuditEntry) -> bytes:
-    return line_of(one, lambda raw: {})
+def plain(given: AuditEntry) -> bytes:
+    return line_of(given, lambda raw: {})
 
 
-def told(one: AuditEntry, number: int = 1) -> LogEvent:
-    return event_of(one, plain(one), number)
+def told(given: AuditEntry, number: int = 1) -> LogEvent:
+    return event_of(given, plain(given), number)
 
 
 def test_an_event_has_the_line_and_attributes_by_the_names_of_spans() -> None:
@@ -64,21 +64,21 @@ def test_requests_and_uses_of_models_have_names_and_attributes_of_their_own() ->
     assert away.attributes["fairlead.audit.reason"] == "no key"
     assert "error.type" not in away.attributes
     use = ModelUse("openai", "m" * 500, 1, 2, 3, 0)
-    asked = told(entry(method="/v1/chat/completions", tool="", server=None, model=use))
-    assert asked.name == "fairlead.audit.model"
-    assert asked.attributes["url.path"] == "/v1/chat/completions"
-    assert asked.attributes["gen_ai.request.model"] == "m" * 256
+    event = told(entry(method="/v1/chat/completions", tool="", server=None, model=use))
+    assert event.name == "fairlead.audit.model"
+    assert event.attributes["url.path"] == "/v1/chat/completions"
+    assert event.attributes["gen_ai.request.model"] == "m" * 256
     listed = told(entry(method="prompts/get", tool="greet"))
     assert listed.attributes["fairlead.name"] == "greet"
 
 
 @pytest.mark.parametrize("decision", [DENIED, LIMITED, REFUSED])
-def test_what_did_not_go_to_its_server_is_a_warning(decision: Any) -> None:
+def test_calls_that_did_not_go_to_their_server_are_warnings(decision: Any) -> None:
     assert told(entry(decision=decision)).warns
 
 
 @pytest.mark.parametrize(
-    ("members", "place"),
+    ("members", "trace_context"),
     [
         ({"traceparent": PARENT, "span": SpanIds("c" * 32, OWN)}, ("c" * 32, OWN, True)),
         ({"traceparent": PARENT}, (TRACE, CALLER, True)),
@@ -87,18 +87,18 @@ def test_what_did_not_go_to_its_server_is_a_warning(decision: Any) -> None:
     ],
 )
 def test_an_event_is_at_the_span_of_its_call_or_else_at_the_callers(
-    members: dict[str, Any], place: tuple[str, str, bool]
+    members: dict[str, Any], trace_context: tuple[str, str, bool]
 ) -> None:
     event = told(entry(**members))
-    assert (event.trace_id, event.span_id, event.sampled) == place
-    assert json.loads(event.body).get("traceId", "") == place[0]
+    assert (event.trace_id, event.span_id, event.sampled) == trace_context
+    assert json.loads(event.body).get("traceId", "") == trace_context[0]
 
 
 @pytest.mark.parametrize("mode", ["none", "hash", "redact"])
-def test_what_a_line_keeps_to_itself_is_in_no_part_of_an_event(mode: Any) -> None:
-    one = entry(arguments=Raw(b'{"user":{"password":"s3cret"}}'), reason="r", outcome="INVALID_ARGUMENTS")
-    line = line_of(one, teller(mode, b"key", [read_path("user.password")]))
-    assert "s3cret" not in repr(event_of(one, line, 1))
+def test_arguments_that_a_line_leaves_out_are_in_no_part_of_an_event(mode: Any) -> None:
+    given = entry(arguments=Raw(b'{"user":{"password":"s3cret"}}'), reason="r", outcome="INVALID_ARGUMENTS")
+    line = line_of(given, teller(mode, b"key", [read_path("user.password")]))
+    assert "s3cret" not in repr(event_of(given, line, 1))
 
 
 class Sink:

@@ -64,18 +64,18 @@ def test_read_only_lets_tools_of_trusted_servers_run_that_say_they_only_read() -
     )
 
 
-def test_none_lets_nothing_run() -> None:
-    found = manual(world(policy("p", "None", servers=("own",))))
-    assert found == dict.fromkeys(("own__ask", "own__get", "own__put"), "policy default/p has autoRun: None")
+def test_auto_run_none_lets_nothing_run() -> None:
+    reasons = manual(world(policy("p", "None", servers=("own",))))
+    assert reasons == dict.fromkeys(("own__ask", "own__get", "own__put"), "policy default/p has autoRun: None")
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
 def test_of_several_policies_the_strictest_counts_whatever_their_order(order: tuple[str, str]) -> None:
     names = dict(zip(("ReadOnly", "None"), order, strict=True))
     policies = [policy(names["ReadOnly"], "ReadOnly"), policy(names["None"], "None", servers=("own",))]
-    found = manual(world(*sorted(policies, key=lambda each: each.name), policy("z", "All")))
-    assert found["own__get"] == found["own__put"] == f"policy default/{names['None']} has autoRun: None"
-    assert found["far__put"] == f"policy default/{names['ReadOnly']} {READ_ONLY}"
+    reasons = manual(world(*sorted(policies, key=lambda each: each.name), policy("z", "All")))
+    assert reasons["own__get"] == reasons["own__put"] == f"policy default/{names['None']} has autoRun: None"
+    assert reasons["far__put"] == f"policy default/{names['ReadOnly']} {READ_ONLY}"
 
 
 def test_a_policy_speaks_of_its_subjects_and_of_tools_that_they_see() -> None:

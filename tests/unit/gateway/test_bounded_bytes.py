@@ -1,4 +1,4 @@
-"""What peers send and the gateway keeps is bounded in bytes, where a number of things alone would bound nothing."""
+"""Bytes that peers send and the gateway keeps are bounded, where a number of things alone would bound nothing."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
     try:
         assert writer.buffered <= CAPACITY_BYTES // MIB
         assert writer.overflowed >= CAPACITY_BYTES // MIB
-        kept = AuditEntry(0.0, "denied", ANONYMOUS, "", "", tool="x" * MAX_NAME, arguments=arguments)
-        assert kept.weight == MAX_NAME + len(arguments)
+        bounded = AuditEntry(0.0, "denied", ANONYMOUS, "", "", tool="x" * MAX_NAME, arguments=arguments)
+        assert bounded.weight == MAX_NAME + len(arguments)
     finally:
         disk.free.set()
         writer.close()
@@ -133,13 +133,13 @@ class Silent(Upstream):
     modern = True
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[UpstreamRequest] = asyncio.Queue()
+        self.requests: asyncio.Queue[UpstreamRequest] = asyncio.Queue()
 
     def next_id(self) -> bytes:
         return b"1"
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        self.asked.put_nowait(request)
+        self.requests.put_nowait(request)
         return ANSWERED
 
 
@@ -150,17 +150,17 @@ def binding(upstream: Upstream) -> ServerBinding:
 
 
 def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
-    book = MetricsRegistry()
+    registry = MetricsRegistry()
     client = Client()
     context = CallContext(
-        book,
+        registry,
         Introduction(client, b"{}"),
         ServerRequests(SessionIds(b"key"), lambda session, params: False),
         ResourceSubscriptions(client),
         bridge,
         CallServices(clock=lambda: 0.0),
     )
-    recorder = book.recorder("tools/call")
+    recorder = registry.recorder("tools/call")
     route = request_route(binding(Silent()), "x", recorder, idempotent=False)
     return BridgedCall(context, route, agent, "of", 0.0, ASKING)
 
@@ -233,13 +233,13 @@ def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:
     assert all(len(key) < 100 for key in limiter._accounts)
 
 
-def test_an_unset_id_is_no_question() -> None:
+def test_an_unset_id_is_not_a_question() -> None:
     assert not offers(ASKING, Message(id=UNSET, method="sampling/createMessage"))
 
 
-async def test_what_a_server_says_about_a_watch_is_small() -> None:
+async def test_answers_of_a_server_to_a_watch_are_bounded() -> None:
     upstream = Silent()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
     watches.hold("holder", "agent", binding(upstream), ["file:///a"], lambda params: None)
-    assert (await upstream.asked.get()).max_bytes == MAX_EVENT
+    assert (await upstream.requests.get()).max_bytes == MAX_EVENT
     await watches.aclose()

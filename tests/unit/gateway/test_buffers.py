@@ -35,7 +35,7 @@ def test_answers_beyond_half_a_budget_are_paused_but_one_that_is_read_to_its_end
     assert (buffers.whole.arriving, buffers.whole.readers, buffers.agents, buffers.paused) == (0, 0, 0, 0)
 
 
-def test_nothing_is_read_while_clients_leave_half_unread_and_all_goes_on_afterwards() -> None:
+def test_upstream_reads_pause_while_clients_leave_half_unread() -> None:
     buffers = AnswerBuffers(100)
     source = Source()
     buffers.unread("ada", 50)
@@ -57,12 +57,12 @@ def test_an_agent_takes_its_own_room_alone() -> None:
     buffers.unread("ada", 60)
     assert (buffers.refusal("ada") or (0, ""))[0] == 429
     assert buffers.refusal("bob") is None
-    one = buffers.arrival("ada", mine)
+    own = buffers.arrival("ada", mine)
     other = buffers.arrival("bob", others)
-    one.grow(1)
+    own.grow(1)
     other.grow(1)
     assert (mine.reading, others.reading) == (False, True)
-    one.close()
+    own.close()
     other.close()
     buffers.unread("ada", -60)
     assert buffers.agents == 0
@@ -72,12 +72,12 @@ def test_others_go_on_when_the_only_answer_that_is_read_has_to_wait_for_its_own_
     buffers = AnswerBuffers(100, 60)
     mine = Source()
     others = Source()
-    one = buffers.arrival("ada", mine)
-    one.grow(50)
+    own = buffers.arrival("ada", mine)
+    own.grow(50)
     buffers.arrival("bob", others).grow(1)
     assert (mine.reading, others.reading) == (True, False)
     buffers.unread("ada", 30)
-    one.grow(1)
+    own.grow(1)
     assert (mine.reading, others.reading) == (False, True)
 
 

@@ -37,7 +37,7 @@ def test_a_definition_that_needs_no_change_is_shown_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("text", [b"[]", b"nope", b'{"name":"\xff"}', b"", b"7"])
-def test_a_definition_that_is_no_object_cannot_be_shown(text: bytes) -> None:
+def test_a_definition_that_is_not_an_object_cannot_be_shown(text: bytes) -> None:
     with pytest.raises(UnusableDefinition):
         verbatim(text, name="add")
 
@@ -48,9 +48,9 @@ def test_tools_are_exposed_under_prefix_and_name_in_the_order_of_the_names() -> 
 
 
 def test_the_order_does_not_depend_on_the_order_of_documents_or_tools() -> None:
-    one = build({"1": catalog("a", "http://a", ["x", "y"]), "2": catalog("b", "http://b", ["z"])})
+    first = build({"1": catalog("a", "http://a", ["x", "y"]), "2": catalog("b", "http://b", ["z"])})
     two = build({"2": catalog("a", "http://a", ["y", "x"]), "1": catalog("b", "http://b", ["z"])})
-    assert names(one) == names(two)
+    assert names(first) == names(two)
 
 
 def test_a_server_without_a_prefix_is_listed_on_its_own_endpoint_only() -> None:
@@ -66,10 +66,10 @@ def test_of_two_tools_of_one_name_that_of_the_first_server_by_namespace_and_name
             "2": catalog("a", "http://a", ["x", "y"], prefix="same", namespace="team-b"),
         }
     )
-    kept = ServerKey("team-a", "b")
+    winner = ServerKey("team-a", "b")
     dropped = ServerKey("team-b", "a")
-    assert snapshot.merged["same__x"][0].key == kept
-    assert [(c.exposed, c.holder, c.dropped) for c in snapshot.collisions] == [("same__x", kept, dropped)]
+    assert snapshot.merged["same__x"][0].key == winner
+    assert [(c.exposed, c.holder, c.dropped) for c in snapshot.collisions] == [("same__x", winner, dropped)]
     assert "same__y" in snapshot.merged
 
 
@@ -92,9 +92,9 @@ def test_a_tool_with_an_unusable_definition_is_left_out_and_said() -> None:
 
 
 def test_a_lost_server_keeps_its_tools_unless_they_are_to_be_removed() -> None:
-    kept = catalog("kept", "http://k", ["x"], online=False)
+    lost = catalog("kept", "http://k", ["x"], online=False)
     removed = catalog("removed", "http://r", ["x"], online=False, on_disconnect="Remove")
-    assert names(build({"1": kept, "2": removed})) == ["kept__x"]
+    assert names(build({"1": lost, "2": removed})) == ["kept__x"]
 
 
 def test_a_declared_maximum_goes_with_the_tool() -> None:
@@ -103,7 +103,7 @@ def test_a_declared_maximum_goes_with_the_tool() -> None:
     assert server.tools[0].max_duration_ms == 250
 
 
-def test_what_did_not_change_is_taken_over_from_the_snapshot_before() -> None:
+def test_servers_that_did_not_change_are_taken_over_from_the_snapshot_before() -> None:
     same = catalog("same", "http://s", ["x"])
     changing = catalog("other", "http://o", ["x"])
     before = build({"1": same, "2": changing})

@@ -17,7 +17,7 @@ from fairlead_search.embedding import EmbeddingConfig
 from page_reader import blocks
 
 
-def test_without_a_file_there_are_no_routes() -> None:
+def test_load_models_without_a_file_has_no_routes() -> None:
     assert load_models(None).routes == {}
 
 
@@ -124,18 +124,23 @@ def test_an_endpoint_for_vectors_needs_a_model(monkeypatch: pytest.MonkeyPatch) 
         embedding_of(embedder_url="http://models/v1")
     with pytest.raises(BadSetting, match="FAIRLEAD_EMBEDDER_URL is missing"):
         embedding_of(embedder="endpoint", embedder_model="qwen")
-    found = embedding_of(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours")
-    assert found is not None
-    assert (found.url, found.model, found.namespace) == ("http://models:8000/v1", "qwen", "ours")
+    embedding = embedding_of(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours")
+    assert embedding is not None
+    assert (embedding.url, embedding.model, embedding.namespace) == ("http://models:8000/v1", "qwen", "ours")
 
 
 def test_an_endpoint_that_compresses_needs_a_model() -> None:
     assert compression_of() is None
     with pytest.raises(BadSetting, match="FAIRLEAD_COMPRESSOR_URL needs FAIRLEAD_COMPRESSOR_MODEL"):
         compression_of(compressor_url="http://models/v1")
-    found = compression_of(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k")
-    assert found is not None
-    assert (found.url, found.model, found.key, found.seconds) == ("http://m:8000/v1", "qwen", "k", 10)
+    compression = compression_of(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k")
+    assert compression is not None
+    assert (compression.url, compression.model, compression.key, compression.seconds) == (
+        "http://m:8000/v1",
+        "qwen",
+        "k",
+        10,
+    )
 
 
 def test_a_folder_for_vectors_needs_its_extra_and_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +170,11 @@ def test_a_model_may_have_a_window_a_price_or_both(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("said", ["{}", "{maxInput: 5}", "{price: {input: 1}}", "{price: {input: -1, output: 1}}"])
-def test_a_model_of_which_too_little_is_said_is_refused(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize(
+    "description", ["{}", "{maxInput: 5}", "{price: {input: 1}}", "{price: {input: -1, output: 1}}"]
+)
+def test_a_model_of_which_too_little_is_said_is_refused(tmp_path: Path, description: str) -> None:
     file = tmp_path / "routes.yaml"
-    file.write_text(f"models: {{m: {said}}}\n")
+    file.write_text(f"models: {{m: {description}}}\n")
     with pytest.raises(BadSetting, match="models"):
         load_models(file)

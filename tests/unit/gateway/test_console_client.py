@@ -30,7 +30,7 @@ def client_of(vouchers: Vouchers, **more: Any) -> ConsoleClient | None:
     return console_client(made.console, made.identity, vouchers)
 
 
-def test_one_issuer_and_the_public_url_are_enough() -> None:
+def test_an_issuer_and_the_public_url_make_the_console_a_client() -> None:
     client = client_of(Vouchers(issuers=(CORP,), scopes=("mcp",)), console_scopes=("groups", "openid"))
     assert client is not None
     assert (client.base, client.resource) == ("https://tools.example.com", "https://tools.example.com")
@@ -55,7 +55,7 @@ def test_without_a_client_id_nobody_signs_in_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "issuers", "said"),
+    ("more", "issuers", "message"),
     [
         ({"console_client_id": "", "console_client_secret": "x"}, (CORP,), "set FAIRLEAD_CONSOLE_CLIENT_ID too"),
         ({}, (), "name it under `issuers`"),
@@ -68,9 +68,9 @@ def test_without_a_client_id_nobody_signs_in_so() -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(
-    more: dict[str, Any], issuers: tuple[Issuer, ...], said: str
+    more: dict[str, Any], issuers: tuple[Issuer, ...], message: str
 ) -> None:
-    with pytest.raises(BadSetting, match=said):
+    with pytest.raises(BadSetting, match=message):
         client_of(Vouchers(issuers=issuers), **more)
 
 

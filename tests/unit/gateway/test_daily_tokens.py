@@ -80,7 +80,7 @@ def test_accounts_of_yesterday_go_as_new_ones_come_and_there_is_a_bound_on_all()
     assert len(limiter) == 30
 
 
-def test_what_is_not_settled_is_told_once_and_what_others_say_of_another_day_is_nothing() -> None:
+def test_unsettled_tokens_are_told_once_and_totals_of_another_day_are_ignored() -> None:
     time = HandClock(NOON)
     sharing = Sharing()
     limiter = TokenLimiter(100, sharing, clock=time)
@@ -98,7 +98,7 @@ def test_what_is_not_settled_is_told_once_and_what_others_say_of_another_day_is_
     assert limiter.budget("ada").refusal() is not None
 
 
-def test_nothing_is_admitted_while_limits_are_closed_and_nobody_knows_them() -> None:
+def test_token_limits_that_fail_closed_admit_nothing_while_unknown() -> None:
     sharing = Sharing()
     sharing.blocked = 1.0
     refused = TokenLimiter(100, sharing, clock=HandClock(NOON)).budget("ada").refusal()

@@ -85,5 +85,5 @@ def test_every_character_is_escaped_or_left_as_it_is() -> None:
         (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
     ],
 )
-def test_what_is_visible_already_stays(raw: bytes, made: bytes) -> None:
+def test_text_that_is_visible_already_stays(raw: bytes, made: bytes) -> None:
     assert escaped(raw) == made

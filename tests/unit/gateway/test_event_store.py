@@ -1,4 +1,4 @@
-"""What is kept of the streams that clients may come back to, and for how long."""
+"""The store of events: streams that clients may come back to, and for how long."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
     for message in (b"1", b"2", b"3"):
         thread.push(message)
     thread.finish(b"4")
-    found = threads.find(SESSION, b"%b.3" % NAME)
-    assert found is not None
+    sent_again = threads.find(SESSION, b"%b.3" % NAME)
+    assert sent_again is not None
     paper = Paper()
-    found[0].attach(paper, found[1])
+    sent_again[0].attach(paper, sent_again[1])
     assert [line for line in paper.written.split(b"\n") if line.startswith(b"data")] == [b"data: 3", b"data: 4"]
     assert paper.ended
 
 
-def test_who_comes_back_takes_the_stream_over() -> None:
+def test_a_client_that_comes_back_takes_the_stream_over() -> None:
     threads = EventStore()
     first = Paper()
     second = Paper()

@@ -1,4 +1,4 @@
-"""What a selection has ready when it takes the place of another: what somebody looked at there."""
+"""Views that a selection has ready when it takes the place of another: those that somebody looked at there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def followed(before: Selection, *tools: str) -> Selection:
     return after
 
 
-def test_the_views_of_whoever_asked_are_put_together() -> None:
+def test_the_views_of_callers_who_asked_are_put_together() -> None:
     before = select(build(world("get", "put")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     after = followed(before, "get", "new")

@@ -28,10 +28,10 @@ def test_only_the_port_that_is_taken_is_replaced() -> None:
         free.bind(("127.0.0.1", 0))
         other = free.getsockname()[1]
         free.close()
-        said = instead("127.0.0.1", {"--port": taken.getsockname()[1], "--metrics-port": other})
-        assert said.startswith("--port ")
-        assert said.endswith(" is free")
-        assert "--metrics-port" not in said
+        advice = instead("127.0.0.1", {"--port": taken.getsockname()[1], "--metrics-port": other})
+        assert advice.startswith("--port ")
+        assert advice.endswith(" is free")
+        assert "--metrics-port" not in advice
 
 
 def test_a_port_without_a_free_neighbour_gets_any_other() -> None:

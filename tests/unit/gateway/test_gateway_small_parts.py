@@ -112,22 +112,22 @@ def test_an_observation_falls_into_the_bucket_whose_bound_it_does_not_exceed() -
 
 
 def test_label_sets_beyond_the_cap_are_counted_under_other() -> None:
-    book = MetricsRegistry(max_label_sets=2)
-    recorders = [book.recorder("tools/call", f"t{n}", "s") for n in range(4)]
+    registry = MetricsRegistry(max_label_sets=2)
+    recorders = [registry.recorder("tools/call", f"t{n}", "s") for n in range(4)]
     for _ in range(3):
         for recorder in recorders:
             recorder.record(1)
-    seen = {labels[1]: series.count for labels, series in book.histograms()}
+    seen = {labels[1]: series.count for labels, series in registry.histograms()}
     assert seen == {"t0": 3, "t1": 3, OTHER: 6}
-    assert book.overflowed == 6
+    assert registry.overflowed == 6
 
 
-def test_the_histogram_of_a_tool_outlives_whoever_recorded_it() -> None:
-    book = MetricsRegistry()
-    book.recorder("tools/call", "t", "s").record(1)
-    book.recorder("tools/call", "t", "s").record(1, "TIMEOUT")
-    book.recorder("tools/call", "t", "s").record(1)
-    counts = {labels[3]: series.count for labels, series in book.histograms()}
+def test_the_histogram_of_a_tool_outlives_its_recorder() -> None:
+    registry = MetricsRegistry()
+    registry.recorder("tools/call", "t", "s").record(1)
+    registry.recorder("tools/call", "t", "s").record(1, "TIMEOUT")
+    registry.recorder("tools/call", "t", "s").record(1)
+    counts = {labels[3]: series.count for labels, series in registry.histograms()}
     assert counts == {"": 2, "TIMEOUT": 1}
 
 

@@ -43,7 +43,7 @@ def test_no_more_calls_at_once_than_the_limit_and_the_rest_in_their_order() -> N
     assert (second.ticket, guard.busy, guard.waiting) == (PLAIN, 2, 0)
 
 
-def test_nobody_overtakes_those_who_wait() -> None:
+def test_callers_do_not_overtake_those_who_wait() -> None:
     world = World(limit=1)
     assert world.guard.enter_now()
     waiting = world.caller()
@@ -157,7 +157,7 @@ def test_opening_and_closing_are_logged_once_each(caplog: pytest.LogCaptureFixtu
     assert told == ["a/x is not called for a while", "a/x answers again"]
 
 
-def test_an_answer_in_between_starts_the_row_anew() -> None:
+def test_an_answer_in_between_restarts_the_row_of_failures() -> None:
     world = World()
     world.fail(FAILURES - 1)
     assert world.guard.enter_now()
@@ -189,7 +189,7 @@ def test_only_failures_of_transport_open_it(error: McpError, opens: bool) -> Non
     assert (world.state() == OPEN) is opens
 
 
-def test_what_opened_it_is_open_for_those_who_wait_too() -> None:
+def test_a_breaker_that_opens_refuses_waiting_callers_too() -> None:
     world = World(limit=1)
     world.fail(FAILURES - 1)
     assert world.guard.enter_now()
@@ -265,7 +265,7 @@ def test_a_caller_who_gives_up_tells_nothing_of_the_server() -> None:
     assert world.state() == CLOSED
 
 
-def test_what_runs_in_the_gateway_itself_has_no_breaker() -> None:
+def test_custom_tools_have_no_breaker() -> None:
     world = World(breaks=False)
     world.fail(FAILURES * 2, Timeout("late", sent=True))
     assert world.state() == CLOSED
@@ -281,7 +281,7 @@ def test_retries_have_a_budget_that_calls_fill_again() -> None:
     assert [guard.may_retry(), guard.may_retry()] == [True, False]
 
 
-def test_nothing_is_tried_again_while_the_breaker_is_open() -> None:
+def test_calls_are_not_retried_while_the_breaker_is_open() -> None:
     world = World()
     world.fail(FAILURES)
     assert not world.guard.may_retry()

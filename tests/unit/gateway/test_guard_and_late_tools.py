@@ -21,14 +21,14 @@ class Pinged(World):
 
     def __init__(self, **bounds: Any) -> None:
         super().__init__(**bounds)
-        self.asked: list[Callable[[Exception | None], None]] = []
+        self.pings: list[Callable[[Exception | None], None]] = []
         self.guard = Guard(
             "a/x",
             AdmissionLimits(limit=9),
             self._later,
             clock=lambda: self.now,
             random=lambda: 0.0,
-            ping=self.asked.append,
+            ping=self.pings.append,
         )
 
     def overrun(self, *tools: str) -> None:
@@ -37,23 +37,23 @@ class Pinged(World):
             self.guard.leave(PLAIN, Timeout("late", sent=True), self.guard.responses_seen, tool=tool)
 
 
-def test_one_tool_that_takes_too_long_is_asked_about_and_opens_nothing_while_the_server_answers() -> None:
+def test_a_tool_that_takes_too_long_opens_no_breaker_while_its_server_answers_pings() -> None:
     world = Pinged()
     for _ in range(3):
         world.overrun(*["slow"] * FAILURES)
         assert world.state() == CLOSED
-        world.asked.pop()(None)
-        assert (world.state(), world.asked) == (CLOSED, [])
+        world.pings.pop()(None)
+        assert (world.state(), world.pings) == (CLOSED, [])
     world.overrun(*["slow"] * FAILURES)
-    world.asked.pop()(RpcError(-32601, "no such method"))
+    world.pings.pop()(RpcError(-32601, "no such method"))
     assert world.state() == CLOSED, "an error is an answer"
 
 
 def test_an_unanswered_ping_opens_it(caplog: pytest.LogCaptureFixture) -> None:
     world = Pinged()
     world.overrun(*["slow"] * (FAILURES + 3))
-    assert len(world.asked) == 1, "one at a time"
-    world.asked.pop()(Timeout("late", sent=True))
+    assert len(world.pings) == 1, "one at a time"
+    world.pings.pop()(Timeout("late", sent=True))
     assert world.state() == OPEN
     assert "answers no ping either" in caplog.text
 
@@ -61,26 +61,26 @@ def test_an_unanswered_ping_opens_it(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_ping_that_could_not_be_sent_says_nothing() -> None:
     world = Pinged()
     world.overrun(*["slow"] * FAILURES)
-    world.asked.pop()(Timeout("no connection free", sent=False))
+    world.pings.pop()(Timeout("no connection free", sent=False))
     assert world.state() == CLOSED
     world.overrun("slow")
-    assert len(world.asked) == 1, "the next time-out asks again"
+    assert len(world.pings) == 1, "the next time-out asks again"
 
 
 def test_time_outs_of_several_tools_open_it_without_a_question() -> None:
     world = Pinged()
     world.overrun("slow", "slow", "slow", "slow", "another")
-    assert (world.state(), world.asked) == (OPEN, [])
+    assert (world.state(), world.pings) == (OPEN, [])
 
 
 def test_other_failures_and_one_late_tool_are_asked_about() -> None:
     world = Pinged()
     world.fail(FAILURES - 1)
     world.overrun("slow")
-    assert (world.state(), len(world.asked)) == (CLOSED, 1)
+    assert (world.state(), len(world.pings)) == (CLOSED, 1)
     world.fail()
     assert world.state() == OPEN
-    world.asked.pop()(Timeout("late", sent=True))
+    world.pings.pop()(Timeout("late", sent=True))
     assert world.guard.breaker.opened == 1
 
 
@@ -93,7 +93,7 @@ def test_a_trial_whose_tool_takes_too_long_ends_with_the_ping(answer: Exception 
     world.guard.leave(TRIAL, Timeout("late", sent=True), world.guard.responses_seen, tool="slow")
     with pytest.raises(AdmissionRefused):
         world.guard.enter(world.caller())
-    world.asked.pop()(answer)
+    world.pings.pop()(answer)
     assert world.state() == after
 
 

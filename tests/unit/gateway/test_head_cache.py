@@ -27,26 +27,26 @@ def wire() -> HttpConnection:
 
 
 def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> CachedHead | None:
-    """What a connection keeps of a request that a parser has read."""
+    """Head that a connection keeps of a request that a parser has read."""
     lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
     return familiars.learn(HttpExchange(wire(), b"POST", target, headers, vetted=vetted), data)
 
 
-def known(familiars: HeadCache, data: bytes) -> CachedHead:
-    found = remembered(familiars, data)
-    assert found is not None
-    return found
+def cached_head(familiars: HeadCache, data: bytes) -> CachedHead:
+    head = remembered(familiars, data)
+    assert head is not None
+    return head
 
 
 def test_connections_with_equal_heads_share_what_is_remembered() -> None:
     familiars = HeadCache()
-    assert known(familiars, request(body=b"x" * 10)) is known(familiars, request(body=b"x" * 2000))
+    assert cached_head(familiars, request(body=b"x" * 10)) is cached_head(familiars, request(body=b"x" * 2000))
 
 
 def test_the_head_of_another_client_is_never_known() -> None:
     familiars = HeadCache()
-    alice, bob = (known(familiars, request(token=token)) for token in ("alice", "bobby"))
+    alice, bob = (cached_head(familiars, request(token=token)) for token in ("alice", "bobby"))
     assert alice is not bob
     for tool in ("a__b", "other"):
         theirs = alice.again(request(tool), wire(), LIMIT)
@@ -60,15 +60,15 @@ def test_the_same_head_for_another_endpoint_is_another() -> None:
     familiars = HeadCache()
     other = remembered(familiars, request(), target=b"/mcp/fast")
     assert other is not None
-    assert other is not known(familiars, request())
-    found = other.again(request("other"), wire(), LIMIT)
-    assert found is not None
-    assert found.target == b"/mcp/fast"
+    assert other is not cached_head(familiars, request())
+    head = other.again(request("other"), wire(), LIMIT)
+    assert head is not None
+    assert head.target == b"/mcp/fast"
 
 
 def test_a_head_that_was_not_let_in_is_not_kept_even_where_another_connection_has_it() -> None:
     familiars = HeadCache()
-    known(familiars, request())
+    cached_head(familiars, request())
     assert remembered(familiars, request(), vetted=False) is None
 
 
@@ -79,28 +79,28 @@ def test_of_all_clients_together_no_more_is_remembered_than_may_be(entries: int,
     try:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(100):
-            familiar = known(familiars, request(token=f"client-{number}"))
+            familiar = cached_head(familiars, request(token=f"client-{number}"))
             for call in range(40):
                 data = request(f"tool_{call}", token=f"client-{number}", body=b"x" * (number + call))
                 again = familiar.again(data, wire(), LIMIT)
                 assert again is not None
                 assert (again.body, again.headers[b"mcp-name"]) == (b"x" * (number + call), b"tool_%d" % call)
-        kept = tracemalloc.get_traced_memory()[0] - before
+        retained = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
     assert len(familiars.memory) <= entries
     assert familiars.memory.size <= size
     assert len(familiars.memory) == entries or familiars.memory.size > size / 2
-    assert kept < 1.25 * size
+    assert retained < 1.25 * size
 
 
-def test_what_was_forgotten_is_found_out_anew() -> None:
+def test_a_forgotten_head_is_read_again() -> None:
     familiars = HeadCache(4, 1 << 20)
-    first = known(familiars, request())
+    first = cached_head(familiars, request())
     for number in range(20):
         first.again(request(f"tool_{number}", body=b"x" * number), wire(), LIMIT)
     assert len(familiars.memory) == 4
-    found = first.again(request("tool_1"), wire(), LIMIT)
-    assert found is not None
-    assert found.headers[b"mcp-name"] == b"tool_1"
-    assert known(familiars, request()) is not first
+    head = first.again(request("tool_1"), wire(), LIMIT)
+    assert head is not None
+    assert head.headers[b"mcp-name"] == b"tool_1"
+    assert cached_head(familiars, request()) is not first

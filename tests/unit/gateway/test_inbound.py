@@ -30,14 +30,21 @@ def modern(method: str = "tools/call", params: Any = None, **headers: Any) -> An
     """Classify a request of 2026-07-28; keywords replace headers, None leaves one out."""
     params = {"name": "add", "_meta": identity()} if params is None else params
     given = {"mcp_protocol_version": MODERN, "mcp_method": method, "mcp_name": "add", **headers}
-    found = {name.replace("_", "-").encode(): value.encode() for name, value in given.items() if value is not None}
-    return classify(BASE | found, body(method, params))
+    named_headers = {
+        name.replace("_", "-").encode(): value.encode() for name, value in given.items() if value is not None
+    }
+    return classify(BASE | named_headers, body(method, params))
 
 
 def test_a_modern_call_that_agrees_with_its_headers_passes() -> None:
-    asked = modern()
-    assert isinstance(asked, McpRequest)
-    assert (asked.modern, asked.method, asked.id, bytes(asked.params["name"])) == (True, "tools/call", b"1", b'"add"')
+    request = modern()
+    assert isinstance(request, McpRequest)
+    assert (request.modern, request.method, request.id, bytes(request.params["name"])) == (
+        True,
+        "tools/call",
+        b"1",
+        b'"add"',
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,9 +106,9 @@ def test_methods_without_a_name_need_no_name_header() -> None:
 @pytest.mark.parametrize("version", [None, b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"])
 def test_a_request_without_modern_signs_is_legacy(version: bytes | None) -> None:
     headers = BASE | ({} if version is None else {b"mcp-protocol-version": version}) | {b"mcp-session-id": b"s"}
-    asked = classify(headers, body(params={"name": "add", "_meta": {"progressToken": 3}}))
-    assert isinstance(asked, McpRequest)
-    assert (asked.modern, asked.session) == (False, b"s")
+    request = classify(headers, body(params={"name": "add", "_meta": {"progressToken": 3}}))
+    assert isinstance(request, McpRequest)
+    assert (request.modern, request.session) == (False, b"s")
 
 
 def test_a_version_in_the_body_alone_makes_a_request_modern_and_refused() -> None:
@@ -123,9 +130,9 @@ def test_a_version_header_that_nobody_knows_is_not_taken_for_legacy() -> None:
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_arguments_that_json_cannot_hold_are_taken_as_they_are_meant(mark: bytes, written: bytes, meant: str) -> None:
     params = b'{"name":"add","arguments":{"q":"%b"}}' % written
-    asked = classify(BASE, mark + b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
-    assert isinstance(asked, McpRequest)
-    assert json.loads(bytes(asked.params["arguments"])) == {"q": meant}
+    request = classify(BASE, mark + b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%b}' % params)
+    assert isinstance(request, McpRequest)
+    assert json.loads(bytes(request.params["arguments"])) == {"q": meant}
 
 
 @pytest.mark.parametrize(
@@ -153,30 +160,30 @@ def test_arguments_that_json_cannot_hold_are_taken_as_they_are_meant(mark: bytes
         (b'{"jsonrpc":"2.0","method":"x","id":true}', -32600),
     ],
 )
-def test_a_body_that_is_no_request_is_400_with_the_code_of_json_rpc(data: bytes, code: int) -> None:
+def test_a_body_that_is_not_a_request_is_400_with_the_code_of_json_rpc(data: bytes, code: int) -> None:
     refused = classify(BASE, data)
     assert isinstance(refused, Rejection)
     assert (refused.status, refused.code) == (400, code)
 
 
 def test_params_that_are_null_count_as_absent() -> None:
-    asked = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":1,"params":null}')
-    assert isinstance(asked, McpRequest)
-    assert asked.params == {}
+    request = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":1,"params":null}')
+    assert isinstance(request, McpRequest)
+    assert request.params == {}
 
 
 @pytest.mark.parametrize("ident", [b"1", b"-7", b'"a"', b'""', b"123456789012345678901234567890"])
 def test_ids_are_strings_and_integers_kept_as_written(ident: bytes) -> None:
-    asked = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":' + ident + b"}")
-    assert isinstance(asked, McpRequest)
-    assert asked.id == ident
+    request = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":' + ident + b"}")
+    assert isinstance(request, McpRequest)
+    assert request.id == ident
 
 
 def test_of_a_duplicate_member_the_last_counts_for_everybody() -> None:
     data = b'{"jsonrpc":"2.0","method":"tools/call","id":1,"params":{"name":"one","name":"two"}}'
-    asked = classify(BASE, data)
-    assert isinstance(asked, McpRequest)
-    assert bytes(asked.params["name"]) == b'"two"'
+    request = classify(BASE, data)
+    assert isinstance(request, McpRequest)
+    assert bytes(request.params["name"]) == b'"two"'
 
 
 def test_a_message_without_id_is_a_notice() -> None:
@@ -213,8 +220,8 @@ def test_a_response_is_taken_from_a_legacy_client_and_refused_from_a_modern_one(
 )
 def test_a_client_must_accept_json(accept: bytes | None, status: int) -> None:
     headers = {k: v for k, v in BASE.items() if k != b"accept"} | ({} if accept is None else {b"accept": accept})
-    asked = classify(headers, body("ping"))
-    assert (asked.status if isinstance(asked, Rejection) else 200) == status
+    outcome = classify(headers, body("ping"))
+    assert (outcome.status if isinstance(outcome, Rejection) else 200) == status
 
 
 @pytest.mark.parametrize(
@@ -245,8 +252,8 @@ def test_a_client_takes_streams_unless_it_names_other_types_alone(accept: bytes 
     ],
 )
 def test_the_content_type_must_be_json(kind: bytes, status: int) -> None:
-    asked = classify(BASE | {b"content-type": kind}, body("ping"))
-    assert (asked.status if isinstance(asked, Rejection) else 200) == status
+    outcome = classify(BASE | {b"content-type": kind}, body("ping"))
+    assert (outcome.status if isinstance(outcome, Rejection) else 200) == status
 
 
 @pytest.mark.parametrize(
@@ -264,12 +271,12 @@ def test_the_content_type_must_be_json(kind: bytes, status: int) -> None:
     ],
 )
 def test_a_member_that_may_be_taken_for_a_known_one_is_refused_with_what_to_do(more: dict[str, Any]) -> None:
-    asked = modern(params={"name": "add", "_meta": identity(), **more})
-    assert (asked.status, asked.code, asked.id) == (400, -32602, b"1")
-    assert "which some parsers read as" in asked.message
-    asked = classify(BASE, body(params={"name": "add", **more}))
-    assert isinstance(asked, Rejection)
-    assert (asked.status, asked.code, asked.id) == (200, -32602, b"1")
+    rejection = modern(params={"name": "add", "_meta": identity(), **more})
+    assert (rejection.status, rejection.code, rejection.id) == (400, -32602, b"1")
+    assert "which some parsers read as" in rejection.message
+    rejection = classify(BASE, body(params={"name": "add", **more}))
+    assert isinstance(rejection, Rejection)
+    assert (rejection.status, rejection.code, rejection.id) == (200, -32602, b"1")
 
 
 @pytest.mark.parametrize(
@@ -286,21 +293,21 @@ def test_a_member_that_may_be_taken_for_a_known_one_is_refused_with_what_to_do(m
 )
 def test_a_meta_that_servers_may_read_otherwise_is_refused(meta: str) -> None:
     for era in ({}, identity()):
-        said = json.dumps({"name": "add", "_meta": {**era, "x": 0}}).replace('"x": 0', meta)
+        params_json = json.dumps({"name": "add", "_meta": {**era, "x": 0}}).replace('"x": 0', meta)
         message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 0}).replace(
-            ": 0", f": {said}"
+            ": 0", f": {params_json}"
         )
-        asked = classify(BASE, message.encode())
-        assert isinstance(asked, Rejection)
-        assert (asked.code, asked.id) == (-32602, b"1")
-        assert "parsers read as" in asked.message or "which one they read" in asked.message
+        rejection = classify(BASE, message.encode())
+        assert isinstance(rejection, Rejection)
+        assert (rejection.code, rejection.id) == (-32602, b"1")
+        assert "parsers read as" in rejection.message or "which one they read" in rejection.message
 
 
 def test_members_of_extensions_pass() -> None:
     more = {"x-name": 1, "names": 2, "com.example/Name": 3}
-    asked = modern(params={"name": "add", "_meta": identity(**{"com.example/progressToken": 1}), **more})
-    assert isinstance(asked, McpRequest)
-    assert {*more} < {*asked.params}
+    request = modern(params={"name": "add", "_meta": identity(**{"com.example/progressToken": 1}), **more})
+    assert isinstance(request, McpRequest)
+    assert {*more} < {*request.params}
 
 
 @pytest.mark.parametrize(
@@ -327,19 +334,19 @@ def test_members_of_extensions_pass() -> None:
 )
 def test_a_token_is_found_however_it_is_written(meta: bytes, token: bytes | None) -> None:
     for _ in range(2):  # the second one is remembered
-        asked = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
-        assert isinstance(asked, McpRequest)
-        assert (asked.token.value if asked.token is not None else None) == token
-        assert bytes(asked.params["_meta"]) == meta
+        request = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
+        assert isinstance(request, McpRequest)
+        assert (request.token.value if request.token is not None else None) == token
+        assert bytes(request.params["_meta"]) == meta
 
 
 def test_a_request_has_the_token_that_it_was_sent_with() -> None:
     for number in (b"1", b"22", b'"x"'):
         meta = b'{"progressToken":%b,"traceparent":"00-1"}' % number
-        asked = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
-        assert isinstance(asked, McpRequest)
-        assert asked.token is not None
-        assert asked.token.value == number
+        request = classify(BASE, body(params={"name": "add", "_meta": "META"}).replace(b'"META"', meta))
+        assert isinstance(request, McpRequest)
+        assert request.token is not None
+        assert request.token.value == number
 
 
 def test_a_large_meta_is_refused_before_it_is_read() -> None:

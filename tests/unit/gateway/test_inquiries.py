@@ -1,4 +1,4 @@
-"""What a request carries across: states that lead back to their pod, sessions, mirrored arguments, templates."""
+"""Values that a request carries across: states that lead back to their pod, sessions, mirrored arguments, templates."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_an_altered_state_reaches_the_server_as_something_it_never_made(
 def test_a_session_id_carries_what_the_client_offers_and_nobody_else_can_make_one() -> None:
     sessions = SessionIds(b"key")
     ident = sessions.issue("2025-11-25", b'{"sampling":{},"experimental":{"x":{}}}')
-    found = SessionIds(b"key").read(ident)
-    assert found is not None
-    assert (found.version, found.peer) == ("2025-11-25", ClientPeer(ident, b'{"sampling":{}}'))
+    session = SessionIds(b"key").read(ident)
+    assert session is not None
+    assert (session.version, session.peer) == ("2025-11-25", ClientPeer(ident, b'{"sampling":{}}'))
     assert SessionIds(b"other").read(ident) is None
     assert sessions.read(ident[:-1] + b"!") is None
 

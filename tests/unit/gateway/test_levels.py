@@ -1,4 +1,4 @@
-"""What a legacy session is set to, from what its clients ask for."""
+"""The log level of a legacy session, from those that its clients ask for."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_a_client_that_wants_less_than_before_counts_with_that() -> None:
 def test_a_crowd_of_clients_is_not_kept() -> None:
     levels = LogLevels(shared=True)
     levels.due(b"first", "debug", 0)
-    said = [levels.due(b"%d" % number, "info", 0) for number in range(MAX_CLIENTS)]
-    assert said == [None] * (MAX_CLIENTS - 1) + ["info"]
+    due = [levels.due(b"%d" % number, "info", 0) for number in range(MAX_CLIENTS)]
+    assert due == [None] * (MAX_CLIENTS - 1) + ["info"]

@@ -11,14 +11,14 @@ from fairlead_gateway.limits.limiter import NO_LEASE, Account, Lease, Limited, L
 from virtualtime import HandClock
 
 
-def lease(found: Lease | Limited) -> Lease:
-    assert not isinstance(found, Limited), found
-    return found
+def lease(outcome: Lease | Limited) -> Lease:
+    assert not isinstance(outcome, Limited), outcome
+    return outcome
 
 
-def refusal(found: Lease | Limited) -> Limited:
-    assert isinstance(found, Limited)
-    return found
+def refusal(outcome: Lease | Limited) -> Limited:
+    assert isinstance(outcome, Limited)
+    return outcome
 
 
 def test_without_a_limit_nothing_is_kept_of_anybody() -> None:
@@ -77,7 +77,7 @@ def test_a_tool_counts_the_calls_of_everybody() -> None:
     assert not isinstance(limiter.admit("eve", None, "team/demo/sub", caps), Limited)
 
 
-def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them() -> None:
+def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_from_all_callers() -> None:
     limiter = Limiter(clock=HandClock(1000.0))
     caps = Caps(concurrency=1)
     held = lease(limiter.admit("ada", None, "team/demo/add", caps))
@@ -142,11 +142,11 @@ def test_calls_at_once_never_exceed_the_bound_and_the_count_comes_back_to_nothin
             for account in running.pop(0)[1]:
                 account.leave()
         elif step < 3:
-            found = limiter.admit(agent, share if step == 2 else None)
-            if not isinstance(found, Limited):
-                running.append((agent, found))
-                accounts.update(found)
-        assert all(sum(1 for one, _ in running if one == name) <= 2 for name in "ab")
+            outcome = limiter.admit(agent, share if step == 2 else None)
+            if not isinstance(outcome, Limited):
+                running.append((agent, outcome))
+                accounts.update(outcome)
+        assert all(sum(1 for owner, _ in running if owner == name) <= 2 for name in "ab")
     for _, entered in running:
         for account in entered:
             account.leave()

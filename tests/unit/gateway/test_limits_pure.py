@@ -71,12 +71,12 @@ def test_a_call_that_is_not_made_after_all_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize(("calls", "seconds"), [(0, 60), (-1, 1), (1, 0)])
-def test_a_rate_of_nothing_is_no_rate(calls: float, seconds: float) -> None:
+def test_a_rate_of_nothing_is_refused(calls: float, seconds: float) -> None:
     with pytest.raises(ValueError, match="not a rate"):
         Rate(calls, seconds)
 
 
-def test_what_was_admitted_while_nobody_could_be_told_is_over_in_the_meantime() -> None:
+def test_admissions_that_could_not_be_settled_are_over_in_the_meantime() -> None:
     rate = Rate(60, 60, "ada", Sharing())
     for second in range(600):
         assert rate.take(float(second)) == 0
@@ -95,7 +95,7 @@ def test_turns_hold_what_came_and_did_not_go_and_serve_each_agent_in_order(steps
             standing[number] = agent
         elif step == 2 and standing:
             got = turns.next()
-            assert got == min(one for one in standing if standing[one] == standing[got])
+            assert got == min(caller for caller in standing if standing[caller] == standing[got])
             del standing[got]
         elif step == 3 and standing:
             gone = max(standing)
@@ -116,7 +116,7 @@ def test_between_two_turns_of_an_agent_everybody_else_who_waits_has_one() -> Non
     assert "".join(agent[0] for agent, _ in turns.take_all()) == "gbcgcggg"
 
 
-def test_who_waited_too_long_is_taken_out_wherever_it_stands() -> None:
+def test_a_waiter_that_waited_too_long_is_taken_out_wherever_it_stands() -> None:
     turns: FairQueue[int] = FairQueue()
     for number in range(6):
         turns.add(number % 2, number, float(number))

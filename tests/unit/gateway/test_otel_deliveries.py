@@ -1,4 +1,4 @@
-"""What is lost on the way to a collector is counted, and said a single time."""
+"""Deliveries lost on the way to a collector are counted, and told a single time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL, Deliveries, quiet_exporters
 
 
-def test_what_has_no_room_is_dropped_and_counted_until_something_was_sent() -> None:
+def test_deliveries_without_room_are_dropped_and_counted_until_a_batch_was_sent() -> None:
     spans = Deliveries("traces", "http://collector", capacity=2)
     assert [spans.admit() for _ in range(3)] == [True, True, False]
     assert spans.lost == {QUEUE_FULL: 1, EXPORT_FAILED: 0}

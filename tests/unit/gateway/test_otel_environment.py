@@ -49,7 +49,7 @@ def test_the_endpoint_of_a_signal_counts_before_that_of_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "sentence"),
     [
         (
             {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
@@ -58,12 +58,12 @@ def test_the_endpoint_of_a_signal_counts_before_that_of_all() -> None:
         ({"OTEL_LOGS_EXPORTER": "console"}, "OTEL_LOGS_EXPORTER is 'console'; otlp and none are possible"),
     ],
 )
-def test_what_cannot_be_done_is_named_and_nothing_is_exported(
-    environ: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
+def test_otel_variables_that_cannot_be_honoured_are_named_and_nothing_is_exported(
+    environ: dict[str, str], sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UnusableVariable) as raised:
         exported(environ)
-    assert str(raised.value) == said
+    assert str(raised.value) == sentence
     with caplog.at_level(logging.ERROR):
         assert opened(environ, "x") is None
-    assert said in caplog.text
+    assert sentence in caplog.text

@@ -1,4 +1,4 @@
-"""What waits in a gateway for an operator: told once, bounded, and never lost to a cursor of another life."""
+"""Reports that wait in a gateway for an operator: told once, bounded, and never lost to a cursor of another life."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from virtualtime import HandClock
 KEY = ServerKey("team", "demo")
 
 
-def test_what_an_operator_has_fetched_is_not_told_to_the_next_one() -> None:
+def test_reports_that_an_operator_has_fetched_are_not_told_to_the_next_one() -> None:
     box = Outbox()
     box.ask_refresh(KEY)
     first = box.report("")
@@ -31,7 +31,7 @@ def test_many_calls_that_cannot_reach_a_server_are_one_doubt_a_second() -> None:
     assert 5 <= len(box.report("").doubts) <= 6
 
 
-def test_what_nobody_fetches_is_bounded() -> None:
+def test_reports_that_nobody_fetches_are_bounded() -> None:
     box = Outbox()
     for number in range(3 * outbox.MOST_KEPT):
         box.ask_refresh(ServerKey("team", f"server-{number}"))

@@ -167,7 +167,7 @@ async def test_a_client_that_leaves_while_it_is_judged_gets_no_handler() -> None
 
 
 @pytest.mark.parametrize("answer", [(REFUSAL,), (b"HTTP/1.1 101 Switching Protocols\r\n\r\n",), ()])
-async def test_what_is_kept_for_an_admitted_request_is_given_back_once(answer: tuple[bytes, ...]) -> None:
+async def test_the_slot_of_an_admitted_upgrade_is_given_back_once(answer: tuple[bytes, ...]) -> None:
     below = Below()
     judge = Judge(Handler(*answer))
     upgrade = PendingUpgrade(below, below, judge)

@@ -48,8 +48,8 @@ class Process(Upstream):
             made = Raw(jsonrpc.encode({"resultType": "task", **self.task}))
             sink.answered(affinity.marked(made, self.name, "taskId"))
         elif request.method == "prompts/get":
-            asked = Raw(b'{"resultType":"input_required","requestState":"s"}')
-            sink.answered(asked if request.instance else affinity.marked(asked, self.name, "requestState"))
+            questions = Raw(b'{"resultType":"input_required","requestState":"s"}')
+            sink.answered(questions if request.instance else affinity.marked(questions, self.name, "requestState"))
         else:
             sink.answered(Raw(b"{}"))
         return ANSWERED
@@ -79,11 +79,11 @@ class Processes:
 
     async def call(self, method: str = "tools/call", session: bytes | None = None, **more: Any) -> Raw:
         params = jsonrpc.encode({"taskId": "t"})
-        asked = UpstreamRequest(self.server.next_id(), method, params, 1e9, 1 << 20)
-        asked.session = session
+        request = UpstreamRequest(self.server.next_id(), method, params, 1e9, 1 << 20)
+        request.session = session
         for name, value in more.items():
-            setattr(asked, name, value)
-        return await result_of(self.server, asked)
+            setattr(request, name, value)
+        return await result_of(self.server, request)
 
     async def task(self) -> Process:
         """The process of a new task."""

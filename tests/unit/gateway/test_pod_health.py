@@ -37,13 +37,13 @@ def test_a_pod_that_is_soon_left_again_has_its_longer_pause(steady: float, pause
 
 def test_a_pod_is_pinged_beside_a_call_that_waits_over_a_second_and_rarely_while_it_answers() -> None:
     health = PodHealth()
-    asked = []
+    pings = []
     for tick in range(1, 121):
         now = 100.0 + tick / 4
         if health.ping_due(now, 100.0, 99.0):
-            asked.append(now - 100.0)
+            pings.append(now - 100.0)
             health.answered(now)
-    assert asked == [1.0, 2.0, 4.0, 8.0, 13.0, 18.0, 23.0, 28.0]
+    assert pings == [1.0, 2.0, 4.0, 8.0, 13.0, 18.0, 23.0, 28.0]
 
 
 def test_an_answer_is_a_sign_of_life_and_needs_no_ping() -> None:

@@ -185,21 +185,21 @@ def takes_arguments(route: Route, n: int) -> bool:
 
 def test_askers_of_one_rule_set_share_their_views() -> None:
     selection = world(policy("p", allow("get"), subjects=(Subject(kind="Authenticated"),)))
-    one = selection.seen_by(anybody("one"))
+    first = selection.seen_by(anybody("one"))
     other = selection.seen_by(anybody("other", "group"))
-    assert one is other
-    assert one[b"/mcp"] is other[b"/mcp"]
+    assert first is other
+    assert first[b"/mcp"] is other[b"/mcp"]
 
 
 def test_rule_sets_that_see_the_same_share_its_bytes() -> None:
     selection = world(policy("p", allow("get"), subjects=to("npc")), policy("q", allow("g*"), subjects=to("qa")))
-    one = selection.seen_by(NPC)[b"/mcp"]
+    first = selection.seen_by(NPC)[b"/mcp"]
     other = selection.seen_by(QA)[b"/mcp"]
-    assert one is not other
-    assert one.listing is other.listing
+    assert first is not other
+    assert first.listing is other.listing
 
 
-def test_whoever_nothing_is_kept_from_gets_the_very_views_of_everybody() -> None:
+def test_principals_without_restrictions_get_the_very_views_of_everybody() -> None:
     selection = world(policy("p", subjects=to("qa")))
     assert selection.seen_by(QA)[b"/mcp"] is selection.targets[b"/mcp"]
     assert selection.seen_by(QA) is selection.targets
@@ -285,7 +285,7 @@ def test_a_tier_above_the_greatest_does_not_exist_where_no_server_allows_it() ->
     assert b"/mcp/fast" in both.seen_by(NPC)
 
 
-def test_nobody_is_told_of_a_tier_that_is_not_theirs() -> None:
+def test_a_tier_is_not_told_to_principals_who_may_not_have_it() -> None:
     view = tiered(policy("p", max_tier="fast")).seen_by(NPC)[b"/mcp"]
     route = view.unlisted("web__put", now=1e9)
     assert route is not None
@@ -313,8 +313,8 @@ def test_of_several_tiers_the_faster_counts(
     selection = tiered(*made)
     rules = selection.views_of(NPC).rules
     rules.work_out()
-    found = rules.tiers(ServerKey("default", "web"))
-    assert (found.default, found.max) == (default, most)
+    bounds = rules.tiers(ServerKey("default", "web"))
+    assert (bounds.default, bounds.max) == (default, most)
 
 
 def test_of_several_limits_the_smallest_counts() -> None:
@@ -341,7 +341,7 @@ def test_a_list_is_cut_to_max_tools_in_the_order_of_names_and_pins_stay() -> Non
     assert "maxTools=2 policy=default/p" in route.unavailable.message
 
 
-def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
+def test_tools_cut_from_a_list_stay_callable_for_a_while() -> None:
     documents: dict[str, Document] = {"1": catalog("web", "http://w", ["b", "c"])}
     documents["r"] = Rules(policies=(policy("p", limits=PolicyLimits(max_tools=2)),))
     before = select(build(documents))
@@ -392,7 +392,7 @@ def test_reasons_are_told_only_where_every_policy_about_the_asker_says_so() -> N
     assert nobody.denied("web__put") is None
 
 
-def test_a_selection_ends_with_whoever_held_it_last() -> None:
+def test_a_selection_ends_with_its_last_reference() -> None:
     """The collector of garbage never looks at large catalogs (`gc.freeze`): a circle would stay for ever."""
     selection = world(policy("p", deny("get"), denied="Explain"))
     assert selection.seen_by(NPC)[b"/mcp"].denied("web__get") is not None

@@ -16,11 +16,11 @@ FEW = {"maximum": 5}
 
 
 def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, told: bool = True) -> str:
-    """What a constraint says; empty where it allows the arguments."""
+    """Message of a constraint; empty where it allows the arguments."""
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     raw = text.encode() if isinstance(text, str) else text
-    found = Constraint([allowance("r", schema)], told=told).refusal(raw)
-    return "" if found is None else found.message
+    refused = Constraint([allowance("r", schema)], told=told).refusal(raw)
+    return "" if refused is None else refused.message
 
 
 NAMED: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -70,7 +70,7 @@ def test_names_that_the_schema_does_not_mean_there_are_free(schema: dict[str, An
     assert refusal(schema, arguments) == ""
 
 
-def test_one_rule_that_allows_a_member_is_enough() -> None:
+def test_a_rule_that_allows_a_member_is_enough() -> None:
     both = Constraint([allowance("few", {"properties": {"limit": FEW}}), allowance("any", {})], told=True)
     assert both.refusal(b'{"Limit":9}') is None
 

@@ -1,4 +1,4 @@
-"""What was read at once is handed on a portion at a time, in turns with the rest of the loop."""
+"""Data read at once is handed on a portion at a time, in turns with the rest of the loop."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def reading(take: Take = lambda reader, portion: None) -> AsyncIterator[Re
         await eventually(lambda: reader.lost)
 
 
-async def test_everything_comes_in_order_and_a_portion_in_each_turn() -> None:
+async def test_data_comes_in_order_and_a_portion_in_each_turn() -> None:
     sizes: Counter[int] = Counter()
 
     def take(reader: Reader, piece: bytes | memoryview) -> None:
@@ -92,7 +92,7 @@ async def test_everything_comes_in_order_and_a_portion_in_each_turn() -> None:
     assert max(sizes.values()) <= PORTION < reader.most, "as much was read at once as is handed on"
 
 
-async def test_what_is_left_of_a_portion_waits_for_its_reader() -> None:
+async def test_the_rest_of_a_portion_waits_for_its_reader() -> None:
     async with reading(lambda reader, piece: reader.buffer.pause()) as reader:
         while len(reader.taken) < len(SENT):
             seen = len(reader.taken)
@@ -102,7 +102,7 @@ async def test_what_is_left_of_a_portion_waits_for_its_reader() -> None:
     assert reader.taken == SENT
 
 
-async def test_nothing_is_handed_on_or_read_while_its_reader_wants_nothing() -> None:
+async def test_data_is_not_handed_on_or_read_while_its_reader_is_paused() -> None:
     async with reading(lambda reader, portion: reader.buffer.pause()) as reader:
         for held in range(1, 5):
             await eventually(lambda held=held: len(reader.turns) == held)  # type: ignore[misc]  # mypy: a default
@@ -113,7 +113,7 @@ async def test_nothing_is_handed_on_or_read_while_its_reader_wants_nothing() -> 
             reader.buffer.resume()
 
 
-async def test_nothing_is_handed_on_of_a_connection_that_is_closing() -> None:
+async def test_data_of_a_closing_connection_is_not_handed_on() -> None:
     def take(reader: Reader, portion: bytes | memoryview) -> None:
         reader.transport.write(bytes(32 << 20))  # so that it closes for a while: nobody reads that
         reader.transport.close()

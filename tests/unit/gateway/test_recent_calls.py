@@ -90,12 +90,12 @@ def test_the_oldest_go_when_there_are_too_many() -> None:
     recent = RecentCalls(3, LEAST_BYTES)
     for number in range(5):
         recent.put(packed(f"tool{number}"))
-    kept = recent.snapshot()
-    assert [(number, call.name) for number, call in kept.newest_first()] == [(5, "tool4"), (4, "tool3"), (3, "tool2")]
-    assert (kept.first, kept.number, recent.number) == (3, 5, 5)
-    assert kept.call(4).name == "tool3"
+    stored = recent.snapshot()
+    assert [(number, call.name) for number, call in stored.newest_first()] == [(5, "tool4"), (4, "tool3"), (3, "tool2")]
+    assert (stored.first, stored.number, recent.number) == (3, 5, 5)
+    assert stored.call(4).name == "tool3"
     with pytest.raises(IndexError):
-        kept.call(2)
+        stored.call(2)
 
 
 def test_huge_names_and_arguments_stay_within_the_bytes() -> None:
@@ -127,9 +127,9 @@ def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
         recent.put(packed(f"tool{number}"))
     for number in range(40):
         recent.put_large(*largest(number))
-        kept = recent.snapshot()
-        assert (kept.number, recent.number) == (9 + number, 9 + number)
-        assert kept.call(kept.number).arguments is not None
+        stored = recent.snapshot()
+        assert (stored.number, recent.number) == (9 + number, 9 + number)
+        assert stored.call(stored.number).arguments is not None
     for number in range(10):
         recent.put(packed(f"tool{number}"))
     assert recent.size == 10 * PLAIN_BYTES
@@ -153,7 +153,7 @@ def test_ids_of_other_replicas_and_of_calls_to_come_are_not_taken() -> None:
         assert recent.number_of(ident) is None
 
 
-async def test_who_follows_gets_what_came_behind_and_is_let_go_at_the_end() -> None:
+async def test_followers_of_recent_calls_get_later_calls_and_end_with_the_ring() -> None:
     recent = RecentCalls(2, LEAST_BYTES)
     waiting = asyncio.create_task(recent.newer(0, 30))
     await asyncio.sleep(0)
@@ -177,8 +177,8 @@ def kinds(*phases: CallPhase, sent: float = NEVER, answered: float = NEVER, seco
 
 
 def test_a_plain_call_is_checks_attempt_and_translation() -> None:
-    found = [*timeline((), 101.0, 109.0, 100.0, 110.0)]
-    assert found == [CallPhase(CHECKS, 0, 1.0), CallPhase(ATTEMPT, 1.0, 9.0), CallPhase(TRANSLATION, 9.0, 10.0)]
+    phases = [*timeline((), 101.0, 109.0, 100.0, 110.0)]
+    assert phases == [CallPhase(CHECKS, 0, 1.0), CallPhase(ATTEMPT, 1.0, 9.0), CallPhase(TRANSLATION, 9.0, 10.0)]
 
 
 def test_a_refused_call_is_checks_and_one_cut_off_ends_in_its_attempt() -> None:
@@ -193,16 +193,16 @@ def test_retries_stand_in_the_order_of_time_without_gaps() -> None:
     trail.add(CallPhase(ATTEMPT, 2.0, 3.0, "ConnectionLost"))
     trail.begin(BACKOFF, 3.0)
     trail.end(4.0)
-    found = [*timeline(trail.phases, 4.0, 9.0, 0.0, 10.0)]
-    assert [phase.kind for phase in found] == [CHECKS, QUEUE, ATTEMPT, BACKOFF, ATTEMPT, TRANSLATION]
-    assert [phase.begin for phase in found[1:]] == [phase.end for phase in found[:-1]]
-    assert found[2].error == "ConnectionLost"
+    phases = [*timeline(trail.phases, 4.0, 9.0, 0.0, 10.0)]
+    assert [phase.kind for phase in phases] == [CHECKS, QUEUE, ATTEMPT, BACKOFF, ATTEMPT, TRANSLATION]
+    assert [phase.begin for phase in phases[1:]] == [phase.end for phase in phases[:-1]]
+    assert phases[2].error == "ConnectionLost"
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 5.0])
 def test_phases_never_leave_the_call(seconds: float) -> None:
-    found = [*timeline((CallPhase(QUEUE, -1.0, 99.0),), 3.0, 2.0, 0.0, seconds)]
-    assert all(0 <= phase.begin <= phase.end <= seconds for phase in found)
+    phases = [*timeline((CallPhase(QUEUE, -1.0, 99.0),), 3.0, 2.0, 0.0, seconds)]
+    assert all(0 <= phase.begin <= phase.end <= seconds for phase in phases)
 
 
 def test_a_call_that_asks_again_and_again_keeps_a_bounded_trail() -> None:

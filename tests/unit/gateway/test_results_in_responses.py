@@ -53,30 +53,30 @@ def test_a_result_that_was_handed_on_is_not_kept() -> None:
 
 def agrees(body: bytes) -> bool:
     """Whether the result is that of the whole response, by its value."""
-    found = accepted(body)
+    parsed = accepted(body)
     whole = result_in(body, IDENT)
-    if found is None or whole is None:
-        return found is None and whole is None
-    assert found.result is not None
-    return bool(msgspec.json.decode(found.result) == msgspec.json.decode(whole))
+    if parsed is None or whole is None:
+        return parsed is None and whole is None
+    assert parsed.result is not None
+    return bool(msgspec.json.decode(parsed.result) == msgspec.json.decode(whole))
 
 
 @pytest.mark.parametrize("body", [AS_PYTHON, AS_TYPESCRIPT])
 def test_the_result_is_what_stands_in_the_response_and_its_members_are_read_with_it(body: bytes) -> None:
-    found = accepted(body)
-    assert found is not None
-    assert found.result is not None
-    assert bytes(found.result) == RESULT
-    assert found.members is not None
-    assert found.members.is_error
-    assert found.members.meta is not UNSET
+    parsed = accepted(body)
+    assert parsed is not None
+    assert parsed.result is not None
+    assert bytes(parsed.result) == RESULT
+    assert parsed.members is not None
+    assert parsed.members.is_error
+    assert parsed.members.meta is not UNSET
 
 
 @pytest.mark.parametrize("body", [AS_PYTHON, AS_TYPESCRIPT])
 def test_a_response_with_any_byte_less_or_another_is_read_as_a_whole_would_be(body: bytes) -> None:
-    for place in range(len(body)):
+    for index in range(len(body)):
         for other in (b"", b" ", b'"', b"\\", b",", b"}", b"{", b"]", b"0", b"8", b"\xff", b"x"):
-            changed = body[:place] + other + body[place + 1 :]
+            changed = body[:index] + other + body[index + 1 :]
             assert agrees(changed), changed
     for length in range(len(body)):
         assert agrees(body[:length]), body[:length]

@@ -1,4 +1,4 @@
-"""What is tried again, and when."""
+"""Retries: which failures are tried again, and when."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_only_what_may_have_done_nothing_is_tried_again(error: McpError, any_too
     ("attempt", "allowed", "left", "wait"),
     [(1, 1, 9, 0.05), (2, 1, 9, None), (1, 0, 9, None), (1, 1, 0.04, None), (5, 5, 9, 0.425)],
 )
-def test_it_is_tried_again_after_a_growing_pause_as_often_as_allowed_while_there_is_time(
+def test_retries_wait_for_a_growing_pause_as_often_as_allowed_while_there_is_time(
     attempt: int, allowed: int, left: float, wait: float | None
 ) -> None:
-    found = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
-    assert found == (None if wait is None else pytest.approx(wait))
+    delay = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
+    assert delay == (None if wait is None else pytest.approx(wait))

@@ -11,18 +11,18 @@ from fairlead_gateway.reports import samples
 from fairlead_gateway.reports.samples import FIRST_ROOM, Ring
 
 
-@pytest.mark.parametrize("kept", [5, FIRST_ROOM, FIRST_ROOM + 1, 20])
+@pytest.mark.parametrize("capacity", [5, FIRST_ROOM, FIRST_ROOM + 1, 20])
 @pytest.mark.parametrize("ended", [0, 1, 4, 5, 6, 8, 9, 10, 13, 19, 20, 21, 47])
-def test_the_last_that_ended_are_told_in_order_and_exactly(kept: int, ended: int) -> None:
-    ring = Ring(kept)
+def test_the_last_that_ended_are_told_in_order_and_exactly(capacity: int, ended: int) -> None:
+    ring = Ring(capacity)
     attempts = [
         (number, number, 0.1 + number, 0.25 * number, (OK, BAD, NEUTRAL, UNREADABLE)[number % 4])
         for number in range(1, ended + 1)
     ]
     for attempt in attempts:
         ring.add(*attempt)
-    assert list(ring.since(0)) == [attempt[1:] for attempt in attempts[-kept:]]
-    assert list(ring.since(4)) == [attempt[1:] for attempt in attempts[-kept:] if attempt[0] > 4]
+    assert list(ring.since(0)) == [attempt[1:] for attempt in attempts[-capacity:]]
+    assert list(ring.since(4)) == [attempt[1:] for attempt in attempts[-capacity:] if attempt[0] > 4]
     assert ring.last == ended
 
 

@@ -86,6 +86,6 @@ def test_a_route_that_has_less_time_than_is_given_stays_itself() -> None:
     assert route.within(600.0) is route
 
 
-def test_nothing_writes_to_a_route_that_calls_share() -> None:
+def test_a_route_that_calls_share_cannot_be_written() -> None:
     with pytest.raises(AttributeError):
         Route(**ATTRIBUTES).timeout = 1.0  # type: ignore[misc] # what is tested

@@ -9,7 +9,7 @@ from fairlead_offers.catalogs.catalog_changes import differences
 def test_a_hit_counts_once_by_its_place_and_for_the_principal_that_searched() -> None:
     counts = SearchCounts()
     counts.searched("a", "bm25", ["x", "y"])
-    counts.searched("a", "hybrid", [f"n{place}" for place in range(7)])
+    counts.searched("a", "hybrid", [f"n{rank}" for rank in range(7)])
     for principal, name in (("b", "x"), ("a", "z"), ("a", "x"), ("a", "x"), ("a", "y"), ("a", "n6")):
         counts.called(principal, name)
     assert counts.executed == {"1": 1, "2-5": 1, "6-": 1}
@@ -18,7 +18,7 @@ def test_a_hit_counts_once_by_its_place_and_for_the_principal_that_searched() ->
 
 def test_hits_are_remembered_up_to_a_bound() -> None:
     counts = SearchCounts()
-    counts.searched("a", "bm25", [str(place) for place in range(MAX_HITS + 1)])
+    counts.searched("a", "bm25", [str(rank) for rank in range(MAX_HITS + 1)])
     counts.called("a", "0")
     assert set(counts.executed.values()) == {0}
     for principal in range(MAX_PRINCIPALS):
@@ -29,5 +29,5 @@ def test_hits_are_remembered_up_to_a_bound() -> None:
 
 
 def test_tools_of_two_catalogs_differ_by_being_there_and_by_their_hash() -> None:
-    found = differences({"a": "1", "b": "1", "c": "1"}, {"b": "1", "c": "2", "d": "1"})
-    assert found == {"added": ["d"], "removed": ["a"], "modified": ["c"]}
+    difference = differences({"a": "1", "b": "1", "c": "1"}, {"b": "1", "c": "2", "d": "1"})
+    assert difference == {"added": ["d"], "removed": ["a"], "modified": ["c"]}

@@ -36,7 +36,7 @@ def test_before_the_first_snapshot_the_merged_endpoint_lists_no_tools() -> None:
     assert listed(Selection(), b"/mcp") == []
 
 
-def test_what_is_listed_is_what_can_be_called() -> None:
+def test_listed_tools_are_those_that_can_be_called() -> None:
     selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
     for target, view in selection.targets.items():
         own = sorted(NAMES) if view.behind is not None else []
@@ -70,7 +70,7 @@ def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
     numbers = {id(part): number for number, part in enumerate(finish(selection.parts_in_slices()))}
     for server in snapshot.servers.values():
         small = [*selection.routes[server.key].values(), *server.tools, *server.catalog.tools]
-        assert all(numbers[id(one)] < numbers[id(server)] for one in small)
+        assert all(numbers[id(part)] < numbers[id(server)] for part in small)
     assert all(
         numbers[id(held)] < min(numbers[id(view)] for view in selection.targets.values())
         for held in snapshot.merged.values()
@@ -87,7 +87,7 @@ def test_routes_of_an_unchanged_server_are_taken_over() -> None:
     assert after.routes[key] is before.routes[key]
 
 
-def test_routes_follow_when_a_server_is_reached_anew() -> None:
+def test_routes_follow_when_the_upstream_of_a_server_is_replaced() -> None:
     same = catalog("same", "http://s", ["x"])
     upstreams = Upstreams()
     snapshot = build({"1": same})
@@ -111,26 +111,26 @@ def test_routes_follow_when_a_server_is_reached_anew() -> None:
     ],
 )
 def test_an_endpoint_is_found_in_every_form_of_its_target(target: bytes, endpoint: bytes) -> None:
-    found = parse(target)
-    assert found is not None
-    assert found.path == endpoint
+    parsed = parse(target)
+    assert parsed is not None
+    assert parsed.path == endpoint
 
 
 @pytest.mark.parametrize("target", [b"/mcp/nope", b"/servers/a/b/mcp", b"/servers/default/a%2Fb/mcp"])
 def test_an_endpoint_that_does_not_exist_is_still_one(target: bytes) -> None:
-    found = parse(target)
-    assert found is not None
-    assert found.path not in select(build({"1": catalog("a", "http://a", ["x"])})).targets
+    parsed = parse(target)
+    assert parsed is not None
+    assert parsed.path not in select(build({"1": catalog("a", "http://a", ["x"])})).targets
 
 
 @pytest.mark.parametrize(
     "target", [b"/", b"/mcpx", b"/healthz", b"/mcp/a/b", b"*", b"", b"http://h", b"/servers/a/mcp"]
 )
-def test_other_paths_are_no_endpoints(target: bytes) -> None:
+def test_other_paths_are_not_endpoints(target: bytes) -> None:
     assert parse(target) is None
 
 
 def test_the_authority_of_an_absolute_target_is_told() -> None:
-    found = parse(b"http://evil.example/mcp")
-    assert found is not None
-    assert found.authority == b"evil.example"
+    parsed = parse(b"http://evil.example/mcp")
+    assert parsed is not None
+    assert parsed.authority == b"evil.example"

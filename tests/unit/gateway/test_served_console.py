@@ -58,7 +58,7 @@ async def test_a_browser_at_the_root_has_it_made_and_a_program_has_not(console: 
     assert await seen(console, scope("/", "text/html,*/*")) == ["/"]
 
 
-async def test_what_cannot_be_made_is_tried_again_with_the_next_request() -> None:
+async def test_a_console_that_cannot_be_made_is_tried_again_with_the_next_request() -> None:
     faults = iter([ImportError("no templates")])
 
     def make() -> Any:

@@ -50,7 +50,7 @@ def test_the_gateway_itself_has_no_share() -> None:
     assert taken(Shares("streams", 8), "", 9) == [""] * 8 + ["gateway"]
 
 
-def test_what_is_given_back_can_be_taken_again_and_an_agent_without_any_is_forgotten() -> None:
+def test_shares_given_back_can_be_taken_again_and_agents_without_any_are_forgotten() -> None:
     shares = Shares("watched_bytes", 100, 50)
     with shares.held("alice", 40):
         assert shares.bound("alice", 10) is None
@@ -71,7 +71,7 @@ def test_the_oldest_of_the_agent_with_most_give_way_until_there_is_room() -> Non
     assert oldest_of_largest(entries, 0) == []
 
 
-def test_whoever_holds_no_more_than_an_equal_part_keeps_it() -> None:
+def test_an_agent_that_holds_no_more_than_an_equal_part_keeps_it() -> None:
     random_source = random.Random(1)
     for _ in range(200):
         agents = [f"agent {number}" for number in range(random_source.randint(2, 6))]

@@ -45,7 +45,7 @@ async def test_an_answer_that_comes_before_leaves_no_stream_to_begin(share: floa
     assert stream.began == []
 
 
-async def test_each_of_many_streams_waits_for_half_of_the_time_at_least() -> None:
+async def test_streams_wait_for_half_of_the_time_at_least() -> None:
     starts = StreamStarts()
     made: list[tuple[float, Stream]] = []
     for number in range(100):

@@ -59,7 +59,7 @@ ONLY_DEEP = ["deep"]
 
 
 @pytest.mark.parametrize(
-    ("stated", "authored", "found"),
+    ("stated", "authored", "expected"),
     [
         (None, None, ALL),
         ("standard", None, SLOWER),
@@ -73,11 +73,11 @@ ONLY_DEEP = ["deep"]
     ],
 )
 def test_of_the_servers_and_the_authors_floor_the_slower_counts(
-    stated: str | None, authored: str | None, found: list[str]
+    stated: str | None, authored: str | None, expected: list[str]
 ) -> None:
     selection = world(entry("x", min_tier=stated, authored_min_tier=authored))
-    assert tiers_with(selection, "x") == found
-    assert "s__x" in selection.seen_by(TEXT)[b"/mcp"].routes, "whoever names no tier is offered every tool"
+    assert tiers_with(selection, "x") == expected
+    assert "s__x" in selection.seen_by(TEXT)[b"/mcp"].routes, "a client that names no tier is offered every tool"
 
 
 def test_measured_latency_raises_a_tool_above_its_floor_and_not_below() -> None:
@@ -133,7 +133,7 @@ def test_a_policys_floor_holds_at_once_and_tells_the_tier_that_it_leaves() -> No
 
 
 @pytest.mark.parametrize(
-    ("policies", "found"),
+    ("policies", "expected"),
     [
         ((policy("p", allow("x", tier="deep"), allow("*", tier="standard")),), SLOWER),
         ((policy("p", allow("x", tier="deep")), policy("q", allow("x", tier="standard"))), ONLY_DEEP),
@@ -146,9 +146,9 @@ def test_a_policys_floor_holds_at_once_and_tells_the_tier_that_it_leaves() -> No
     ],
 )
 def test_of_one_policys_rules_the_fastest_floor_counts_and_of_several_policies_the_slowest(
-    policies: tuple[Policy, ...], found: list[str]
+    policies: tuple[Policy, ...], expected: list[str]
 ) -> None:
-    assert tiers_with(world(entry("x"), entry("y"), policies=policies), "x", VOICE) == found
+    assert tiers_with(world(entry("x"), entry("y"), policies=policies), "x", VOICE) == expected
 
 
 def test_a_policy_cannot_lower_the_floor_of_a_server_nor_the_place_where_latency_puts_a_tool() -> None:
@@ -169,8 +169,8 @@ def test_a_policy_cannot_lower_the_floor_of_a_server_nor_the_place_where_latency
 def test_a_policy_that_only_restricts_somebody_gives_its_floor_all_the_same() -> None:
     index = ToolIndex([Shelved("s", (entry("x"),), trusted=False)])
     policies = {0: policy("q", allow("*")), 1: policy("p", allow("*", tier="deep"))}
-    found = merged(index, policies, (0, ~1), allow_by_default=True, ranks={"fast": 0, "deep": 1})
-    assert (found.visible, found.floors) == (1, ((1, "deep"),))
+    merge = merged(index, policies, (0, ~1), allow_by_default=True, ranks={"fast": 0, "deep": 1})
+    assert (merge.visible, merge.floors) == (1, ((1, "deep"),))
 
 
 @pytest.mark.parametrize(

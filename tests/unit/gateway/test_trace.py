@@ -37,7 +37,7 @@ def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> Non
         OTHER + "\n",
     ],
 )
-def test_what_is_no_traceparent_is_not_passed_on(parent: str) -> None:
+def test_an_invalid_traceparent_is_not_passed_on(parent: str) -> None:
     assert named(parent.encode(), None, None) is None
     assert named(None, None, Raw(json.dumps({"traceparent": parent}).encode())) is None
 

@@ -1,4 +1,4 @@
-"""What a schema says of values, what it costs, and what of it cannot be used."""
+"""Validation by schemas: messages about values, costs, and parts of a schema that cannot be used."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wrong(schema: Any, value: Any) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"item": "rope"}, None),
         ({"item": "rope", "by": {"who": "me"}, "code": "AB", "count": 9}, None),
@@ -61,14 +61,14 @@ def wrong(schema: Any, value: Any) -> str | None:
         ),
     ],
 )
-def test_a_model_is_told_where_and_what_was_expected(value: Any, said: str | None) -> None:
-    assert wrong(STOCK, value) == said
+def test_a_model_is_told_where_and_what_was_expected(value: Any, message: str | None) -> None:
+    assert wrong(STOCK, value) == message
 
 
 def test_several_errors_come_at_once_and_no_more_than_a_few() -> None:
-    said = wrong(STOCK, {"count": 0, "unit": 1})
-    assert said is not None
-    assert set(said.split("\n")) == {
+    message = wrong(STOCK, {"count": 0, "unit": 1})
+    assert message is not None
+    assert set(message.split("\n")) == {
         "count: expected at least 1, got 0",
         "item: required, but missing",
         'unit: expected one of "m", "kg", got 1',
@@ -80,9 +80,9 @@ def test_several_errors_come_at_once_and_no_more_than_a_few() -> None:
 
 
 def test_the_text_stays_short_whatever_the_arguments_are() -> None:
-    said = wrong({"properties": {"a": {"enum": [f"{i}" * 1000 for i in range(40)]}}}, {"a": "y" * 5000, "z": 1})
-    assert said is not None
-    assert len(said) < 500
+    message = wrong({"properties": {"a": {"enum": [f"{i}" * 1000 for i in range(40)]}}}, {"a": "y" * 5000, "z": 1})
+    assert message is not None
+    assert len(message) < 500
     unknown = wrong({"additionalProperties": False}, {f"{i}" * 300: 1 for i in range(50)})
     assert unknown is not None
     assert len(unknown) < 500
@@ -126,7 +126,7 @@ def test_a_schema_that_cannot_be_used_is_named_and_checks_nothing(schema: Any, r
 
 
 @pytest.mark.parametrize("raw", [b"[]", b'"x"', b"{", b"true", b"[" * 5000])
-def test_what_is_no_object_is_no_schema(raw: bytes) -> None:
+def test_values_that_are_not_objects_are_not_schemas(raw: bytes) -> None:
     assert [part.reason for part in compile_schema(raw).left_out] == [NOT_A_SCHEMA]
 
 
@@ -191,7 +191,7 @@ def test_the_larger_a_pattern_the_smaller_the_values_that_it_is_checked_in(patte
     assert checker.wrong(json.dumps({"a": "!" * most}).encode()) is None
 
 
-def test_too_many_patterns_are_all_left_out() -> None:
+def test_patterns_beyond_the_bound_are_all_left_out() -> None:
     made = compile_schema({"properties": {f"p{i}": {"pattern": f"^{i}"} for i in range(100)}, "required": ["p0"]})
     assert [part.reason for part in made.left_out] == [PATTERN]
     assert made.checker is not None
@@ -273,10 +273,10 @@ def definition(name: str, **schemas: Any) -> bytes:
 def test_tools_of_one_definition_are_compiled_once_and_at_the_first_call() -> None:
     checks = Checks()
     raw = definition("get", inputSchema=STOCK)
-    one = checks.of("a/x", "get", raw, "h1")
+    first = checks.of("a/x", "get", raw, "h1")
     other = checks.of("a/y", "get", raw, "h1")
     assert checks.compiled == 0
-    assert one.arguments(b'{"item":"rope"}') is None
+    assert first.arguments(b'{"item":"rope"}') is None
     assert other.arguments(None) == "item: required, but missing"
     assert other.arguments(b"null") == "item: required, but missing"
     assert checks.compiled == 1
@@ -315,7 +315,7 @@ def test_compiled_schemas_are_bounded_and_compiled_again_when_needed() -> None:
     assert checks.compiled == 21
 
 
-def test_what_is_left_out_is_logged_once_per_definition_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_schema_parts_left_out_are_logged_once_per_definition_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     raw = definition("get", inputSchema={"type": "objekt"}, outputSchema={"$ref": "http://example.com/x"})
     checks = Checks(max_bytes=1)
     with caplog.at_level(logging.WARNING):
@@ -330,7 +330,7 @@ def test_what_is_left_out_is_logged_once_per_definition_and_counted(caplog: pyte
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "message"),
     [
         (b'{"content":[],"structuredContent":{"n":1}}', None),
         (b'{"content":[],"structuredContent":{"n":"1"}}', "n: expected integer, got a string"),
@@ -339,11 +339,11 @@ def test_what_is_left_out_is_logged_once_per_definition_and_counted(caplog: pyte
         (b'{"resultType":"complete","structuredContent":{}}', "n: required, but missing"),
     ],
 )
-def test_structured_content_is_held_against_the_output_schema(result: bytes, said: str | None) -> None:
+def test_structured_content_is_held_against_the_output_schema(result: bytes, message: str | None) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     check = Checks().of("a/x", "get", definition("get", inputSchema={}, outputSchema=schema))
     assert check.declares_output
-    assert check.result(result) == said
+    assert check.result(result) == message
 
 
 def test_a_tool_without_an_output_schema_has_no_say_in_results() -> None:

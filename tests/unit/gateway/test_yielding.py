@@ -46,7 +46,7 @@ async def test_the_loop_has_its_turn_between_steps_that_take_long() -> None:
     assert seen >= {1, 2, 3, 4}
 
 
-async def test_what_is_let_go_goes_from_the_end_and_in_turns() -> None:
+async def test_objects_that_are_let_go_go_from_the_end_and_in_turns() -> None:
     gone: list[int] = []
     parts: list[object] = [Part(number, gone) for number in range(4)]
     task = asyncio.create_task(let_go(parts))

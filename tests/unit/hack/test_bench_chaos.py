@@ -1,4 +1,4 @@
-"""What `hack/bench chaos` makes of its seeds."""
+"""Seeds of `hack/bench chaos`, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hack/bench instructions` reads from the files of callgrind."""
+"""Files of callgrind, as `hack/bench instructions` reads them."""
 
 from __future__ import annotations
 

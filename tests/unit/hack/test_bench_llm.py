@@ -26,12 +26,12 @@ def test_the_clients_time_each_chunk_of_a_model_that_answers() -> None:
 
 
 def test_goals_compare_within_a_round() -> None:
-    found = Found(
+    measured = Found(
         request={OURS: [1, 30], LITELLM: [20, 300]},
         first={OURS: [1.5, 9], BARE: [0.5, 8]},
         late={OURS: [60]},
     )
-    by_name = {goal.name: goal for goal in goals(found)}
+    by_name = {goal.name: goal for goal in goals(measured)}
     assert by_name["added to the first text, p50"].value == 1
     assert by_name["CPU of a request, of LiteLLM's"].met
     assert by_name["p99 delay of a chunk among 1000 streams"].met is False

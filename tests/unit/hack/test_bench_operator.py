@@ -1,4 +1,4 @@
-"""What `hack/bench operator` makes of an audit log and of its figures."""
+"""The audit log and the figures of `hack/bench operator`."""
 
 from __future__ import annotations
 

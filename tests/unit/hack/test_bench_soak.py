@@ -1,4 +1,4 @@
-"""What `hack/bench soak` calls growth."""
+"""Growth, as `hack/bench soak` defines it."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from gateway.bytecodes import count_work
 
 
 def add(numbers: list[int]) -> int:
-    return len(numbers) + one()
+    return len(numbers) + recursive()
 
 
-def one() -> int:
+def recursive() -> int:
     return 1
 
 

@@ -17,8 +17,8 @@ def lengths(svg: str) -> list[float]:
 
 def test_factors_of_ten_are_equal_steps() -> None:
     values = (10, 100, 1000)
-    found = lengths(bars("Calls", [Bar(str(value), Sample(value, value, value)) for value in values]))
-    assert found == [1, WIDTH / 2, WIDTH]
+    widths = lengths(bars("Calls", [Bar(str(value), Sample(value, value, value)) for value in values]))
+    assert widths == [1, WIDTH / 2, WIDTH]
 
 
 def test_names_are_text_whatever_they_hold() -> None:

@@ -58,8 +58,8 @@ def test_the_cluster_is_one_of_kind_where_docker_answers(machine: dict[str, str]
 
 def test_a_cluster_is_of_the_release_that_is_asked_for(machine: dict[str, str]) -> None:
     folder = REPOSITORY / "hack" / "kubernetes"
-    for release, asked in (("newest", {}), ("oldest", {"KUBE_RELEASE": "oldest"})):
-        hack({**machine, **asked}, "cluster", "up")
+    for release, variables in (("newest", {}), ("oldest", {"KUBE_RELEASE": "oldest"})):
+        hack({**machine, **variables}, "cluster", "up")
         image = yaml.safe_load((folder / f"kind-{release}.yaml").read_text())["nodes"]
         assert yaml.safe_load((Path(machine["KUBE_RUN"]) / "kind.yaml").read_text())["nodes"] == image
 
@@ -103,8 +103,8 @@ def test_a_shell_gets_the_cluster_and_what_it_lacks_of_helm_and_kubectl(without_
     for name in ("helm", "kubectl"):
         (folder / name).write_text("#!/bin/sh\n")
         (folder / name).chmod(0o755)
-    asked = 'eval "$(hack/cluster env)"; printf "%s\n" "$KUBECONFIG"; command -v helm kubectl'
-    command = ["bash", "-c", asked]
+    script = 'eval "$(hack/cluster env)"; printf "%s\n" "$KUBECONFIG"; command -v helm kubectl'
+    command = ["bash", "-c", script]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=without_clients, capture_output=True, text=True, timeout=30, check=True
     )
@@ -143,7 +143,7 @@ def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]
     }
 
 
-def test_a_base_and_a_place_of_ones_own_are_used(machine: dict[str, str], tmp_path: Path) -> None:
+def test_hack_images_uses_a_given_base_and_prefix(machine: dict[str, str], tmp_path: Path) -> None:
     machine["BASE"] = "registry.example.com/python:3.14"
     words = ["--prefix", "registry.example.com/team", "--tag", "7", "--values", str(tmp_path / "values.yaml")]
     told, done = hack(machine, "images", *words, "fairlead-demo")

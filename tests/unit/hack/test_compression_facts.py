@@ -14,20 +14,20 @@ from search.labelled import HALVES
 def test_results_are_of_the_size_that_is_asked_for_and_every_answer_is_in_its_result() -> None:
     sizes = [len(text.encode()) for text in compression.texts().values()]
     facts = {half: compression.facts(half) for half in HALVES}
-    asked = [fact for half in HALVES for fact in facts[half]]
+    every = [fact for half in HALVES for fact in facts[half]]
     assert len(sizes) >= 50
     assert min(sizes) >= 5_000
     assert max(sizes) <= 100_000
-    assert len(asked) >= 300
-    assert len({fact.question + fact.result for fact in asked}) == len(asked)
-    assert {fact.result for fact in asked} == compression.results().keys()
-    assert min(sum(fact.shared for fact in asked), sum(not fact.shared for fact in asked)) > 100
+    assert len(every) >= 300
+    assert len({fact.question + fact.result for fact in every}) == len(every)
+    assert {fact.result for fact in every} == compression.results().keys()
+    assert min(sum(fact.shared for fact in every), sum(not fact.shared for fact in every)) > 100
 
 
 def test_the_half_of_a_result_is_that_of_the_hash_of_its_name() -> None:
-    for place, half in enumerate(HALVES):
+    for index, half in enumerate(HALVES):
         for fact in compression.facts(half):
-            assert int(hashlib.sha256(fact.result.encode()).hexdigest(), 16) % 2 == place
+            assert int(hashlib.sha256(fact.result.encode()).hexdigest(), 16) % 2 == index
 
 
 @pytest.mark.parametrize(

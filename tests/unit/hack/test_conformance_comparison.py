@@ -1,4 +1,4 @@
-"""What the conformance verb calls a loss: whatever passes bare and is anything but a pass through the gateway."""
+"""Losses of the conformance verb: checks that pass bare and are anything but a pass through the gateway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance import OF_SDK, OF_TASKS, REVISIONS, Comparison, judge
-from conformance_outcome import KEPT, Outcome, Subject, keep, kept, read_outcome
+from conformance_outcome import KEPT, Outcome, Subject, keep, read_outcome, stored_outcome
 
 
 def compared(bare: dict[str, str], through: dict[str, str]) -> Comparison:
@@ -17,29 +17,29 @@ def compared(bare: dict[str, str], through: dict[str, str]) -> Comparison:
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "INFO", "SKIPPED"])
 def test_a_check_that_is_graded_lower_through_the_gateway_is_lost(status: str) -> None:
-    one = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS", "s:b": status})
-    assert one.wrong(set()) == [f"s:b passes bare and is {status} through"]
+    comparison = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS", "s:b": status})
+    assert comparison.wrong(set()) == [f"s:b passes bare and is {status} through"]
 
 
 def test_a_check_that_is_not_looked_at_is_lost() -> None:
-    one = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS"})
-    assert one.wrong(set()) == ["s:b passes bare and is not looked at through"]
+    comparison = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS"})
+    assert comparison.wrong(set()) == ["s:b passes bare and is not looked at through"]
 
 
 def test_conformance_tests_that_fail_bare_are_not_asked_for() -> None:
-    one = compared({"s:a": "INFO", "s:b": "WARNING"}, {"s:a": "FAILURE"})
-    assert one.wrong(set()) == []
+    comparison = compared({"s:a": "INFO", "s:b": "WARNING"}, {"s:a": "FAILURE"})
+    assert comparison.wrong(set()) == []
 
 
 def test_a_failure_of_the_bare_subject_stands_in_the_baseline() -> None:
-    one = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
-    assert one.wrong(set()) == ["s:a fails bare and is not in the baseline"]
-    assert one.wrong({"s:a"}) == []
+    comparison = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
+    assert comparison.wrong(set()) == ["s:a fails bare and is not in the baseline"]
+    assert comparison.wrong({"s:a"}) == []
 
 
 def test_a_stale_entry_of_the_baseline_is_wrong() -> None:
-    one = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
-    assert judge([one], {"s:a", "s:gone"}) == ["s:gone stands in the baseline and does not fail"]
+    comparison = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
+    assert judge([comparison], {"s:a", "s:gone"}) == ["s:gone stands in the baseline and does not fail"]
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_bare_run_is_kept_for_as_long_as_its_subject_is_the_same(tmp_path: Pat
     file = tmp_path / "bare.json"
     source.write_text("one")
     subject = Subject("it", (source,), ("library 1",))
-    assert kept(subject, "run", file) is None
+    assert stored_outcome(subject, "run", file) is None
     outcome = Outcome({"a:b": "SUCCESS", "a:c": "FAILURE"}, 1, 1)
     keep(subject, {"run": outcome}, file)
-    assert kept(subject, "run", file) == outcome
-    assert kept(subject, "another", file) is None
-    assert kept(Subject("it", (source,), ("library 2",)), "run", file) is None
+    assert stored_outcome(subject, "run", file) == outcome
+    assert stored_outcome(subject, "another", file) is None
+    assert stored_outcome(Subject("it", (source,), ("library 2",)), "run", file) is None
     source.write_text("two")
-    assert kept(subject, "run", file) is None
+    assert stored_outcome(subject, "run", file) is None
 
 
 def test_the_bare_runs_of_the_tree_are_of_its_subjects() -> None:

@@ -14,6 +14,6 @@ def test_every_row_of_the_table_names_tests_that_exist() -> None:
     named = [re.findall(r"`(test_\w+\.py)::(test_\w+)`", row) for row in rows]
     assert len(rows) > 20
     assert all(named), "each row names one"
-    for file, test in {one for row in named for one in row}:
-        found = [path for path in (ROOT / "tests").rglob(file) if f"def {test}(" in path.read_text()]
-        assert found, f"{file} has no {test}"
+    for file, test in {test_row for row in named for test_row in row}:
+        files = [path for path in (ROOT / "tests").rglob(file) if f"def {test}(" in path.read_text()]
+        assert files, f"{file} has no {test}"

@@ -38,7 +38,7 @@ def kind_program(release: str) -> Path:
 
 
 def create(folder: Path, kind: Path, config: Path) -> tuple[str, list[str]]:
-    """What kind says on standard error, and its `docker run` as words."""
+    """Output of kind on standard error, and its `docker run` as words."""
     (folder / "docker").write_text(DOCKER)
     (folder / "docker").chmod(0o755)
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), "NOTES": str(folder / "notes")}
@@ -53,8 +53,8 @@ def create(folder: Path, kind: Path, config: Path) -> tuple[str, list[str]]:
 def test_kind_takes_the_configuration_and_starts_one_node_of_its_image(release: str, tmp_path: Path) -> None:
     config = FOLDER / f"kind-{release}.yaml"
     (node,) = yaml.safe_load(config.read_text())["nodes"]
-    said, started = create(tmp_path, kind_program(release), config)
-    assert "no container is started here" in said, said
+    output, started = create(tmp_path, kind_program(release), config)
+    assert "no container is started here" in output, output
     assert started[-1].endswith(node["image"].partition("@")[2])
     assert "tried-control-plane" in started
 
@@ -63,17 +63,17 @@ def test_kind_takes_the_configuration_and_starts_one_node_of_its_image(release: 
 def test_a_configuration_that_kind_does_not_know_is_refused(tmp_path: Path) -> None:
     config = tmp_path / "wrong.yaml"
     config.write_text((FOLDER / "kind-newest.yaml").read_text() + "    labbels: {a: b}\n")
-    said, started = create(tmp_path, kind_program("newest"), config)
-    assert "labbels" in said
+    output, started = create(tmp_path, kind_program("newest"), config)
+    assert "labbels" in output
     assert started == []
 
 
 def test_nodes_are_of_the_releases_that_tests_know_and_named_by_digest() -> None:
-    known = dict(re.findall(r"\bKUBE_(NEWEST|OLDEST)=v(1\.\d+)\.", (FOLDER / "env.sh").read_text()))
+    releases = dict(re.findall(r"\bKUBE_(NEWEST|OLDEST)=v(1\.\d+)\.", (FOLDER / "env.sh").read_text()))
     for release in ("newest", "oldest"):
         (node,) = yaml.safe_load((FOLDER / f"kind-{release}.yaml").read_text())["nodes"]
         assert re.fullmatch(
-            rf"kindest/node:v{re.escape(known[release.upper()])}\.\d+@sha256:[0-9a-f]{{64}}", node["image"]
+            rf"kindest/node:v{re.escape(releases[release.upper()])}\.\d+@sha256:[0-9a-f]{{64}}", node["image"]
         )
 
 

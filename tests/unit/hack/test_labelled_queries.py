@@ -19,7 +19,7 @@ def test_a_query_is_of_its_source_by_the_words_that_it_shares_with_its_tools_nam
         assert (query["source"] == "chinese") == any(character >= "\u4e00" for character in query["query"])
 
 
-def test_there_are_enough_tools_and_queries_and_half_of_these_share_no_word_with_the_name() -> None:
+def test_labelled_queries_are_enough_and_half_share_no_word_with_the_name() -> None:
     halves = [own(half) for half in HALVES]
     queries = [query for half in halves for query in half.queries]
     assert len({tool["id"] for tool in halves[0].tools}) >= 150

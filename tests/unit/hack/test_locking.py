@@ -23,15 +23,15 @@ def text(name: str) -> str:
 
 
 def named(requirements: list[str]) -> set[str]:
-    found = (NAME.match(requirement) for requirement in requirements)
-    return {match[0].lower().replace("_", "-").replace(".", "-") for match in found if match}
+    matches = (NAME.match(requirement) for requirement in requirements)
+    return {match[0].lower().replace("_", "-").replace(".", "-") for match in matches if match}
 
 
 @pytest.mark.parametrize("name", [lock.name for lock in LOCKS])
 def test_every_release_of_a_list_is_exact_and_has_hashes(name: str) -> None:
-    found = list(blocks(text(name)))
-    assert found
-    for head, block in found:
+    listed = list(blocks(text(name)))
+    assert listed
+    for head, block in listed:
         assert "==" in head
         assert "--hash=sha256:" in block, head
     assert addresses(text(name)) == []
@@ -39,11 +39,11 @@ def test_every_release_of_a_list_is_exact_and_has_hashes(name: str) -> None:
 
 @pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock.extras], ids=lambda lock: lock.name)
 def test_a_list_has_what_the_project_asks_for(lock: Any) -> None:
-    asked = named([*requirements()]).union(*(named([*requirements(extra)]) for extra in lock.extras))
+    required = named([*requirements()]).union(*(named([*requirements(extra)]) for extra in lock.extras))
     held = named([head for head, _ in blocks(text(lock.name))])
     if lock.over:
         held |= named([head for head, _ in blocks(text(lock.over))])
-    assert asked <= held
+    assert required <= held
 
 
 def test_build_requirements_are_locked_too() -> None:

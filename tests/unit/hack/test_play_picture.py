@@ -26,10 +26,10 @@ def texts(*traces: PlayTrace) -> list[str]:
 
 def rectangles(trace: PlayTrace, fill: str) -> list[tuple[float, float]]:
     """Left and right ends of the rectangles of one colour, without the strip of tiers."""
-    found = ElementTree.fromstring(draw([trace])).iter("{http://www.w3.org/2000/svg}rect")
+    shapes = ElementTree.fromstring(draw([trace])).iter("{http://www.w3.org/2000/svg}rect")
     return [
         (float(each.attrib["x"]), float(each.attrib["x"]) + float(each.attrib["width"]))
-        for each in found
+        for each in shapes
         if each.attrib["fill"] == fill and each.attrib["height"] != "16"
     ]
 

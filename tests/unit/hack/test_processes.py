@@ -1,4 +1,4 @@
-"""What a benchmark reads of processes, on real ones."""
+"""Figures of processes as a benchmark reads them, on real ones."""
 
 from __future__ import annotations
 

@@ -119,6 +119,18 @@ def test_odd_negations_in_clean_packages_are_findings(tmp_path: Path) -> None:
     ]
 
 
+def test_test_names_without_a_subject_are_findings(tmp_path: Path) -> None:
+    text = (
+        "def test_what_is_left_out_is_counted(): ...\ndef test_a_url_is_no_path(): ...\n"
+        "def test_documents_are_written_anew(): ...\ndef test_whatsapp_is_not_a_pronoun(): ...\n"
+    )
+    assert [line.split(";")[0] for line in checked(tmp_path, {"tests/unit/test_a.py": text})[1]] == [
+        "tests/unit/test_a.py:1: test_what_is_left_out_is_counted",
+        "tests/unit/test_a.py:2: test_a_url_is_no_path",
+        "tests/unit/test_a.py:3: test_documents_are_written_anew",
+    ]
+
+
 def test_retired_words_within_a_name_and_in_other_packages_pass(tmp_path: Path) -> None:
     text = '"""Rates."""\n\nfrom a import known\n\nknown_names = known.place\n'
     other = '"""Rates."""\n\nfound = 1\n'

@@ -60,7 +60,7 @@ def test_the_range_is_that_of_the_last_ten_nights() -> None:
     assert judged(0.5, *[1.0] * 9, 0.8, 0.8).verdict == "steady"
 
 
-def test_before_three_nights_there_is_no_range() -> None:
+def test_ratios_have_no_range_before_three_nights() -> None:
     assert judged(1.0, 0.1).verdict == "few nights"
     assert judged(1.0, 1.0, 1.0, 0.1).verdict == "worse once"
 
@@ -85,11 +85,11 @@ def test_machines_and_ratios_have_histories_of_their_own_and_a_day_counts_once()
         night(6, 0.8, machine="2 cores"),
         night(6, 0.8, ratio="p99, × nginx"),
     ]
-    found = {(trend.machine, trend.ratio): trend for trend in trends(history)}
-    assert len(found) == 3
-    first = found["4 cores", "calls/s, × nginx"]
+    trends_by_name = {(trend.machine, trend.ratio): trend for trend in trends(history)}
+    assert len(trends_by_name) == 3
+    first = trends_by_name["4 cores", "calls/s, × nginx"]
     assert (first.verdict, first.last.value) == ("worse once", 0.7)
-    assert {trend.verdict for trend in found.values()} == {"worse once", "few nights"}
+    assert {trend.verdict for trend in trends_by_name.values()} == {"worse once", "few nights"}
 
 
 @given(st.lists(st.floats(min_value=0.95, max_value=1.04), max_size=40))

@@ -106,7 +106,7 @@ def test_the_table_lists_artefacts_by_name() -> None:
     assert text.splitlines()[2:] == ["| `a.tgz` | 10 | `ab` |", "| `b.whl` | 1,234,567 | `cd` |"]
 
 
-def test_one_step_or_all_from_one_on_can_be_repeated() -> None:
+def test_release_steps_can_be_repeated_alone_or_from_one_on() -> None:
     assert steps_of(None, None) == STEPS
     assert steps_of("sbom", None) == ("sbom",)
     assert steps_of(None, "docs") == ("docs", "table")
@@ -163,8 +163,8 @@ def test_debian_packages_of_an_image_are_components(tmp_path: Path) -> None:
 
 def test_links_of_the_charts_page_lead_to_the_files_of_its_release() -> None:
     text = "[Who](../../docs/a.md#part) ![Seen](icon.png) [Kinds](#kinds) [kind](https://kind.example)\n"
-    place = {"FAIRLEAD_REPOSITORY_URL": "https://host.example/us/fairlead"}
-    assert page(text, place, "1.2.3") == (
+    environment = {"FAIRLEAD_REPOSITORY_URL": "https://host.example/us/fairlead"}
+    assert page(text, environment, "1.2.3") == (
         "[Who](https://host.example/us/fairlead/blob/v1.2.3/docs/a.md#part) "
         "![Seen](https://host.example/us/fairlead/raw/v1.2.3/charts/fairlead/icon.png) "
         "[Kinds](#kinds) [kind](https://kind.example)\n"

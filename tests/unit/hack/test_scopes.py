@@ -53,14 +53,14 @@ def repository(tmp_path: Path) -> Path:
 def runs(repository: Path, *words: str, code: int = 0) -> list[str]:
     """Runs of pytest: the form of the path, the API server, and pytest's words."""
     (repository / "notes").write_text("")
-    kept = {
+    environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "PYTEST", "KUBE", "CI", "FAIRLEAD_TEST"))
     }
-    kept["XDG_CACHE_HOME"] = str(repository / "cache")  # where the seconds of a run of everything go
+    environment["XDG_CACHE_HOME"] = str(repository / "cache")  # where the seconds of a run of everything go
     command = [str(repository / "hack" / "test"), *words]
-    done = subprocess.run(command, env=kept, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == code, done.stderr
     return [line for line in (repository / "notes").read_text().splitlines() if " -m run_record " not in line]
 
@@ -121,7 +121,7 @@ def test_a_test_that_passes_only_when_tried_once_more_fails_the_night_alone(
     assert sum("--last-failed " in run for run in ran) >= 1
 
 
-def test_nothing_is_tested_as_compiled_where_the_path_does_not_compile(repository: Path) -> None:
+def test_tests_do_not_run_where_the_compiled_path_does_not_compile(repository: Path) -> None:
     (repository / "broken").touch()
     assert runs(repository, "--scope", "pr", code=1) == []
 

@@ -28,7 +28,7 @@ def test_a_warm_cache_makes_lists_of_more_tools_worth_it(accounts: Accounts) -> 
 
 
 def test_queries_become_tasks_of_as_many_calls_as_are_asked_for() -> None:
-    found = [FoundQuery(1, place) for place in range(7)]
-    assert [[one.results for one in steps] for steps in tasks(found, 3)] == [[0, 1, 2], [3, 4, 5]]
-    assert [[one.results for one in steps] for steps in tasks(found[:2], 3)] == [[0, 1, 0]]
-    assert len([*tasks(found, 1)]) == 7
+    queries = [FoundQuery(1, rank) for rank in range(7)]
+    assert [[step.results for step in steps] for steps in tasks(queries, 3)] == [[0, 1, 2], [3, 4, 5]]
+    assert [[step.results for step in steps] for steps in tasks(queries[:2], 3)] == [[0, 1, 0]]
+    assert len([*tasks(queries, 1)]) == 7

@@ -19,7 +19,7 @@ from virtualtime import in_virtual_time
 pytestmark = in_virtual_time
 
 Script = list[WatchEvent[Json] | Exception | None]
-"""Told by the watches: an event, an error that ends one, None where the API server ends one."""
+"""Items of a watch: an event, an error that ends one, None where the API server ends one."""
 
 Lists = Sequence[tuple[Sequence[str], str] | Exception]
 
@@ -34,10 +34,10 @@ class Scripted(Kube):
         self.script = script
         self.forever = forever
         self.lists = [*lists]
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def list(self, scope: Scope[Any], *, cached: bool = False) -> tuple[list[Any], str]:
-        self.asked.append("list from the cache" if cached else "list")
+        self.requests.append("list from the cache" if cached else "list")
         answer = self.lists.pop(0) if self.lists else ([], "1")
         if isinstance(answer, Exception):
             raise answer
@@ -47,7 +47,7 @@ class Scripted(Kube):
     async def watch(
         self, scope: Scope[Any], version: str, opened: Callable[[], None] = lambda: None
     ) -> AsyncGenerator[WatchEvent[Any], None]:
-        self.asked.append(f"watch {version}")
+        self.requests.append(f"watch {version}")
         opened()
         while self.script or self.forever:
             step = self.script[0] if self.forever else self.script.pop(0)
@@ -94,7 +94,7 @@ async def test_a_watch_goes_on_from_the_last_version_that_was_seen_bookmarks_inc
     away = Unavailable("away")
     kube = Scripted([event("ADDED", 5, "a"), event("BOOKMARK", 9), None, event("ADDED", 11, "b"), away])
     names = await followed(kube, 5)
-    assert kube.asked == ["list", "watch 1", "watch 9", "watch 11"]
+    assert kube.requests == ["list", "watch 1", "watch 9", "watch 11"]
     assert names.there == ["a", "b"]
 
 
@@ -105,17 +105,17 @@ async def test_after_each_expired_version_everything_is_listed_again_however_oft
         script += [event("ADDED", 5, "a"), Gone("too old")]
     kube = Scripted(script)
     names = await followed(kube, 30)
-    assert kube.asked == ["list", "watch 1"] * (expiries + 1)
+    assert kube.requests == ["list", "watch 1"] * (expiries + 1)
     assert names.there == []
 
 
 async def test_a_watched_scope_is_listed_again_once_a_watch_ends_and_resync_seconds_have_passed() -> None:
     kube = Scripted([event("BOOKMARK", 4), None], lists=[(["a"], "1"), (["b"], "9")])
     await followed(kube, 5, resync=600.0)
-    assert kube.asked == ["list", "watch 1", "watch 4"]
+    assert kube.requests == ["list", "watch 1", "watch 4"]
     kube = Scripted([event("BOOKMARK", 4), None], lists=[(["a"], "1"), (["b"], "9")])
     names = await followed(kube, 5, resync=0.05)
-    assert (kube.asked, names.there) == (["list", "watch 1", "list", "watch 9"], ["b"])
+    assert (kube.requests, names.there) == (["list", "watch 1", "list", "watch 9"], ["b"])
 
 
 async def test_without_a_watch_of_its_own_it_lists_from_the_cache_every_resync_seconds_and_takes_events() -> None:
@@ -127,9 +127,9 @@ async def test_without_a_watch_of_its_own_it_lists_from_the_cache_every_resync_s
     informer.observe("ADDED", {"name": "x"})
     assert names.there == ["a", "x"]
     await asyncio.sleep(19)
-    assert kube.asked == ["list"]
+    assert kube.requests == ["list"]
     await asyncio.sleep(2)
-    assert (names.there, kube.asked) == (["a", "b"], ["list", "list from the cache", "list from the cache"])
+    assert (names.there, kube.requests) == (["a", "b"], ["list", "list from the cache", "list from the cache"])
     await asyncio.sleep(20)
     assert names.there == ["c"]
     task.cancel()
@@ -143,7 +143,7 @@ async def test_a_list_from_a_cache_that_lags_behind_another_is_asked_for_again()
     await asyncio.sleep(1.5)
     task.cancel()
     await asyncio.wait([task])
-    assert (kube.asked[:3], names.there) == (["list", "list from the cache", "list"], ["b"])
+    assert (kube.requests[:3], names.there) == (["list", "list from the cache", "list"], ["b"])
 
 
 async def test_an_event_waits_for_the_one_before_it_to_be_taken_in() -> None:
@@ -156,7 +156,7 @@ async def test_an_event_waits_for_the_one_before_it_to_be_taken_in() -> None:
 async def test_an_api_server_that_ends_each_watch_at_once_is_asked_every_other_second(end: Exception | None) -> None:
     kube = Scripted([end], forever=True)
     await followed(kube, 60)
-    watches = [asked for asked in kube.asked if asked != "list"]
+    watches = [request for request in kube.requests if request != "list"]
     assert 25 <= len(watches) <= 40
 
 
@@ -166,7 +166,7 @@ async def test_events_begin_the_pauses_again() -> None:
     failures: list[float] = []
     clock = asyncio.get_running_loop().time
     await followed(kube, 60, failed=lambda error: failures.append(clock()))
-    assert kube.asked[-1] == "watch 7"
+    assert kube.requests[-1] == "watch 7"
     pauses = [later - earlier for earlier, later in itertools.pairwise(failures)]
     assert pauses[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
     assert max(pauses) == pytest.approx(2.0)

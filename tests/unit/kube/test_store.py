@@ -25,8 +25,10 @@ def item(version: int, value: int, name: str = "demo", uid: str = "u") -> Json:
 
 def store() -> tuple[ObjectStore[int], list[Told]]:
     told: list[Told] = []
-    found = ObjectStore[int](lambda it: it["value"], lambda key, before, after: told.append((key.name, before, after)))
-    return found, told
+    objects = ObjectStore[int](
+        lambda document: document["value"], lambda key, before, after: told.append((key.name, before, after))
+    )
+    return objects, told
 
 
 def listed(objects: ObjectStore[int], items: list[Json], version: str) -> None:
@@ -54,16 +56,16 @@ def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
 @pytest.mark.parametrize(
     ("late", "left"),
     [
-        pytest.param(lambda it: it.changed(item(9, 0)), 1, id="an-older-event"),
-        pytest.param(lambda it: it.changed(item(10, 0)), 1, id="the-same-reading"),
-        pytest.param(lambda it: it.changed(item(9, 0, uid="before")), 1, id="a-predecessor"),
-        pytest.param(lambda it: it.deleted(item(9, 0, uid="before")), 1, id="end-of-a-predecessor"),
-        pytest.param(lambda it: listed(it, [], "9"), 1, id="a-list-from-before"),
-        pytest.param(lambda it: listed(it, [], "10"), None, id="a-list-without-it"),
-        pytest.param(lambda it: listed(it, [item(9, 0)], "9"), 1, id="an-older-list"),
-        pytest.param(lambda it: it.changed(item(11, 2)), 2, id="a-newer-event"),
-        pytest.param(lambda it: it.deleted(item(11, 1)), None, id="its-end"),
-        pytest.param(lambda it: it.changed(item(11, 2, uid="successor")), 2, id="a-successor"),
+        pytest.param(lambda objects: objects.changed(item(9, 0)), 1, id="an-older-event"),
+        pytest.param(lambda objects: objects.changed(item(10, 0)), 1, id="the-same-reading"),
+        pytest.param(lambda objects: objects.changed(item(9, 0, uid="before")), 1, id="a-predecessor"),
+        pytest.param(lambda objects: objects.deleted(item(9, 0, uid="before")), 1, id="end-of-a-predecessor"),
+        pytest.param(lambda objects: listed(objects, [], "9"), 1, id="a-list-from-before"),
+        pytest.param(lambda objects: listed(objects, [], "10"), None, id="a-list-without-it"),
+        pytest.param(lambda objects: listed(objects, [item(9, 0)], "9"), 1, id="an-older-list"),
+        pytest.param(lambda objects: objects.changed(item(11, 2)), 2, id="a-newer-event"),
+        pytest.param(lambda objects: objects.deleted(item(11, 1)), None, id="its-end"),
+        pytest.param(lambda objects: objects.changed(item(11, 2, uid="successor")), 2, id="a-successor"),
     ],
 )
 def test_only_what_is_newer_counts(late: Callable[[ObjectStore[int]], object], left: int | None) -> None:
@@ -126,10 +128,10 @@ def _play(seed: int) -> None:
     sources: list[Callable[[ObjectStore[int]], object]] = []
 
     def event(of: Json, *, deleted: bool) -> Callable[[ObjectStore[int]], object]:
-        return lambda it: it.deleted(of) if deleted else it.changed(of)
+        return lambda objects: objects.deleted(of) if deleted else objects.changed(of)
 
     def listing(of: list[Json], version: str) -> Callable[[ObjectStore[int]], object]:
-        return lambda it: listed(it, of, version)
+        return lambda objects: listed(objects, of, version)
 
     lists: list[Callable[[ObjectStore[int]], object]] = []
     for version in range(1, 40):
@@ -144,12 +146,12 @@ def _play(seed: int) -> None:
         if rng.random() < 0.2:
             lists.append(listing(list(truth.values()), str(version)))
     rng.shuffle(sources)
-    for place, each in zip(sorted(rng.sample(range(len(sources)), len(lists))), lists, strict=True):
-        sources.insert(place, each)  # lists come in their own order, events in any
+    for position, each in zip(sorted(rng.sample(range(len(sources)), len(lists))), lists, strict=True):
+        sources.insert(position, each)  # lists come in their own order, events in any
     objects, told = store()
     for tell in sources:
         tell(objects)
-    wanted = {ServerKey("team", name): found["value"] for name, found in truth.items()}
+    wanted = {ServerKey("team", name): document["value"] for name, document in truth.items()}
     assert {key: objects.get(key) for key in objects} == wanted
     replayed: dict[str, int | None] = {}
     for name, before, after in told:

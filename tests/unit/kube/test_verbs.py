@@ -46,7 +46,7 @@ def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("message", "kind"),
     [
         ("failed to convert new object (a/b; apps/v1, Kind=Deployment) to proper version: quantities", errors.Invalid),
         ("failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.x: expected str", errors.Invalid),
@@ -54,9 +54,9 @@ def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
     ],
 )
 def test_an_object_that_cannot_be_read_is_refused_although_the_api_server_answers_500(
-    said: str, kind: type[errors.ApiError]
+    message: str, kind: type[errors.ApiError]
 ) -> None:
-    body = json.dumps({"kind": "Status", "message": said, "code": 500}).encode()
+    body = json.dumps({"kind": "Status", "message": message, "code": 500}).encode()
     assert type(errors.error_for(500, body, "patch x")) is kind
 
 

@@ -39,10 +39,10 @@ def test_five_failures_in_a_row_open_it_for_this_model_alone() -> None:
     breakers, _ = made()
     answers(breakers, 500, 529, 408, 503)
     breakers.attempt(ONE).failed(OSError("gone"))
-    found = closed(breakers)
-    assert found.status == 503
-    assert 0 < found.retry_after <= 1
-    assert "openai/gpt gets no requests now: 5 calls failed in a row" in str(found)
+    refusal = closed(breakers)
+    assert refusal.status == 503
+    assert 0 < refusal.retry_after <= 1
+    assert "openai/gpt gets no requests now: 5 calls failed in a row" in str(refusal)
     answers(breakers, 200, target=OTHER)
     assert states(breakers) == {"openai": "open"}
 
@@ -64,7 +64,7 @@ def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -
     assert states(breakers) == {"openai": "open"}
 
 
-def test_one_trial_at_a_time_decides_and_waits_grow() -> None:
+def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
     breakers, time = made()
     answers(breakers, *[500] * 5)
     time.now += 1.0
@@ -92,8 +92,8 @@ def test_a_trial_that_its_client_gives_up_leaves_it_to_the_next() -> None:
 def test_a_model_that_wants_to_be_asked_later_is_left_alone_until_then() -> None:
     breakers, time = made()
     answers(breakers, 429, after=7.0)
-    found = closed(breakers)
-    assert (found.status, found.retry_after) == (429, 7.0)
+    refusal = closed(breakers)
+    assert (refusal.status, refusal.retry_after) == (429, 7.0)
     assert states(breakers) == {"openai": "open"}
     time.now += 7.0
     answers(breakers, 200)

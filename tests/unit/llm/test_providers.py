@@ -132,13 +132,13 @@ def test_a_provider_that_does_not_fit_a_requests_key_is_left_out_of_a_route(keye
 
 
 @pytest.mark.parametrize("wanted", ["gpt-" + "a" * 300, "openai/" + "a" * 300, "fairlead/" + "a" * 300])
-def test_a_name_over_256_characters_is_no_model(wanted: str) -> None:
+def test_a_name_over_256_characters_is_not_a_model(wanted: str) -> None:
     with pytest.raises(UnknownModel, match="over 256 characters"):
         read_providers({"openai": OPENAI}, {}).targets(wanted)
 
 
 @pytest.mark.parametrize("wanted", ["vllm/../x", "vllm/a/../../b", "vllm/.", "vllm/..", "gpt-5/../../files/f"])
-def test_a_name_that_leads_to_another_path_of_the_provider_is_no_model(wanted: str) -> None:
+def test_a_name_that_leads_to_another_path_of_the_provider_is_not_a_model(wanted: str) -> None:
     with pytest.raises(UnknownModel, match="not a valid name of a model"):
         PROVIDERS.targets(wanted)
 
@@ -147,6 +147,6 @@ TOO_LATE = "Fri, 31 Dec 99999 23:59:59 GMT"
 
 
 @pytest.mark.parametrize("after", ["9" * 30, TOO_LATE, "Fri, 31 Dec 9999 23:59:59 +9999", "-1", "soon", ""])
-def test_a_retry_after_that_is_no_time_is_none(after: str) -> None:
+def test_a_retry_after_that_is_not_a_time_is_ignored(after: str) -> None:
     assert seconds_until({"retry-after": after}) is None
     assert seconds_until({"retry-after-ms": after, "retry-after": "2"}) == 2

@@ -25,7 +25,7 @@ TOOLS = [
 ]
 
 
-def _asked(text: str, **more: Any) -> dict[str, Any]:
+def _request(text: str, **more: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}], "tools": TOOLS, **more}
 
 
@@ -46,13 +46,13 @@ def _asked(text: str, **more: Any) -> dict[str, Any]:
 def test_the_tool_with_most_words_of_the_question_is_called(
     question: str, name: str, arguments: dict[str, Any]
 ) -> None:
-    (call,) = turn_for(_asked(question)).calls
+    (call,) = turn_for(_request(question)).calls
     assert (call.name, call.arguments) == (name, arguments)
 
 
 def test_each_question_of_a_message_gets_its_tool() -> None:
     text = "How much rope is in stock? What time is it in Berlin? Sing! How much rope is in stock?"
-    assert [(call.name, call.arguments) for call in turn_for(_asked(text)).calls] == [
+    assert [(call.name, call.arguments) for call in turn_for(_request(text)).calls] == [
         ("shop__get_stock", {"item": "rope"}),
         ("get_time", {"timezone": "Europe/Berlin"}),
     ]
@@ -60,7 +60,7 @@ def test_each_question_of_a_message_gets_its_tool() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"tool_choice": "none"}, {"tools": []}])
 def test_without_a_tool_that_fits_the_model_says_so(more: dict[str, Any]) -> None:
-    turn = turn_for(_asked("How much rope is in stock?" if more else "Sing!", **more))
+    turn = turn_for(_request("How much rope is in stock?" if more else "Sing!", **more))
     assert not turn.calls
     assert "scripted model" in turn.text
 

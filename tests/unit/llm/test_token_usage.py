@@ -62,7 +62,7 @@ STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
     ),
     "nothing": ({}, TokenUsage()),
     "an answer without a text": ({"prompt_tokens": 100}, TokenUsage(100)),
-    "what is no number": (
+    "values that are not numbers": (
         {"prompt_tokens": "100", "completion_tokens": None, "prompt_tokens_details": [1]},
         TokenUsage(),
     ),

@@ -1,4 +1,4 @@
-"""What client configurations of the wild mean: variables, truth values, names and files beside them."""
+"""Client configurations of the wild: variables, truth values, names and files beside them."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_ot
         "is of an extension of Zed, which alone has its program; it is left out here, and nothing has to be done"
     )
     goose = "extensions: {memory: {type: builtin, enabled: true}, b: {type: stdio, cmd: y, enabled: true}}"
-    assert [one.server.spec.command for one in read(goose, "/etc/config.yaml").servers] == [["y"]]
+    assert [declared.server.spec.command for declared in read(goose, "/etc/config.yaml").servers] == [["y"]]
 
 
 def test_an_option_of_a_bundle_without_default_is_missed_by_the_name_of_its_variable() -> None:

@@ -21,15 +21,15 @@ ENVIRONMENT = {"GH_TOKEN": "t0p", "DOCS_KEY": "k3y", "REMOTE_TOOLS_API_KEY": "s3
 
 
 def read(text: str, name: str = "mcp.json") -> Configuration:
-    found = read_configuration(text, Path("/etc") / name, ENVIRONMENT, lambda url: False)
-    assert found is not None
-    return found
+    configuration = read_configuration(text, Path("/etc") / name, ENVIRONMENT, lambda url: False)
+    assert configuration is not None
+    return configuration
 
 
 @pytest.mark.parametrize("source", sorted(GOLDEN.glob("*.in.*")), ids=lambda path: path.name)
 def test_a_configuration_becomes_these_servers(source: Path) -> None:
-    found = read_configuration(source.read_text(), Path("/etc") / source.name, ENVIRONMENT, lambda url: False)
-    assert found is not None
+    configuration = read_configuration(source.read_text(), Path("/etc") / source.name, ENVIRONMENT, lambda url: False)
+    assert configuration is not None
     actual: list[Any] = [
         {
             "name": declared.server.metadata.name,
@@ -40,20 +40,20 @@ def test_a_configuration_becomes_these_servers(source: Path) -> None:
             "cwd": declared.cwd,
             "origin": declared.origin,
         }
-        for declared in found.servers
+        for declared in configuration.servers
     ]
     golden = GOLDEN / f"{source.name.split('.')[0]}.out.json"
     if os.environ.get("FAIRLEAD_GOLDEN") == "write":
         golden.write_text(json.dumps(actual, indent=2, ensure_ascii=False) + "\n")
     assert actual == json.loads(golden.read_text())
-    assert (found.problems, found.remarks) == ([], [])
+    assert (configuration.problems, configuration.remarks) == ([], [])
 
 
 def test_no_credential_ends_up_in_a_resource() -> None:
     for source in GOLDEN.glob("*.in.*"):
-        found = read_configuration(source.read_text(), source, ENVIRONMENT, lambda url: False)
-        assert found is not None
-        for declared in found.servers:
+        configuration = read_configuration(source.read_text(), source, ENVIRONMENT, lambda url: False)
+        assert configuration is not None
+        for declared in configuration.servers:
             text = declared.server.model_dump_json()
             assert not any(value in text for value in ("t0p", "k3y", "s3cret"))
 
@@ -99,18 +99,18 @@ def test_no_credential_ends_up_in_a_resource() -> None:
     ],
 )
 def test_a_bad_entry_is_named_with_its_line_and_costs_no_other(entry: str, line: int, field: str, message: str) -> None:
-    found = read(f'{{\n"mcpServers": {{\n"a": {entry},\n"good": {{"command": "x"}}}}}}')
-    assert [declared.server.metadata.name for declared in found.servers] == ["good"]
-    (problem,) = found.problems
+    configuration = read(f'{{\n"mcpServers": {{\n"a": {entry},\n"good": {{"command": "x"}}}}}}')
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["good"]
+    (problem,) = configuration.problems
     assert (problem.file, problem.line, problem.field) == ("/etc/mcp.json", line, field)
     assert message in problem.message
 
 
 def test_a_tilde_is_the_home_folder_where_a_path_is_expected() -> None:
     text = '{"mcpServers": {"a": {"command": "~/bin/x", "args": ["~/data"], "cwd": "~"}}}'
-    found = read_configuration(text, Path("/etc/mcp.json"), {"HOME": "/home/ada"}, lambda url: False)
-    assert found is not None
-    (declared,) = found.servers
+    configuration = read_configuration(text, Path("/etc/mcp.json"), {"HOME": "/home/ada"}, lambda url: False)
+    assert configuration is not None
+    (declared,) = configuration.servers
     assert declared.server.spec.command == ["/home/ada/bin/x", "~/data"]
     assert declared.cwd == "/home/ada"
 
@@ -127,7 +127,7 @@ def test_the_second_of_two_entries_with_one_name_gets_a_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"mcpServers": {\n  "a": {"command": "x"\n', "3:1: not valid JSON: the text ends before the { of line 2 is"),
         (
@@ -140,10 +140,10 @@ def test_the_second_of_two_entries_with_one_name_gets_a_hash() -> None:
         ),
     ],
 )
-def test_broken_json_is_named_with_line_and_column(text: str, said: str) -> None:
-    found = read(text)
-    assert found.servers == []
-    assert str(found.problems[0]).startswith(f"/etc/mcp.json:{said}")
+def test_broken_json_is_named_with_line_and_column(text: str, message: str) -> None:
+    configuration = read(text)
+    assert configuration.servers == []
+    assert str(configuration.problems[0]).startswith(f"/etc/mcp.json:{message}")
 
 
 def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
@@ -152,7 +152,7 @@ def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"name": "left-pad"}', ': declares no server: a client configuration begins with {"mcpServers"'),
         ("[1]", ": declares no server"),
@@ -164,14 +164,14 @@ def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
         ('{\n"mcp_servers": {"a": {"cmd": "x"}}}', ":2: mcp_servers: unknown key: did you mean mcpServers?"),
     ],
 )
-def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, said: str) -> None:
-    found = read(text)
-    assert found.servers == []
-    assert str(found.problems[0]).startswith(f"/etc/mcp.json{said}")
+def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, message: str) -> None:
+    configuration = read(text)
+    assert configuration.servers == []
+    assert str(configuration.problems[0]).startswith(f"/etc/mcp.json{message}")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", ': is empty: write {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}} into it'),
         ("// nothing yet\n", ": is empty: write"),
@@ -185,16 +185,16 @@ def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, said: st
         ),
     ],
 )
-def test_an_empty_configuration_says_so_and_what_to_do(text: str, said: str) -> None:
-    found = read(text)
-    assert (found.servers, found.problems) == ([], [])
-    assert str(found.remarks[0]).startswith(f"/etc/mcp.json{said}")
+def test_an_empty_configuration_says_so_and_what_to_do(text: str, message: str) -> None:
+    configuration = read(text)
+    assert (configuration.servers, configuration.problems) == ([], [])
+    assert str(configuration.remarks[0]).startswith(f"/etc/mcp.json{message}")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "mcpServers: {}\n", "mcpServers:\n"])
 def test_empty_yaml_says_so_as_json_does(text: str) -> None:
-    found = read(text, "servers.yaml")
-    assert "is empty: " in str([*found.problems, *found.remarks][0])
+    configuration = read(text, "servers.yaml")
+    assert "is empty: " in str([*configuration.problems, *configuration.remarks][0])
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_empty_yaml_says_so_as_json_does(text: str) -> None:
     ],
 )
 def test_a_misspelt_key_stops_its_server_and_names_the_one_that_was_meant(entry: str, key: str, meant: str) -> None:
-    found = read(f'{{"mcpServers": {{\n"time": {entry},\n"good": {{"command": "x"}}}}}}')
-    assert [declared.server.metadata.name for declared in found.servers] == ["good"]
-    said = f"/etc/mcp.json:2: mcpServers.time.{key}: unknown key: did you mean {meant}?"
-    assert [str(problem) for problem in found.problems] == [said]
+    configuration = read(f'{{"mcpServers": {{\n"time": {entry},\n"good": {{"command": "x"}}}}}}')
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["good"]
+    message = f"/etc/mcp.json:2: mcpServers.time.{key}: unknown key: did you mean {meant}?"
+    assert [str(problem) for problem in configuration.problems] == [message]
 
 
 def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
@@ -243,9 +243,9 @@ def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
         "$schema": "x",
         "transportType": "stdio",
     }
-    found = read(json.dumps({"inputs": [], "mcpServers": {"a": entry}, "numStartupTools": 3}))
-    assert len(found.servers) == 1
-    assert (found.problems, found.remarks) == ([], [])
+    configuration = read(json.dumps({"inputs": [], "mcpServers": {"a": entry}, "numStartupTools": 3}))
+    assert len(configuration.servers) == 1
+    assert (configuration.problems, configuration.remarks) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -260,26 +260,30 @@ def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
     ],
 )
 def test_a_key_that_is_not_heeded_is_named_and_its_server_runs(key: str, value: str, message: str) -> None:
-    found = read(f'{{"mcpServers": {{"time": {{"command": "x",\n"{key}": {value}}}}}}}')
-    assert len(found.servers) == 1
-    (remark,) = found.remarks
+    configuration = read(f'{{"mcpServers": {{"time": {{"command": "x",\n"{key}": {value}}}}}}}')
+    assert len(configuration.servers) == 1
+    (remark,) = configuration.remarks
     assert str(remark).startswith(f"/etc/mcp.json:2: mcpServers.time.{key}: {message}")
 
 
 def test_comments_and_last_commas_are_read_as_editors_read_them() -> None:
-    found = read('{ // mine\n"mcpServers": {\n/* the time */ "time": {"command": "uvx", "args": ["a", ], }, }, }')
-    assert [declared.origin for declared in found.servers] == ["/etc/mcp.json:3"]
-    assert (found.problems, found.remarks) == ([], [])
+    configuration = read(
+        '{ // mine\n"mcpServers": {\n/* the time */ "time": {"command": "uvx", "args": ["a", ], }, }, }'
+    )
+    assert [declared.origin for declared in configuration.servers] == ["/etc/mcp.json:3"]
+    assert (configuration.problems, configuration.remarks) == ([], [])
 
 
 def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other() -> None:
-    found = read('{"mcpServers": {\n"time": {"command": "a"},\n"git": {"command": "b"},\n"time": {"command": "c"}}}')
-    assert [(one.server.metadata.name, one.server.spec.command) for one in found.servers] == [
+    configuration = read(
+        '{"mcpServers": {\n"time": {"command": "a"},\n"git": {"command": "b"},\n"time": {"command": "c"}}}'
+    )
+    assert [(declared.server.metadata.name, declared.server.spec.command) for declared in configuration.servers] == [
         ("time", ["a"]),
         ("git", ["b"]),
     ]
-    said = "mcpServers.time: stands in line 2 already, and this one is left out: rename or remove one"
-    assert [str(remark) for remark in found.remarks] == [f"/etc/mcp.json:4: {said}"]
+    message = "mcpServers.time: stands in line 2 already, and this one is left out: rename or remove one"
+    assert [str(remark) for remark in configuration.remarks] == [f"/etc/mcp.json:4: {message}"]
 
 
 @pytest.mark.parametrize(
@@ -312,15 +316,15 @@ def test_faults_of_an_entry_are_told_by_the_keys_of_the_file(entry: str, field: 
 
 def test_the_gateway_itself_is_left_out_of_its_own_servers() -> None:
     text = '{"mcpServers": {"fairlead": {"url": "http://127.0.0.1:8080/mcp"}, "b": {"url": "http://b/mcp"}}}'
-    found = read_configuration(text, Path("mcp.json"), {}, lambda url: ":8080" in url)
-    assert found is not None
-    assert [declared.server.metadata.name for declared in found.servers] == ["b"]
-    assert (found.problems, found.remarks) == ([], [])
+    configuration = read_configuration(text, Path("mcp.json"), {}, lambda url: ":8080" in url)
+    assert configuration is not None
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
+    assert (configuration.problems, configuration.remarks) == ([], [])
     alone = read_configuration(
         text.replace("http://b", "http://x:8080"), Path("mcp.json"), {}, lambda url: ":8080" in url
     )
     assert alone is not None
-    assert [one.message for one in alone.remarks] == ["the only server is this gateway itself: add another"]
+    assert [remark.message for remark in alone.remarks] == ["the only server is this gateway itself: add another"]
 
 
 @pytest.mark.parametrize(
@@ -340,7 +344,7 @@ def test_a_name_becomes_a_label(name: str, expected: str) -> None:
 
 
 def test_a_long_name_is_cut_and_stays_itself() -> None:
-    one = resource_name("a" * 80)
+    first = resource_name("a" * 80)
     other = resource_name("a" * 79 + "b")
-    assert one != other
-    assert len(one) <= 50
+    assert first != other
+    assert len(first) <= 50

@@ -96,9 +96,9 @@ def test_credentials_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:
 
 def test_the_reference_changes_with_the_value_and_only_then(tmp_path: Path) -> None:
     store = DirectoryCredentialStore(tmp_path)
-    one = store.store(KEY, Credential(env={"A": "1", "B": "2"}))
+    first = store.store(KEY, Credential(env={"A": "1", "B": "2"}))
     same = store.store(KEY, Credential(env={"B": "2", "A": "1"}))
     other = store.store(KEY, Credential(env={"A": "1", "B": "3"}))
-    assert one == same
-    assert one.secret == other.secret
-    assert one.hash != other.hash
+    assert first == same
+    assert first.secret == other.secret
+    assert first.hash != other.hash

@@ -1,4 +1,4 @@
-"""What an installer's output and what it leaves behind mean."""
+"""The output of installers and what they leave behind."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_failure_is_put_in_one_sentence(package: PackageVersion, output: str, 
 
 
 @pytest.mark.parametrize(
-    ("registry", "line", "seen", "said"),
+    ("registry", "line", "seen", "line_shown"),
     [
         ("pypi", "Resolved 31 packages in 939ms", 0, "resolved 31 packages in 939ms"),
         ("pypi", " + anyio==4", 3, None),
@@ -97,9 +97,9 @@ def test_a_failure_is_put_in_one_sentence(package: PackageVersion, output: str, 
     ],
 )
 def test_progress_is_what_somebody_who_waits_wants_to_know(
-    registry: Registry, line: str, seen: int, said: str | None
+    registry: Registry, line: str, seen: int, line_shown: str | None
 ) -> None:
-    assert progress(registry, line, seen) == said
+    assert progress(registry, line, seen) == line_shown
 
 
 def test_a_pypi_package_gets_an_environment_and_a_cache_of_its_own(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an API server would add to a resource, and what a replacement says that it changed."""
+"""Members that an API server would add to a resource, and changes that a replacement reports."""
 
 from __future__ import annotations
 

@@ -58,27 +58,27 @@ class World:
     """A store, and a way to wait for what it says."""
 
     def __init__(self, root: Path, run: Run) -> None:
-        self._news = asyncio.Event()
-        self.store = PackageStore(root, TOOLS, run, on_change=lambda changed: self._news.set(), jitter=lambda: 0.5)
+        self._changed = asyncio.Event()
+        self.store = PackageStore(root, TOOLS, run, on_change=lambda changed: self._changed.set(), jitter=lambda: 0.5)
 
     async def until(self, wanted: PackageVersion, kind: type) -> object:
         """The next state of that kind."""
         while not isinstance(state := self.store.require(wanted), kind):
-            await self.news()
+            await self.changed()
         return state
 
-    async def news(self) -> None:
-        self._news.clear()
-        await self._news.wait()
+    async def changed(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
 
 
 async def test_a_package_is_installed_once_and_then_started_from_where_it_lies(tmp_path: Path) -> None:
     installer = Installer()
     first = World(tmp_path, installer)
     assert first.store.require(package("a")) == Installing("waiting for its turn")
-    await first.news()
+    await first.changed()
     assert first.store.require(package("a")) == Installing("a@1.0 from npm")
-    await first.news()
+    await first.changed()
     assert first.store.require(package("a")) == Installing("a@1.0: fetched 25 files")
     installed = await first.until(package("a"), Installed)
     await first.store.close()
@@ -168,10 +168,10 @@ async def test_an_installation_that_failed_is_tried_at_once_when_somebody_asks(t
     failed = await world.until(package("a"), Failed)
     assert isinstance(failed, Failed)
     assert failed.retry_seconds > 30
-    asked = asyncio.get_running_loop().time()
+    started = asyncio.get_running_loop().time()
     world.store.retry(package("a"))
     await world.until(package("a"), Installed)
-    assert asyncio.get_running_loop().time() - asked < 5
+    assert asyncio.get_running_loop().time() - started < 5
     world.store.retry(package("a"))
     assert isinstance(world.store.require(package("a")), Installed), "what is installed is left alone"
     world.store.retry(package("unknown"))

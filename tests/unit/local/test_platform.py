@@ -1,4 +1,4 @@
-"""What runs for a server off a cluster, and what is said of it, over child processes that are none."""
+"""Processes and states of servers off a cluster, over child processes of a fake launcher."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class World:
         return await self.platform.ensure(server, await self.platform.credential(server))
 
     async def running(self) -> Workload:
-        """Once the process has answered."""
+        """Workload, as soon as the process has answered."""
         while (workload := await self.ensured()).verdict.ok is None:
             self.woken.clear()
             async with asyncio.timeout(5):
@@ -107,77 +107,77 @@ async def world(folder: Path) -> AsyncIterator[World]:
 
 
 async def test_a_command_becomes_one_process_with_its_environment(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": [sys.executable, "-m", "x", "y"], "env": [{"name": "A", "value": "1"}]}, cwd="/")
-        assert (await it.ensured()).verdict.cause == "Deploying"
-        workload = await it.running()
+    async with world(tmp_path) as bench:
+        bench.declare({"command": [sys.executable, "-m", "x", "y"], "env": [{"name": "A", "value": "1"}]}, cwd="/")
+        assert (await bench.ensured()).verdict.cause == "Deploying"
+        workload = await bench.running()
         assert workload.endpoint == ChildEndpoint(command=sys.executable, args=("-m", "x", "y"), cwd="/")
         assert workload.verdict.cause == "Programmed"
         assert workload.down is None
-        (spec,) = it.launcher.specs
+        (spec,) = bench.launcher.specs
         assert (spec.command, spec.args, spec.env, spec.cwd) == (sys.executable, ("-m", "x", "y"), (("A", "1"),), "/")
 
 
 async def test_a_package_that_npx_fetches_is_told_until_its_program_starts(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.launcher.answer = mute
-        it.declare({"command": [sys.executable]})
-        await it.ensured()
-        await eventually(lambda: bool(it.launcher.launched))
-        it.launcher.launched[0].events.on_step("fetching x with npx")
-        verdict = (await it.ensured()).verdict
+    async with world(tmp_path) as bench:
+        bench.launcher.answer = mute
+        bench.declare({"command": [sys.executable]})
+        await bench.ensured()
+        await eventually(lambda: bool(bench.launcher.launched))
+        bench.launcher.launched[0].events.on_step("fetching x with npx")
+        verdict = (await bench.ensured()).verdict
         assert (verdict.ok, verdict.cause, verdict.message) == (None, "Installing", "fetching x with npx")
-        it.launcher.launched[0].events.on_step("")
-        assert (await it.ensured()).verdict.cause == "Deploying"
+        bench.launcher.launched[0].events.on_step("")
+        assert (await bench.ensured()).verdict.cause == "Deploying"
 
 
 async def test_an_equal_spec_keeps_its_process_and_another_one_replaces_it(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": [sys.executable]})
-        first = await it.running()
-        assert await it.running() == first
-        it.declare({"command": [sys.executable, "other"]})
-        await it.running()
-        assert [spec.args for spec in it.launcher.specs] == [(), ("other",)]
-        assert [process.stopped for process in it.launcher.launched] == [True, False]
+    async with world(tmp_path) as bench:
+        bench.declare({"command": [sys.executable]})
+        first = await bench.running()
+        assert await bench.running() == first
+        bench.declare({"command": [sys.executable, "other"]})
+        await bench.running()
+        assert [spec.args for spec in bench.launcher.specs] == [(), ("other",)]
+        assert [process.stopped for process in bench.launcher.launched] == [True, False]
 
 
 async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": ["no-such-program"]})
-        workload = await it.ensured()
+    async with world(tmp_path) as bench:
+        bench.declare({"command": ["no-such-program"]})
+        workload = await bench.ensured()
         assert (workload.verdict.ok, workload.verdict.cause) == (False, "CommandNotFound")
         assert workload.verdict.message == "there is no program no-such-program on this machine"
         assert workload.endpoint is None
 
 
 async def test_a_folder_that_is_not_there_is_named_and_not_the_program(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": ["./run"]}, cwd="/no/such/folder")
-        workload = await it.ensured()
+    async with world(tmp_path) as bench:
+        bench.declare({"command": ["./run"]}, cwd="/no/such/folder")
+        workload = await bench.ensured()
         assert (workload.verdict.ok, workload.verdict.cause) == (False, "StartFailed")
         sentence = "./run cannot be started: its working directory (cwd) /no/such/folder does not exist"
         assert workload.verdict.message == sentence
 
 
 async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")
-        it.declare({"command": [sys.executable]})
-        workload = await it.running()
+    async with world(tmp_path) as bench:
+        bench.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")
+        bench.declare({"command": [sys.executable]})
+        workload = await bench.running()
         assert (workload.verdict.ok, workload.verdict.cause, workload.down) == (False, "StartFailed", None)
         assert workload.endpoint is not None
 
 
 async def test_a_process_that_ran_and_is_gone_is_down(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": [sys.executable]})
-        before = await it.running()
-        it.launcher.refusal = ConnectFailed("x is gone", reason="Unreachable")
-        it.woken.clear()
-        it.launcher.launched[0].die()
-        await it.woken.wait()
-        workload = await it.ensured()
+    async with world(tmp_path) as bench:
+        bench.declare({"command": [sys.executable]})
+        before = await bench.running()
+        bench.launcher.refusal = ConnectFailed("x is gone", reason="Unreachable")
+        bench.woken.clear()
+        bench.launcher.launched[0].die()
+        await bench.woken.wait()
+        workload = await bench.ensured()
         assert workload.verdict.ok is True
         assert workload.down is not None
         assert workload.down.ok is False
@@ -186,62 +186,62 @@ async def test_a_process_that_ran_and_is_gone_is_down(tmp_path: Path) -> None:
 
 
 async def test_a_url_needs_no_process(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": [sys.executable]})
-        await it.running()
-        it.declare({"url": "http://127.0.0.1:9/mcp", "remote": {"hostHeader": "a"}})
-        workload = await it.ensured()
+    async with world(tmp_path) as bench:
+        bench.declare({"command": [sys.executable]})
+        await bench.running()
+        bench.declare({"url": "http://127.0.0.1:9/mcp", "remote": {"hostHeader": "a"}})
+        workload = await bench.ensured()
         assert workload.endpoint == HttpEndpoint(url="http://127.0.0.1:9/mcp", host_header="a")
-        assert it.children.find(KEY) is None
+        assert bench.children.find(KEY) is None
 
 
 async def test_a_package_waits_for_its_installation_and_says_why_it_failed(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"package": {"registry": "npm", "name": "x", "version": "1.0.0"}})
-        assert (await it.ensured()).verdict.cause == "Installing"
-        workload = await it.running()
+    async with world(tmp_path) as bench:
+        bench.declare({"package": {"registry": "npm", "name": "x", "version": "1.0.0"}})
+        assert (await bench.ensured()).verdict.cause == "Installing"
+        workload = await bench.running()
         assert (workload.verdict.ok, workload.verdict.cause) == (False, "InstallFailed")
         assert "npm is not installed on this machine" in workload.verdict.message
-        (package,) = it.platform.needed_packages()
-        assert it.platform.users_of(package) == [KEY]
+        (package,) = bench.platform.needed_packages()
+        assert bench.platform.users_of(package) == [KEY]
 
 
 async def test_a_server_whose_references_lead_nowhere_is_not_started(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
+    async with world(tmp_path) as bench:
         source = {"secretKeyRef": {"name": "none", "key": "k"}}
-        it.declare({"command": [sys.executable], "env": [{"name": "A", "valueFrom": source}]})
-        assert (await it.ensured()).endpoint is None
-        assert it.launcher.specs == []
+        bench.declare({"command": [sys.executable], "env": [{"name": "A", "valueFrom": source}]})
+        assert (await bench.ensured()).endpoint is None
+        assert bench.launcher.specs == []
 
 
 async def test_a_status_is_kept_and_told_once(tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": [sys.executable]})
-        server = await it.platform.get(KEY)
+    async with world(tmp_path) as bench:
+        bench.declare({"command": [sys.executable]})
+        server = await bench.platform.get(KEY)
         assert server is not None
         status = McpServerStatus(tools=3)
-        await it.platform.report(server, status)
-        await it.platform.report(server, status)
-        assert it.heard.statuses == [status]
-        again = await it.platform.get(KEY)
+        await bench.platform.report(server, status)
+        await bench.platform.report(server, status)
+        assert bench.heard.statuses == [status]
+        again = await bench.platform.get(KEY)
         assert again is not None
         assert again.status == status
 
 
 @pytest.mark.parametrize("by", ["forget", "sweep"])
 async def test_a_server_that_is_gone_leaves_nothing_behind(by: str, tmp_path: Path) -> None:
-    async with world(tmp_path) as it:
-        it.declare({"command": [sys.executable], "env": [{"name": "A", "value": "1"}]})
-        await it.running()
-        server = await it.platform.get(KEY)
+    async with world(tmp_path) as bench:
+        bench.declare({"command": [sys.executable], "env": [{"name": "A", "value": "1"}]})
+        await bench.running()
+        server = await bench.platform.get(KEY)
         assert server is not None
-        await it.platform.report(server, McpServerStatus())
-        it.inventory.replace(Contents())
-        await (it.platform.forget(KEY) if by == "forget" else it.platform.sweep([]))
-        assert it.children.find(KEY) is None
+        await bench.platform.report(server, McpServerStatus())
+        bench.inventory.replace(Contents())
+        await (bench.platform.forget(KEY) if by == "forget" else bench.platform.sweep([]))
+        assert bench.children.find(KEY) is None
         assert list((tmp_path / "credentials").iterdir()) == []
-        assert it.heard.gone == [KEY]
-        assert await it.platform.get(KEY) is None
+        assert bench.heard.gone == [KEY]
+        assert await bench.platform.get(KEY) is None
 
 
 async def test_a_list_that_changed_and_a_process_that_changed_are_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""What a server's references come to, by the rules of a cluster."""
+"""References of a server, resolved by the rules of a cluster."""
 
 from __future__ import annotations
 

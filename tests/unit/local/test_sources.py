@@ -257,7 +257,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ({}, "there is no file of .yaml, .yml, .json in it: put an mcp.json or manifests into it"),
         ({"README.md": "x", ".hidden.json": "{}"}, "there is no file of .yaml, .yml, .json in it"),
@@ -266,13 +266,13 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_that_declares_nothing_says_so_and_what_to_do(
-    tmp_path: Path, files: dict[str, str], said: str
+    tmp_path: Path, files: dict[str, str], message: str
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     sources = over([tmp_path])
     (problem,) = scanned(sources).problems
-    assert str(problem).startswith(f"{tmp_path}: {said}")
+    assert str(problem).startswith(f"{tmp_path}: {message}")
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
     assert scanned(sources).problems == ()
 

@@ -24,9 +24,9 @@ ENVIRON = {"HOME": "/home/ada", "TOOLS_TOKEN": "t", "GITHUB_TOKEN": "g", "NAME":
 
 
 def section(title: str) -> str:
-    found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert found is not None, title
-    return found[1]
+    match = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert match is not None, title
+    return match[1]
 
 
 def rows(title: str, number: int = 0) -> Iterator[list[str]]:
@@ -47,25 +47,25 @@ def blocks() -> list[Any]:
 class Watched(dict[str, Any]):
     """A server that remembers which keys it was asked for."""
 
-    asked: set[str]
+    keys_read: set[str]
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         super().__init__(content)
-        self.asked = set()
+        self.keys_read = set()
 
     def get(self, key: str, default: Any = None) -> Any:
-        self.asked.add(key)
+        self.keys_read.add(key)
         return super().get(key, default)
 
 
 def test_every_key_that_is_read_is_on_the_page_and_no_other() -> None:
-    asked: set[str] = set()
+    read_keys: set[str] = set()
     for content in ({"command": "x"}, {"url": "http://x"}):
         watched = Watched(content)
         for entry in entries({"mcpServers": [watched]}):
             translate(ConfiguredServer("a", entry.content, entry.path), ENVIRON)
-        asked |= watched.asked
-    assert {key for cells in rows("The file", 0) for key in code(cells[0])} == asked == READ
+        read_keys |= watched.keys_read
+    assert {key for cells in rows("The file", 0) for key in code(cells[0])} == read_keys == READ
 
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -100,12 +100,12 @@ def test_each_client_of_the_page_has_a_file_that_is_read() -> None:
 
 @pytest.mark.parametrize("block", blocks())
 def test_each_example_is_taken_by_up_and_by_a_tool_registry(block: dict[str, Any]) -> None:
-    found = read_configuration(json.dumps(block), Path("/etc/mcp.json"), ENVIRON, lambda url: False)
-    assert found is not None
-    assert found.problems == []
-    assert not getattr(found, "remarks", [])
+    configuration = read_configuration(json.dumps(block), Path("/etc/mcp.json"), ENVIRON, lambda url: False)
+    assert configuration is not None
+    assert configuration.problems == []
+    assert not getattr(configuration, "remarks", [])
     named = [entry.name for entry in entries(block)]
-    assert [one.server.metadata.name for one in found.servers] == named
+    assert [declared.server.metadata.name for declared in configuration.servers] == named
     assert [server.name for server in declared(block, ENVIRON)] == named
 
 
@@ -146,7 +146,10 @@ def test_the_fields_that_only_fairlead_has_are_on_the_page_and_all_others_have_k
 def test_an_entry_sets_fields_that_only_fairlead_has() -> None:
     spec = McpServer.model_validate(of(blocks()[-1]["mcpServers"]["browser"]).manifest).spec
     assert (spec.session, spec.prefix, spec.limits.concurrency) == ("PerClient", "web", 4)
-    assert [(one.name, one.enabled) for one in spec.tools] == [("browser_close", False), ("browser_snapshot", True)]
+    assert [(setting.name, setting.enabled) for setting in spec.tools] == [
+        ("browser_close", False),
+        ("browser_snapshot", True),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,6 @@ def test_a_stable_life_ends_the_row_and_a_short_one_does_not() -> None:
     assert [backoff.after(0), backoff.after(9), backoff.after(10), backoff.after(0)] == [1, 2, 1, 2]
 
 
-def test_a_thousand_failures_are_no_overflow() -> None:
+def test_a_thousand_failures_do_not_overflow() -> None:
     backoff = Backoff(lambda: 0.0, cap=60)
     assert [backoff.after(0) for _ in range(1000)][-1] == 60

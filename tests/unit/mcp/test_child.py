@@ -95,11 +95,11 @@ async def test_a_crash_fails_what_is_in_flight_and_what_comes_at_once() -> None:
     host = host_of(launcher)
     child = host.get("a", SPEC)
     await child.ready(now() + 5)
-    asked = [asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60)) for _ in range(3)]
+    requests = [asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60)) for _ in range(3)]
     await asyncio.sleep(0)
     launcher.launched[0].events.on_stderr("out of memory")
     launcher.launched[0].die("was killed by SIGKILL")
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    results = await asyncio.gather(*requests, return_exceptions=True)
     assert [type(result) for result in results] == [ConnectionLost] * 3
     assert str(results[0]) == "a was killed by SIGKILL: out of memory"
     assert child.state is StreamState.BACKOFF
@@ -132,7 +132,7 @@ async def test_a_child_that_asks_and_reads_no_answer_is_ended_and_started_again(
     await host.aclose()
 
 
-async def test_a_crashed_child_is_started_again_and_negotiated_anew() -> None:
+async def test_a_crashed_child_is_started_and_negotiated_again() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
@@ -164,7 +164,7 @@ async def test_starts_that_fail_come_ever_more_seldom_and_the_state_says_so() ->
     await host.aclose()
 
 
-async def test_one_process_per_key_and_spec() -> None:
+async def test_a_child_host_has_one_process_per_key_and_spec() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
@@ -288,7 +288,7 @@ async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes
     await host.aclose()
 
 
-async def test_a_start_that_fails_in_other_words_is_logged_anew(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_start_that_fails_in_other_words_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     causes = iter(["connection to port 1001 refused", "connection to port 1002 refused", "no space left", "no quota"])
 
     def failing(process: FakeProcess, message: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     await host.aclose()
 
 
-async def test_what_a_server_printed_long_before_its_end_is_not_the_reason() -> None:
+async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
@@ -134,16 +134,16 @@ async def test_runs_are_told_apart_in_what_was_printed_also_when_the_spec_change
     await host.aclose()
 
 
-def test_what_is_kept_of_what_was_printed_is_bounded_in_bytes() -> None:
+def test_printed_lines_are_bounded_in_bytes() -> None:
     printed = PrintedLines(lambda: 0.0, most_bytes=1000)
     printed.began()
     for _ in range(100):
         printed.add("stderr", "é" * 50)
         printed.add("stderr", "")
-    kept = printed.after()
-    assert sum(len(line.text.encode()) for line in kept) <= 1000
-    assert len(kept) <= 10
-    assert kept[-1].number == printed.number == 201
+    kept_lines = printed.after()
+    assert sum(len(line.text.encode()) for line in kept_lines) <= 1000
+    assert len(kept_lines) <= 10
+    assert kept_lines[-1].number == printed.number == 201
 
 
 async def test_a_process_that_says_nothing_is_spoken_of_after_ten_seconds_and_no_more_once_it_speaks(
@@ -203,12 +203,12 @@ async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_aga
     assert child.state is StreamState.FAILED
     launcher.refusal = None
     starts = child.starts
-    asked = now()
+    requested_at = now()
     child.retry()
     assert child.failure is None
     await child.ready(now() + 30)
     assert child.starts == starts + 1
-    assert now() == pytest.approx(asked, abs=0.1)
+    assert now() == pytest.approx(requested_at, abs=0.1)
     child.retry()
     assert child.negotiated is not None, "what runs is left alone"
     await host.aclose()

@@ -98,13 +98,13 @@ def test_a_kept_connection_closed_without_a_byte_is_told_from_a_new_one() -> Non
     fresh.connection.connection_lost(None)
     assert isinstance(fresh.error, ConnectionLost)
     assert (fresh.error.reused, fresh.error.sent, fresh.error.keep_alive_race) == (False, True, False)
-    kept = World().start(JSON)
-    kept.outcomes.clear()
-    kept.start()
-    kept.connection.connection_lost(None)
-    assert isinstance(kept.error, ConnectionLost)
-    assert (kept.error.reused, kept.error.sent, kept.error.keep_alive_race) == (True, True, True)
-    assert (fresh.drops, kept.drops) == (0, 1)
+    reused = World().start(JSON)
+    reused.outcomes.clear()
+    reused.start()
+    reused.connection.connection_lost(None)
+    assert isinstance(reused.error, ConnectionLost)
+    assert (reused.error.reused, reused.error.sent, reused.error.keep_alive_race) == (True, True, True)
+    assert (fresh.drops, reused.drops) == (0, 1)
 
 
 def test_connection_close_is_heeded() -> None:
@@ -177,7 +177,7 @@ def test_headers_and_trailers_are_bounded(chunks: list[bytes]) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
     ],
 )
-def test_what_is_no_plain_http_is_refused(answer: bytes) -> None:
+def test_answers_that_are_not_plain_http_are_refused(answer: bytes) -> None:
     world = World().start(answer)
     assert isinstance(world.error, BadHttp)
     assert world.ends() == (0, 1)

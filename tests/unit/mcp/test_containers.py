@@ -63,7 +63,7 @@ def test_the_last_will_runs_in_a_shell_and_shows_no_other_variable() -> None:
     assert done.stdout == "tcp://a'b;echo x|a'; echo x; '|ps\n"
 
 
-def test_a_last_will_that_is_no_line_is_none() -> None:
+def test_a_last_will_that_is_not_a_line_is_left_out() -> None:
     run = ContainerRun.of("docker", ["run", "image"], {"DOCKER_HOST": "a\nb"})
     assert run is not None
     assert run.last_will() == ""

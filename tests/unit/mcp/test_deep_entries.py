@@ -53,7 +53,7 @@ def test_a_long_list_with_an_entry_that_is_nested_too_deeply_is_read_too() -> No
         b"not JSON",
     ],
 )
-def test_what_is_no_list_or_costs_too_much_time_is_not_cut(message: bytes) -> None:
+def test_messages_that_are_not_lists_or_cost_too_much_time_are_not_cut(message: bytes) -> None:
     assert deep_entries.without_deep_values(message) is message
 
 

@@ -54,7 +54,7 @@ def test_of_what_a_program_printed_the_line_is_chosen_that_says_why_it_failed(ch
         "\x1b[31m\x1b[0m",
     ],
 )
-def test_what_is_printed_after_the_reason_does_not_hide_it(after: str) -> None:
+def test_lines_printed_after_the_reason_do_not_hide_it(after: str) -> None:
     lines = ["Error: WEATHER_KEY is not set", *after.splitlines()]
     assert diagnosis(printable(line.encode()) for line in lines) == "Error: WEATHER_KEY is not set"
 
@@ -106,7 +106,7 @@ def test_other_forms_of_reasons(printed: str, chosen: str) -> None:
         "thread 'main' panicked at r.rs:1:1:",
     ],
 )
-def test_nothing_is_chosen_from_what_gives_no_reason(printed: str) -> None:
+def test_diagnosis_chooses_nothing_from_lines_without_a_reason(printed: str) -> None:
     assert diagnosis(printed.splitlines()) == ""
 
 

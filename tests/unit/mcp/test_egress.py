@@ -23,7 +23,7 @@ async def judged(
     known_as: str = "",
     port: int = 80,
 ) -> str:
-    """What is connected to, or why nothing is. `alias`: of the name; `known_as`: of the addresses."""
+    """Address that is connected to, or the refusal. `alias`: of the name; `known_as`: of the addresses."""
 
     async def name_of(address: str) -> str:
         return known_as
@@ -40,7 +40,7 @@ async def judged(
 
 
 async def nameless(address: str) -> str:
-    """Of addresses that no name server knows."""
+    """Names for addresses that no name server knows."""
     return ""
 
 
@@ -99,17 +99,17 @@ DENIED_ADDRESSES = {
 
 @pytest.mark.parametrize("address", DENIED_ADDRESSES)
 async def test_a_name_that_resolves_to_where_no_server_may_be_is_refused(address: str) -> None:
-    said = await judged(POD, "innocent.example.com", address)
-    assert said.startswith("AddressNotAllowed: ")
-    assert DENIED_ADDRESSES[address] in said
+    refusal = await judged(POD, "innocent.example.com", address)
+    assert refusal.startswith("AddressNotAllowed: ")
+    assert DENIED_ADDRESSES[address] in refusal
 
 
-async def test_what_resolves_to_both_is_connected_where_it_may_be() -> None:
+async def test_names_that_resolve_to_both_are_connected_at_the_allowed_address() -> None:
     assert await judged(POD, "rebind.example.com", "127.0.0.1", "203.0.113.7") == "203.0.113.7"
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "2001:db8::1", "192.168.1.20", "172.16.0.9"])
-async def test_other_addresses_are_fine_private_ones_too(host: str) -> None:
+async def test_other_addresses_are_allowed_private_ones_too(host: str) -> None:
     assert await judged(POD, host, host) == host
 
 
@@ -186,18 +186,18 @@ async def test_ways_to_write_loopback_that_the_system_understands_are_judged_by_
 
 
 async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_its_resolver() -> None:
-    asked: list[str] = []
+    lookups: list[str] = []
 
     async def resolve(host: str, port: int) -> list[Address]:
         if host == "kubernetes.default.svc":
             raise OSError("not here")
-        asked.append(host)
+        lookups.append(host)
         return [("203.0.113.7", port)]
 
     for host in ("grafana.monitoring", "tools.example.com", "demo.team.svc", "203.0.113.7", "absolute.example."):
         await POD.guarded(resolve, "team", nameless)(host, 80)
     await LAPTOP.guarded(resolve, "team")("grafana.monitoring", 80)
-    assert asked == [
+    assert lookups == [
         "grafana.monitoring.",
         "tools.example.com.",
         "demo.team.svc",
@@ -226,21 +226,21 @@ async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() 
     With the guard taken out of the dialer's resolver, the second connection would be tried at 127.0.0.1.
     """
     answers = [[("203.0.113.7", 9)], [("127.0.0.1", 9)]]
-    asked = 0
+    resolutions = 0
 
     async def rebinding(host: str, port: int) -> list[Address]:
-        nonlocal asked
+        nonlocal resolutions
         if host == "kubernetes.default.svc":
             raise OSError("not here")
-        asked += 1
-        return answers[min(asked, 2) - 1]
+        resolutions += 1
+        return answers[min(resolutions, 2) - 1]
 
     guarded = POD.guarded(rebinding, "team", nameless)
     assert await guarded("rebind.example.com", 9) == [("203.0.113.7", 9)]
     dialer = Dialer("rebind.example.com", 9, None, None, guarded, 1.0)
     with pytest.raises(ConnectFailed) as refused:
         await dialer.connect(lambda: pytest.fail("connected"))
-    assert (refused.value.reason, asked) == ("AddressNotAllowed", 2)
+    assert (refused.value.reason, resolutions) == ("AddressNotAllowed", 2)
 
 
 @pytest.mark.parametrize(
@@ -277,9 +277,9 @@ async def test_an_alias_counts_as_what_it_stands_for(host: str, alias: str, addr
     """An `ExternalName` Service of a tenant's own; with `Resolved.canonical` not looked at, all but the address of the
     API server itself is connected to.
     """
-    said = await judged(OPEN_POD, host, address, alias=alias)
-    assert said.startswith("AddressNotAllowed: ")
-    assert why in said
+    refusal = await judged(OPEN_POD, host, address, alias=alias)
+    assert refusal.startswith("AddressNotAllowed: ")
+    assert why in refusal
 
 
 @pytest.mark.parametrize(
@@ -307,20 +307,20 @@ async def test_the_api_server_is_reached_where_a_setting_allows_its_address() ->
 
 
 async def test_the_resolver_tells_what_a_name_stands_for() -> None:
-    found = await resolve_by_dns("localhost", 80)
-    assert isinstance(found, Resolved)
-    assert found.canonical == "localhost"
+    resolved = await resolve_by_dns("localhost", 80)
+    assert isinstance(resolved, Resolved)
+    assert resolved.canonical == "localhost"
 
 
 @pytest.mark.parametrize("port", [10250, 10255, 10249, 10256, 10257, 10259, 2379, 2380])
 @pytest.mark.parametrize("host", ["192.168.1.20", "2001:db8::1", "node.example.com", "mine.team.svc"])
-async def test_what_runs_on_nodes_is_no_server_wherever_the_nodes_are(host: str, port: int) -> None:
+async def test_ports_of_kubernetes_nodes_are_refused_at_any_address(host: str, port: int) -> None:
     """Their addresses are not known, and may be public ones."""
     address = "192.168.1.20" if "." in host else host
     for egress, refused in ((POD, True), (OPEN_POD, True), (LAPTOP, False)):
         assert (await judged(egress, host, address, port=port) != address) is refused
-    said = await judged(POD, host, address, port=port)
-    assert said.startswith("AddressNotAllowed: ")
+    refusal = await judged(POD, host, address, port=port)
+    assert refusal.startswith("AddressNotAllowed: ")
 
 
 async def test_a_port_of_nodes_is_connected_to_where_a_setting_names_the_address_or_the_host() -> None:

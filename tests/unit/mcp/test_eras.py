@@ -39,7 +39,7 @@ def test_a_header_value_survives_the_way_there_and_back(text: str) -> None:
     assert b"\n" not in value
 
 
-def test_a_broken_encoding_is_no_text() -> None:
+def test_a_broken_encoding_of_a_header_is_refused() -> None:
     assert eras.text_of_header(b"=?base64?!!?=") is None
     assert eras.text_of_header(b"=?base64?/w==?=") is None
 

@@ -22,7 +22,7 @@ def memory() -> CacheBudget:
     return CacheBudget(1000, 1 << 20)
 
 
-def known(first: bytes) -> KnownHead:
+def known_head(first: bytes) -> KnownHead:
     head = KnownHead.of(first, memory())
     assert head is not None
     return head
@@ -31,7 +31,7 @@ def known(first: bytes) -> KnownHead:
 @pytest.mark.parametrize("body", [b"{}", b"", b'{"a":1}', b"x" * 9999, b"\r\n\r\n", message()])
 def test_the_same_head_is_known_whatever_the_length_of_the_body(body: bytes) -> None:
     again = message(body)
-    start = known(message()).body_start(again)
+    start = known_head(message()).body_start(again)
     assert start > 0
     assert again[start:] == body
 
@@ -57,7 +57,7 @@ def test_the_same_head_is_known_whatever_the_length_of_the_body(body: bytes) -> 
     ],
 )
 def test_anything_that_differs_is_left_to_the_parser(again: bytes) -> None:
-    assert known(message()).body_start(again) == 0
+    assert known_head(message()).body_start(again) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_head_that_says_more_of_its_framing_than_its_length_is_not_kept(first:
 def test_a_damaged_message_is_never_taken_for_a_whole_one(junk: bytes, at: int) -> None:
     first = message(b'{"id":1}')
     damaged = first[:at] + junk + first[at:]
-    start = known(first).body_start(damaged)
+    start = known_head(first).body_start(damaged)
     if start:
         head = damaged[:start]
         assert damaged.startswith(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: ")
@@ -107,9 +107,9 @@ def read(first: bytes, again: bytes) -> tuple[int, bytes] | None:
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize(("name", "body"), [("a__b", b"{}"), ("other", b'{"a":1}'), ("=?base64?w7w=?=", b"x" * 9999)])
 def test_a_head_with_another_name_and_length_is_known(order: int, name: str, body: bytes) -> None:
-    found = read(named(order=order), again := named(name, body=body, order=order))
-    assert found is not None
-    assert (again[found[0] :], found[1]) == (body, name.encode())
+    reading = read(named(order=order), again := named(name, body=body, order=order))
+    assert reading is not None
+    assert (again[reading[0] :], reading[1]) == (body, name.encode())
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -143,7 +143,7 @@ def test_heads_without_one_plain_name_are_not_kept_by_name(first: bytes) -> None
 
 @given(st.lists(st.integers(0, 12_000), min_size=1, max_size=200))
 def test_every_size_is_known_however_many_there_are(sizes: list[int]) -> None:
-    head = known(message())
+    head = known_head(message())
     for size in sizes:
         again = message(b"x" * size)
         assert again[head.body_start(again) :] == b"x" * size
@@ -154,6 +154,6 @@ def test_every_name_is_known_however_many_there_are() -> None:
     head = NamedHead.of(named(), memory())
     assert head is not None
     for number in range(1000):
-        found = head.read(named(f"tool_{number}"), {})
-        assert found is not None
-        assert found[1] == b"tool_%d" % number
+        reading = head.read(named(f"tool_{number}"), {})
+        assert reading is not None
+        assert reading[1] == b"tool_%d" % number

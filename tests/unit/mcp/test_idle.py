@@ -1,4 +1,4 @@
-"""What nobody uses for a while ends, and a use costs no timer."""
+"""Objects that nobody uses for a while end, and a use costs no timer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_each_ends_when_nobody_has_used_it_for_so_long() -> None:
     assert ended == [("second", 80), ("first", 100)]
 
 
-async def test_what_is_in_use_does_not_end() -> None:
+async def test_idle_times_do_not_end_objects_in_use() -> None:
     ended: list[str] = []
     times: IdleTimes[str] = IdleTimes(60.0, ended.append)
     times.mark_idle("busy")
@@ -38,7 +38,7 @@ async def test_what_is_in_use_does_not_end() -> None:
     assert ended == ["busy"]
 
 
-async def test_one_that_ends_may_begin_others() -> None:
+async def test_an_object_that_ends_may_mark_others_idle() -> None:
     ended: list[str] = []
 
     def note(name: str) -> None:
@@ -73,7 +73,7 @@ async def test_uses_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     times.close()
 
 
-async def test_one_that_was_closed_may_be_used_in_another_loop() -> None:
+async def test_closed_idle_times_may_be_used_in_another_loop() -> None:
     times: IdleTimes[str] = IdleTimes(60.0, lambda _: None)
 
     async def use() -> None:

@@ -29,7 +29,7 @@ def test_a_response_is_read_whatever_the_order_of_its_members() -> None:
         (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "NotMCP"),
     ],
 )
-def test_what_is_no_response_says_why(data: bytes, reason: str) -> None:
+def test_data_that_is_not_a_response_says_why(data: bytes, reason: str) -> None:
     with pytest.raises((BadJson, NotMcp)) as caught:
         jsonrpc.read_response(data)
     assert caught.value.reason == reason

@@ -43,6 +43,6 @@ def test_a_listing_without_an_end_is_refused(pages: list[str], bounds: ListingBo
 
 
 @pytest.mark.parametrize("page", [b"[]", b'{"tools":{"a":1}}', b'{"tools":[}', b'{"tools":5}', b'{"prompts":[]}'])
-def test_a_page_of_another_shape_is_no_mcp(page: bytes) -> None:
+def test_a_page_of_another_shape_is_not_mcp(page: bytes) -> None:
     with pytest.raises(NotMcp, match="tools/list"):
         Listing("tools/list", ListingBounds()).add(Raw(page))

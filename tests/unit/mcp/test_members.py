@@ -29,16 +29,16 @@ def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
 
 
 @pytest.mark.parametrize("member", ["Name", "NAME", "name\0", "NAME\0x", "namE"])
-def test_what_may_be_taken_for_a_known_name_is_told_with_what_to_do(member: str) -> None:
-    said = Known({"name", "uri"}).misread(["uri", member], "params")
-    assert said == (
+def test_members_that_may_be_taken_for_a_known_name_are_told_with_what_to_do(member: str) -> None:
+    message = Known({"name", "uri"}).misread(["uri", member], "params")
+    assert message == (
         f'params has {json.dumps(member)}, which some parsers read as "name": write "name", or leave it out'
     )
 
 
-def test_known_names_and_names_of_their_own_pass() -> None:
-    known = Known({"name", "Name", "_meta"})
-    assert known.misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
+def test_misread_lets_known_names_and_unrelated_names_pass() -> None:
+    known_names = Known({"name", "Name", "_meta"})
+    assert known_names.misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_member_that_comes_twice_is_seen_however_it_is_written(document: str) 
         '{"n":' + "1" * 500 + "}",
     ],
 )
-def test_what_is_said_once_is_no_repetition(document: str) -> None:
+def test_members_that_come_once_are_not_repetitions(document: str) -> None:
     assert not repeats(document.encode())
     text, alike = distinct(document.encode())
     assert json.loads(text) == json.loads(document)

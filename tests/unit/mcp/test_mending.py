@@ -58,7 +58,7 @@ def test_an_error_of_another_shape_is_read(error: Any, code: int, message: str) 
 
 
 @pytest.mark.parametrize("text", [b'{"v":NaN}', b'{"a":1', b"nonsense", b"", b'{"v":"\xff"}', b'{"v":"a" "b"}'])
-def test_what_has_no_clear_meaning_is_not_mended(text: bytes) -> None:
+def test_messages_without_a_clear_meaning_are_not_mended(text: bytes) -> None:
     assert mend(text) is None
 
 
@@ -67,7 +67,7 @@ def test_a_long_message_is_not_mended_in_the_event_loop() -> None:
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(), st.lists))
-def test_what_is_strict_json_already_needs_no_mending(value: object) -> None:
+def test_strict_json_needs_no_mending(value: object) -> None:
     assert mend(json.dumps(value).encode()) is None
     assert mend(json.dumps(value, ensure_ascii=False).encode()) is None
 

@@ -43,13 +43,13 @@ async def settle() -> None:
 async def test_thousands_of_interleaved_requests_each_get_their_own_answer() -> None:
     stream = Stream(max_in_flight=5000)
     shuffle = random.Random(1)
-    asked = [stream.ask("m", b'{"n":%d}' % n) for n in range(5000)]
+    requests = [stream.ask("m", b'{"n":%d}' % n) for n in range(5000)]
     await settle()
     waiting = [(message["id"], message["params"]["n"]) for message in stream.sent]
     shuffle.shuffle(waiting)
     for ident, n in waiting:
         stream.answer(ident, {"n": n})
-    answers = await asyncio.gather(*asked)
+    answers = await asyncio.gather(*requests)
     assert [json.loads(answer)["result"]["n"] for answer in answers] == list(range(5000))
     assert stream.mux.in_flight == 0
 
@@ -58,12 +58,12 @@ async def test_thousands_of_interleaved_requests_each_get_their_own_answer() -> 
 async def test_a_message_is_one_line_whatever_breaks_its_sender_wrote(end: bytes) -> None:
     lines: list[bytes] = []
     mux = Multiplexer(lines.append)
-    asked = asyncio.ensure_future(mux.request("m", b'{"a":%b[%b{"b":"\\n"}%b]}' % (end, end, end), deadline=NEVER))
+    request = asyncio.ensure_future(mux.request("m", b'{"a":%b[%b{"b":"\\n"}%b]}' % (end, end, end), deadline=NEVER))
     await settle()
     mux.notify("n", b"{%b}" % end)
     assert not any(b"\n" in line or b"\r" in line for line in lines)
     assert [json.loads(line)["params"] for line in lines] == [{"a": [{"b": "\n"}]}, {}]
-    asked.cancel()
+    request.cancel()
 
 
 async def test_equal_progress_tokens_of_two_callers_are_kept_apart() -> None:
@@ -92,11 +92,11 @@ async def test_params_that_only_mention_a_token_stay_byte_for_byte() -> None:
     lines: list[bytes] = []
     mux = Multiplexer(lines.append)
     params = b'{"arguments":{"text":"progressToken",  "n":1.0}}'
-    asked = asyncio.ensure_future(mux.request("tools/call", params, deadline=NEVER))
+    request = asyncio.ensure_future(mux.request("tools/call", params, deadline=NEVER))
     await settle()
     assert params in lines[0]
-    asked.cancel()
-    await asyncio.gather(asked, return_exceptions=True)
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
 
 
 async def test_a_caller_that_gives_up_cancels_upstream_and_a_late_answer_harms_nobody() -> None:
@@ -143,59 +143,59 @@ async def test_notifications_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize("line", [b"Starting server...", b"[1]", b"{}", b'{"id":1}', b'"x"', b"\xff"])
-async def test_what_is_no_message_is_said_to_be_none(line: bytes) -> None:
+async def test_lines_that_are_not_messages_are_not_taken(line: bytes) -> None:
     assert not Stream().mux.feed(line)
 
 
 @pytest.mark.parametrize("ident", [None, 0, 99, "x", {}])
 async def test_an_answer_with_an_id_that_no_request_has_fails_the_only_one_that_waits(ident: object) -> None:
     stream = Stream()
-    asked = stream.ask()
+    request = stream.ask()
     await settle()
     stream.answer(ident)
     with pytest.raises(NotMcp, match="which no request has"):
-        await asked
+        await request
 
 
-async def test_one_odd_answer_costs_nothing_while_several_requests_wait() -> None:
+async def test_an_odd_answer_costs_nothing_while_several_requests_wait() -> None:
     stream = Stream()
-    asked = [stream.ask(), stream.ask()]
+    requests = [stream.ask(), stream.ask()]
     await settle()
     stream.answer(99)
     stream.answer(1)
     stream.answer(99)
     stream.answer(2)
-    assert len(await asyncio.gather(*asked)) == 2
+    assert len(await asyncio.gather(*requests)) == 2
 
 
 async def test_as_many_odd_answers_as_requests_wait_fail_them() -> None:
     stream = Stream()
-    asked = [stream.ask(), stream.ask()]
+    requests = [stream.ask(), stream.ask()]
     await settle()
     stream.answer(0)
     stream.answer(0)
-    assert [type(error) for error in await asyncio.gather(*asked, return_exceptions=True)] == [NotMcp, NotMcp]
+    assert [type(error) for error in await asyncio.gather(*requests, return_exceptions=True)] == [NotMcp, NotMcp]
 
 
-async def test_a_late_answer_to_a_request_that_was_given_up_is_no_fault() -> None:
+async def test_a_late_answer_to_a_request_that_was_given_up_is_ignored() -> None:
     stream = Stream()
     given_up = stream.ask()
-    asked = stream.ask()
+    request = stream.ask()
     await settle()
     given_up.cancel()
     await settle()
     assert stream.mux.feed(b'{"jsonrpc":"2.0","id":1,"result":{}}')
-    assert not asked.done()
+    assert not request.done()
     stream.answer(2)
-    await asked
+    await request
 
 
 async def test_an_id_as_a_text_is_matched_with_the_number_that_it_is() -> None:
     stream = Stream()
-    asked = stream.ask()
+    request = stream.ask()
     await settle()
     stream.answer("1", {"a": 1})
-    assert json.loads(await asked) == {"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}
+    assert json.loads(await request) == {"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}
 
 
 @pytest.mark.parametrize(
@@ -214,31 +214,31 @@ async def test_a_line_that_cannot_be_read_fails_the_request_that_it_shows_and_no
     line: bytes, message: str
 ) -> None:
     stream = Stream()
-    asked = stream.ask()
+    request = stream.ask()
     other = stream.ask()
     await settle()
     assert not stream.mux.feed(line)
     with pytest.raises(McpError, match=message):
-        await asked
+        await request
     stream.answer(2)
     await other
 
 
 async def test_the_messages_of_a_batch_are_taken_one_by_one() -> None:
     stream = Stream()
-    asked = [stream.ask(), stream.ask()]
+    requests = [stream.ask(), stream.ask()]
     await settle()
     stream.mux.feed(b' [{"id":2,"result":{}},[{"id":1,"result":{}}],{"id":1,"result":{"a":1}}]')
-    assert [json.loads(answer)["id"] for answer in await asyncio.gather(*asked)] == [1, 2]
+    assert [json.loads(answer)["id"] for answer in await asyncio.gather(*requests)] == [1, 2]
 
 
 async def test_all_in_flight_fail_together_and_too_many_are_refused() -> None:
     stream = Stream(max_in_flight=2)
-    asked = [stream.ask(), stream.ask()]
+    requests = [stream.ask(), stream.ask()]
     await settle()
     with pytest.raises(PoolFull):
         await stream.mux.request("m", None, deadline=NEVER)
     stream.mux.fail_all(ConnectionLost("gone", sent=True))
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    results = await asyncio.gather(*requests, return_exceptions=True)
     assert [type(result) for result in results] == [ConnectionLost, ConnectionLost]
     assert repr(stream.mux) == "<Multiplexer: 0 in flight>"

@@ -18,11 +18,11 @@ class NameServer:
 
     def __init__(self) -> None:
         self.says: list[Address] | Exception | None = HERE
-        self.asked = 0
+        self.queries = 0
         self.later = 0.0
 
     async def __call__(self, host: str, port: int) -> list[Address]:
-        self.asked += 1
+        self.queries += 1
         if self.says is None:
             await asyncio.Event().wait()
         if isinstance(self.says, Exception):
@@ -59,7 +59,7 @@ async def test_a_name_that_a_name_server_denies_at_first_is_asked_for_again(code
     assert not waiting.done()
     server.says = HERE
     assert await waiting == HERE
-    assert server.asked < 10
+    assert server.queries < 10
 
 
 @pytest.mark.looptime
@@ -71,16 +71,16 @@ async def test_a_name_that_does_not_exist_any_more_is_believed_gone_after_a_whil
     async with asyncio.timeout(GRACE):
         with pytest.raises(socket.gaierror):
             await names("demo", 80)
-    server.later, server.asked = GRACE, 0
+    server.later, server.queries = GRACE, 0
     with pytest.raises(socket.gaierror):
         await names("demo", 80)
-    assert server.asked == 1
+    assert server.queries == 1
     server.says = THERE
     assert await names("demo", 80) == THERE
 
 
 @pytest.mark.looptime
-async def test_what_nothing_is_known_of_or_was_long_ago_is_not_made_up() -> None:
+async def test_remembered_names_are_not_made_up_when_unknown_or_too_old() -> None:
     server = NameServer()
     names = RememberedNames(server, server.clock)
     await names("demo", 80)

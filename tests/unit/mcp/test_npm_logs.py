@@ -1,4 +1,4 @@
-"""What npm's debug log says of an `npx` that ended without a word, by logs of npm 11."""
+"""npm's debug log about an `npx` that ended without a word, by logs of npm 11."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the caches of npm and uv tell of packages that were fetched, by layouts of their present versions."""
+"""Caches of npm and uv that tell of fetched packages, by layouts of their present versions."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def file(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "environment"),
+    ("cache", "environment"),
     [
         (".npm", {}),
         ("elsewhere", {"NPM_CONFIG_CACHE": "{}/elsewhere"}),
     ],
 )
 def test_a_package_of_npx_is_cached_by_the_digest_of_its_name(
-    tmp_path: Path, place: str, environment: dict[str, str]
+    tmp_path: Path, cache: str, environment: dict[str, str]
 ) -> None:
     named = {name: value.format(tmp_path) for name, value in environment.items()}
     args = ("-y", "@modelcontextprotocol/inspector@2.12.0")
-    folder = tmp_path / place / "_npx" / "1cd12db47f285d41" / "node_modules"
+    folder = tmp_path / cache / "_npx" / "1cd12db47f285d41" / "node_modules"
     folder.mkdir(parents=True)
     assert not cached(tmp_path, "npx", *args, **named), "an installation that broke off"
     (folder / ".package-lock.json").touch()
@@ -50,7 +50,7 @@ def test_a_package_of_npx_is_cached_by_the_digest_of_its_name(
 
 
 @pytest.mark.parametrize(
-    ("place", "environment"),
+    ("cache", "environment"),
     [
         (".cache/uv/environments-v2/python/env", {}),
         (".cache/uv/environments-v2/env", {}),
@@ -61,20 +61,20 @@ def test_a_package_of_npx_is_cached_by_the_digest_of_its_name(
     ],
 )
 def test_a_package_of_uvx_is_cached_where_an_environment_has_its_program(
-    tmp_path: Path, place: str, environment: dict[str, str]
+    tmp_path: Path, cache: str, environment: dict[str, str]
 ) -> None:
     named = {name: value.format(tmp_path) for name, value in environment.items()}
     assert not cached(tmp_path, "uvx", "mcp-server-time", **named)
-    file(tmp_path / place / "bin" / "mcp-server-time")
+    file(tmp_path / cache / "bin" / "mcp-server-time")
     assert cached(tmp_path, "uvx", "mcp-server-time", **named)
     assert not cached(tmp_path, "uvx", "mcp-server-git", **named)
 
 
-@pytest.mark.parametrize("place", ["project", "project/inside", "machine/lib"])
-def test_a_package_in_the_node_modules_that_npx_looks_at_needs_no_fetching(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("parent", ["project", "project/inside", "machine/lib"])
+def test_a_package_in_the_node_modules_that_npx_looks_at_needs_no_fetching(tmp_path: Path, parent: str) -> None:
     machine = {"npm_config_prefix": str(tmp_path / "machine")}
     assert not cached(tmp_path, "npx", "-y", "@scope/server", **machine)
-    installed(tmp_path / place / "node_modules", "@scope/server", "1.2.3")
+    installed(tmp_path / parent / "node_modules", "@scope/server", "1.2.3")
     assert cached(tmp_path, "npx", "-y", "@scope/server", **machine)
     assert cached(tmp_path, "npx", "-y", "@scope/server@latest", **machine)
     assert cached(tmp_path, "npx", "-y", "@scope/server@1.2.3", **machine)

@@ -19,8 +19,8 @@ def definition(schema: Any) -> bytes:
 
 def test_annotated_arguments_are_found_however_deep_their_objects_are() -> None:
     below = {"type": "object", "properties": {"dry": {"type": "boolean", "x-mcp-header": "Dry-Run"}}}
-    found = parameters(definition({"type": "object", "properties": {"region": REGION, "opts": below}}))
-    assert sorted(found) == [(("opts", "dry"), "Dry-Run", "boolean"), (("region",), "Region", "string")]
+    annotated = parameters(definition({"type": "object", "properties": {"region": REGION, "opts": below}}))
+    assert sorted(annotated) == [(("opts", "dry"), "Dry-Run", "boolean"), (("region",), "Region", "string")]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_an_annotation_that_breaks_the_rules_has_its_tool_refused_as_by_the_sdk(
         None,
     ],
 )
-def test_data_that_looks_like_an_annotation_is_none(schema: Any) -> None:
+def test_data_that_looks_like_an_annotation_is_not_one(schema: Any) -> None:
     assert find_invalid_x_mcp_header(schema) is None
     assert parameters(definition(schema)) == ()
 
 
-def test_a_deep_schema_is_no_harm() -> None:
+def test_a_deep_schema_has_no_parameters() -> None:
     deep = b'{"name":"x-mcp-header","inputSchema":' + b'{"not":' * 900 + b"{}" + b"}" * 900 + b"}"
     assert parameters(deep) == ()

@@ -48,12 +48,12 @@ HARMLESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", FLOODS)
 @pytest.mark.parametrize("indent", [None, 1])
-def test_more_items_than_a_conversation_has_are_counted_wherever_they_are(name: str, indent: int | None) -> None:
+def test_items_beyond_the_bound_of_a_conversation_are_counted_wherever_they_are(name: str, indent: int | None) -> None:
     assert too_many_items(json.dumps(FLOODS[name], indent=indent).encode())
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_lists_in_arguments_results_and_schemas_are_no_items(name: str) -> None:
+def test_lists_in_arguments_results_and_schemas_are_not_items(name: str) -> None:
     assert not too_many_items(json.dumps(HARMLESS[name]).encode())
 
 

@@ -41,5 +41,5 @@ def test_a_package_or_name_that_does_not_exist_is_not_tried_again_soon(words: st
 
 
 @pytest.mark.parametrize("words", ["connect ECONNREFUSED 127.0.0.1:5432", "Error: PETS_KEY is required"])
-def test_what_may_pass_by_itself_is_tried_again_soon(words: str) -> None:
+def test_failures_that_may_pass_by_themselves_are_not_permanent(words: str) -> None:
     assert not is_permanent(words)

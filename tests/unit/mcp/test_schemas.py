@@ -22,8 +22,8 @@ def holding(keyword: str) -> Any:
 def test_schemas_of_every_keyword_are_found_with_the_pointer_to_them(keyword: str) -> None:
     schema = {keyword: holding(keyword), "default": {"properties": {"x": LEAF}}, "enum": [{"not": LEAF}]}
 
-    ((way, found),) = parts(schema)
-    assert found is LEAF
+    ((way, leaf),) = parts(schema)
+    assert leaf is LEAF
     assert pointed(schema, pointer(*way)) is LEAF
     assert list(every(schema)) == [schema, LEAF]
 

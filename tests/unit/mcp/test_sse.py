@@ -119,7 +119,7 @@ def test_the_plain_form_of_one_message_is_read_at_once(stream: bytes) -> None:
         max_size=8,
     ).map(b"".join)
 )
-def test_what_is_read_at_once_is_what_the_rules_say(stream: bytes) -> None:
+def test_an_event_read_at_once_is_what_the_whatwg_rules_say(stream: bytes) -> None:
     message = only_message(stream)
     if message is not None:
         by_the_rules = parse(*(bytes([byte]) for byte in stream))

@@ -33,7 +33,7 @@ def test_a_half_is_replaced_where_it_is_alone(written: str, mended: str) -> None
 
 
 @given(st.lists(st.sampled_from([HIGH, LOW, "\\\\", "\\n", "x", "ä", '\\"', "\\u0041"])).map("".join))
-def test_what_is_mended_is_what_a_lenient_parser_reads(text: str) -> None:
+def test_mended_surrogates_are_what_a_lenient_parser_reads(text: str) -> None:
     read = json.loads(f'"{text}"')
     expected = read.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     mended = json.loads(paired(f'"{text}"'.encode()))
@@ -41,5 +41,5 @@ def test_what_is_mended_is_what_a_lenient_parser_reads(text: str) -> None:
     mended.encode()
 
 
-def test_what_holds_a_nul_is_not_json_and_stays() -> None:
+def test_text_with_a_nul_is_not_json_and_stays() -> None:
     assert paired(b'"\\ud800\0"') == b'"\\ud800\0"'

@@ -25,7 +25,7 @@ def test_a_url_is_taken_apart(url: str, host: str, port: int, path: bytes, autho
 
 
 @pytest.mark.parametrize("url", ["", "a/b", "ftp://a", "http://", "http://u:p@a/", "http://a:99999/", "http://[x/"])
-def test_what_is_no_plain_http_url_is_refused(url: str) -> None:
+def test_urls_that_are_not_plain_http_are_refused(url: str) -> None:
     with pytest.raises(InvalidTarget) as caught:
         Target.from_url(url)
     assert caught.value.reason == "InvalidURL"

@@ -209,7 +209,7 @@ def test_of_a_result_with_too_many_members_those_are_left_that_mcp_has() -> None
     assert made == {"content": [TEXT], "isError": True}
 
 
-def test_what_is_not_an_object_is_not_mended() -> None:
+def test_results_that_are_not_objects_are_not_mended() -> None:
     for raw in (b"[]", b"null", b'"x"', b"7"):
         with pytest.raises(jsonrpc.UNREADABLE):
             tool_results.mended(raw, from_modern=False, any_structured=False)

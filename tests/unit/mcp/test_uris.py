@@ -82,7 +82,7 @@ def test_a_result_without_such_a_uri_is_the_same_object(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("meta", "said"),
+    ("meta", "interface"),
     [
         (None, UserInterface()),
         ({"ui": {"resourceUri": "ui://a"}}, UserInterface(("ui://a",))),
@@ -95,9 +95,9 @@ def test_a_result_without_such_a_uri_is_the_same_object(raw: bytes) -> None:
         ({"ui": "x"}, UserInterface()),
     ],
 )
-def test_a_definition_says_which_interface_its_tool_has(meta: object, said: UserInterface) -> None:
+def test_a_definition_says_which_interface_its_tool_has(meta: object, interface: UserInterface) -> None:
     definition = {"name": "x", "inputSchema": {}, **({} if meta is None else {"_meta": meta})}
-    assert interface_of(json.dumps(definition).encode()) == said
+    assert interface_of(json.dumps(definition).encode()) == interface
 
 
 def test_the_domain_of_a_servers_own_url_is_left_out_of_what_is_read() -> None:

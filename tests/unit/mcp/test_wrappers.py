@@ -36,9 +36,9 @@ def of(words: str, **env: str) -> Wrapper | None:
     ],
 )
 def test_a_simple_command_is_asked_for_its_program(words: str, probed: str) -> None:
-    found = of(words)
-    assert found is not None
-    assert " ".join(found.probe("SCRIPT")) == probed
+    wrapper = of(words)
+    assert wrapper is not None
+    assert " ".join(wrapper.probe("SCRIPT")) == probed
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_shell_of_the_users_own_keeps_npx() -> None:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "known"),
+    ("manifest", "trusted"),
     [
         ({"name": "npm", "version": "11.19.1"}, True),
         ({"name": "npm", "version": "9.2.0"}, True),
@@ -109,12 +109,12 @@ def test_a_shell_of_the_users_own_keeps_npx() -> None:
         ([], False),
     ],
 )
-def test_only_a_known_npm_is_trusted(manifest: object, known: bool) -> None:
-    assert is_npm(json.dumps(manifest).encode()) is known
+def test_only_a_known_npm_is_trusted(manifest: object, trusted: bool) -> None:
+    assert is_npm(json.dumps(manifest).encode()) is trusted
 
 
 @pytest.mark.parametrize(
-    ("version", "known"),
+    ("version", "trusted"),
     [
         ("uvx 0.13.9 (x86_64-unknown-linux-gnu)", True),
         ("uv 1.0.0", True),
@@ -124,14 +124,14 @@ def test_only_a_known_npm_is_trusted(manifest: object, known: bool) -> None:
         ("", False),
     ],
 )
-def test_only_a_known_uv_is_trusted(version: str, known: bool) -> None:
-    assert is_uv(version) is known
+def test_only_a_known_uv_is_trusted(version: str, trusted: bool) -> None:
+    assert is_uv(version) is trusted
 
 
 @pytest.mark.parametrize(
     "answer", ["", "7", "[1]", '[["-c","a","b"],"/",{}]', '[["server"],"/",{}]', "[[[", '{"a":1,"b":2,"c":3}']
 )
-def test_what_npx_was_not_expected_to_run_is_not_started(answer: str) -> None:
-    found = of("npx -y server")
-    assert found is not None
-    assert start(found, answer) is None
+def test_commands_that_npx_was_not_expected_to_run_are_not_started(answer: str) -> None:
+    wrapper = of("npx -y server")
+    assert wrapper is not None
+    assert start(wrapper, answer) is None

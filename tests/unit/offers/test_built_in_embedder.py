@@ -27,24 +27,24 @@ class Encoded(WorkerThread):
         share = self._core_shares.pop(0) if self._core_shares else 1.0
         made = self._next
         self._next = PIECE if share >= CROWDED else 1
-        return Embedded([bytes([place]) for place in range(made)], share)
+        return Embedded([bytes([index]) for index in range(made)], share)
 
 
 def texts(number: int) -> list[VectorText]:
-    return [VectorText(str(place), "mail", "mail") for place in range(number)]
+    return [VectorText(str(index), "mail", "mail") for index in range(number)]
 
 
 @pytest.mark.parametrize(("calls", "seconds"), [(0, 0.0), (1, 3 * PIECE * TOOL_SECONDS / 0.1)])
 async def test_while_tools_are_called_the_encoder_has_a_tenth_of_the_time(calls: int, seconds: float) -> None:
     embedder = BuiltInEmbedder(Encoded(), Throttle(lambda: calls, 0.1), process=False)
-    assert await embedder.tools(texts(4 * PIECE)) == [bytes([place]) for place in range(PIECE)] * 4
+    assert await embedder.tools(texts(4 * PIECE)) == [bytes([index]) for index in range(PIECE)] * 4
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.01)
 
 
 async def test_where_it_waits_for_a_core_it_reads_one_tool_at_a_time_and_leaves_long_pauses() -> None:
     embedder = BuiltInEmbedder(Encoded(0.2, 0.2, 0.9), Throttle(lambda: 1, 0.1), process=False)
     made = await embedder.tools(texts(PIECE + 1 + 1 + PIECE))
-    assert made == [bytes([place]) for place in [*range(PIECE), 0, 0, *range(PIECE)]]
+    assert made == [bytes([index]) for index in [*range(PIECE), 0, 0, *range(PIECE)]]
     tool = TOOL_SECONDS / 0.1
     assert asyncio.get_running_loop().time() == pytest.approx(PIECE * tool + 2 * CROWDED_COST * tool, abs=0.01)
 

@@ -28,20 +28,20 @@ def test_a_result_that_is_nested_however_deeply_hides_no_other_of_its_session(de
     else:
         deep = b'{"structuredContent":{"k":%b}}' % nested.encode()
     plain = KeptResult("s/2", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
-    found = read(encode(Reading([KeptResult("s/1", deep), plain], 2000, query="keel"))).passages
-    assert {passage.source for passage in found} == {"s/1", "s/2"}
+    passages = read(encode(Reading([KeptResult("s/1", deep), plain], 2000, query="keel"))).passages
+    assert {passage.source for passage in passages} == {"s/1", "s/2"}
     (whole,) = read(encode(Reading([KeptResult("s/1", deep)], 9000, grep="keel"))).passages
     assert "the keel" in whole.text
 
 
 @pytest.mark.parametrize("budget", [LEAST_TOKENS, LEAST_TOKENS + 1, 400, 1000])
-@pytest.mark.parametrize("asked", [{"query": "keel"}, {"grep": "keel"}, {"path": "log"}, {"lines": Lines(1, 3000)}])
+@pytest.mark.parametrize("reading", [{"query": "keel"}, {"grep": "keel"}, {"path": "log"}, {"lines": Lines(1, 3000)}])
 def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_stands_beside_it(
-    budget: int, asked: dict[str, Any]
+    budget: int, reading: dict[str, Any]
 ) -> None:
     log = [f"entry {number}: the keel is laid, of oak" for number in range(3000)]
-    kept = KeptResult("s" * 22 + "/5b2ac98c", json.dumps({"structuredContent": {"log": log}}).encode())
-    found = read(encode(Reading([kept], budget, **asked)))
+    result = KeptResult("s" * 22 + "/5b2ac98c", json.dumps({"structuredContent": {"log": log}}).encode())
+    answer_read = read(encode(Reading([result], budget, **reading)))
     shown = [
         ContextPassage(
             part.source,
@@ -52,26 +52,26 @@ def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_
             part.text,
             part.score,
         )
-        for part in found.passages
+        for part in answer_read.passages
     ]
-    answer = RetrievedContext(shown, DATA, 1, found.lines, found.cut)
-    assert found.cut
+    answer = RetrievedContext(shown, DATA, 1, answer_read.lines, answer_read.cut)
+    assert answer_read.cut
     assert len(shown[0].text) > 150
     assert len(msgspec.json.encode(answer)) <= budget * BYTES_PER_TOKEN
 
 
 def test_a_long_path_leaves_room_for_text() -> None:
     name = "k" * 900
-    kept = KeptResult("s/1", json.dumps({"structuredContent": {name: "the keel " * 400}}).encode())
-    (shown,) = read(encode(Reading([kept], LEAST_TOKENS, path=name))).passages
+    result = KeptResult("s/1", json.dumps({"structuredContent": {name: "the keel " * 400}}).encode())
+    (shown,) = read(encode(Reading([result], LEAST_TOKENS, path=name))).passages
     assert "the keel the keel" in shown.text
-    (found,) = read(encode(Reading([kept], LEAST_TOKENS, query="keel"))).passages
-    assert "the keel the keel" in found.text
+    (matching,) = read(encode(Reading([result], LEAST_TOKENS, query="keel"))).passages
+    assert "the keel the keel" in matching.text
 
 
 def test_a_query_whose_passages_all_fit_says_that_nothing_was_cut() -> None:
-    kept = KeptResult("s/1", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
-    assert not read(encode(Reading([kept], LEAST_TOKENS, query="keel"))).cut
+    result = KeptResult("s/1", b'{"content":[{"type":"text","text":"A keel of oak"}]}')
+    assert not read(encode(Reading([result], LEAST_TOKENS, query="keel"))).cut
 
 
 def one_line(rows: int) -> str:
@@ -80,19 +80,19 @@ def one_line(rows: int) -> str:
     return json.dumps({"note": "not JSON as a whole", "rows": table}, separators=(",", ":"))
 
 
-def said(*texts: str, **members: Any) -> KeptResult:
+def result_of(*texts: str, **members: Any) -> KeptResult:
     blocks = [{"type": "text", "text": text} for text in texts]
     return KeptResult("s/1", json.dumps({"content": blocks, **members}).encode())
 
 
-def read_on(kept: KeptResult, budget: int = 400, **asked: Any) -> ReadPassages:
-    return read(encode(Reading([kept], budget, **asked)))
+def read_on(result: KeptResult, budget: int = 400, **options: Any) -> ReadPassages:
+    return read(encode(Reading([result], budget, **options)))
 
 
 @pytest.mark.parametrize("pattern", ["keel", ".*keel.*", "^.*keel.*$", '"id":700,"part":"KEEL"'])
 def test_a_pattern_shows_the_surroundings_of_a_match_in_a_line_longer_than_the_budget(pattern: str) -> None:
     text = "Rows: " + one_line(2000)
-    (part,) = read_on(said(text), grep=pattern).passages
+    (part,) = read_on(result_of(text), grep=pattern).passages
     number, column, excerpt = part.text.split(":", 2)
     assert (number, '{"id":700,"part":"keel"}' in excerpt) == ("1", True)
     shown = excerpt.strip().strip("…")
@@ -103,13 +103,13 @@ def test_a_pattern_shows_the_surroundings_of_a_match_in_a_line_longer_than_the_b
 
 def test_matches_in_a_long_line_come_once_each_and_those_side_by_side_together() -> None:
     line = "x" * 5000 + "keel keel" + "y" * 5000 + "keel" + "z" * 5000
-    (part,) = read_on(said(line), 1000, grep="keel").passages
+    (part,) = read_on(result_of(line), 1000, grep="keel").passages
     assert [shown.count("keel") for shown in part.text.splitlines()] == [2, 1]
-    (full,) = read_on(said("ab" * 50_000), grep="a").passages
+    (full,) = read_on(result_of("ab" * 50_000), grep="a").passages
     assert len(full.text) <= 400 * BYTES_PER_TOKEN
     excerpts = [shown.split(": ", 1) for shown in full.text.splitlines()]
-    for (place, shown), (after, _) in pairwise(excerpts):
-        start, following = (int(each.split(":")[1]) for each in (place, after))
+    for (where, shown), (after, _) in pairwise(excerpts):
+        start, following = (int(each.split(":")[1]) for each in (where, after))
         assert start + len(shown.strip("…")) <= following, "no part of the line comes twice"
 
 
@@ -120,7 +120,7 @@ def test_a_long_line_is_read_to_its_end_by_the_characters_at_which_each_part_was
     column = 1
     parts = ""
     for _ in range(200):
-        answer = read_on(said(text), lines=Lines(line, count, column))
+        answer = read_on(result_of(text), lines=Lines(line, count, column))
         (part,) = answer.passages
         parts += part.text
         if not answer.cut:
@@ -132,11 +132,11 @@ def test_a_long_line_is_read_to_its_end_by_the_characters_at_which_each_part_was
 
 def test_a_part_by_its_path_is_read_by_lines_or_by_a_pattern() -> None:
     log = [f"entry {number}" for number in range(500)]
-    kept = said(json.dumps({"ship": {"log": "\n".join(log)}}))
-    answer = read_on(kept, path="ship.log", lines=Lines(41, 42))
+    result = result_of(json.dumps({"ship": {"log": "\n".join(log)}}))
+    answer = read_on(result, path="ship.log", lines=Lines(41, 42))
     assert (answer.passages[0].text, answer.passages[0].where) == ("entry 40\nentry 41", "ship.log lines 41-42")
     assert answer.lines == 500
-    assert read_on(kept, path="ship.log", grep="entry 40$").passages[0].text == "41: entry 40"
+    assert read_on(result, path="ship.log", grep="entry 40$").passages[0].text == "41: entry 40"
 
 
 LOG = "\n".join(f"entry {number}" for number in range(900))
@@ -157,12 +157,12 @@ ROWS = [{"id": number} for number in range(900)]
     ],
 )
 def test_where_structured_content_only_wraps_the_text_the_text_is_read(blocks: list[str], structured: Any) -> None:
-    kept = said(*blocks, structuredContent=structured)
-    assert str(document(kept.result)).startswith("entry 0\nentry 1\n")
-    assert read_on(kept, lines=Lines(300, 300)).passages[0].text == "entry 299"
+    result = result_of(*blocks, structuredContent=structured)
+    assert str(document(result.result)).startswith("entry 0\nentry 1\n")
+    assert read_on(result, lines=Lines(300, 300)).passages[0].text == "entry 299"
     (name,) = [name for name, value in structured.items() if value is not None]
-    assert read_on(kept, path=name).missing is None, "its path leads to it all the same"
-    assert read_on(kept, path="elsewhere").missing == "elsewhere"
+    assert read_on(result, path=name).missing is None, "its path leads to it all the same"
+    assert read_on(result, path="elsewhere").missing == "elsewhere"
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_where_structured_content_only_wraps_the_text_the_text_is_read(blocks: l
     ],
 )
 def test_structured_content_that_says_more_than_the_text_is_read(blocks: list[str], structured: Any) -> None:
-    assert document(said(*blocks, structuredContent=structured).result) == structured
+    assert document(result_of(*blocks, structuredContent=structured).result) == structured
 
 
 def test_texts_that_are_json_each_are_one_list() -> None:
-    assert document(said(*map(json.dumps, ROWS)).result) == ROWS
+    assert document(result_of(*map(json.dumps, ROWS)).result) == ROWS
 
 
 def test_the_whole_has_both_forms_that_differ_and_the_data_of_embedded_resources() -> None:

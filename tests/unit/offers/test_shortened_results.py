@@ -1,4 +1,4 @@
-"""What is shown of a result with more tokens than it may have, by itself."""
+"""Shortened results: what is shown of one with more tokens than it may have, by itself."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def result(**members: Any) -> bytes:
     return json.dumps(members, ensure_ascii=False).encode()
 
 
-def text(said: str) -> dict[str, str]:
-    return {"type": "text", "text": said}
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(JSON, st.integers(200, 900), st.booleans())
-def test_whatever_a_server_says_the_answer_has_no_more_tokens_than_it_may(
+def test_a_shortened_result_has_no_more_tokens_than_it_may_whatever_a_server_says(
     value: Any, tokens: int, declared: bool
 ) -> None:
     raw = result(content=[text(json.dumps(value)), text("x" * 3000)], structuredContent={"v": value})
-    found = shown(LongResult(raw, tokens, "s/1", "read on with read_result(id)", declared=declared, linked=True))
-    if found.unfit:
+    answer = shown(LongResult(raw, tokens, "s/1", "read on with read_result(id)", declared=declared, linked=True))
+    if answer.unfit:
         return
-    assert found.result is not None
-    made = json.loads(found.result)
+    assert answer.result is not None
+    made = json.loads(answer.result)
     assert sum(map(block_tokens, made["content"])) <= tokens
     assert ("structuredContent" in made) is declared
     if declared:
@@ -82,9 +82,9 @@ def test_an_image_is_shown_whole_or_not_at_all() -> None:
     small, large = ({"type": "image", "data": png(size, size), "mimeType": "image/png"} for size in (200, 1024))
     raw = result(content=[small, large, text("word " * 3000)])
     assert not surely_fits(raw, 100_000), "few bytes may be many tokens"
-    found = shown(LongResult(raw, 1000, "s/1", "read on"))
-    assert found.result is not None
-    kinds = [block["type"] for block in json.loads(found.result)["content"]]
+    answer = shown(LongResult(raw, 1000, "s/1", "read on"))
+    assert answer.result is not None
+    kinds = [block["type"] for block in json.loads(answer.result)["content"]]
     assert kinds == ["text", "text", "text", "image"]
 
 
@@ -99,8 +99,8 @@ def test_structured_content_keeps_short_words_and_members_and_loses_items() -> N
 
 @pytest.mark.parametrize("raw", [b"[]", b"{", b"\xff", b'{"content":3}', b'{"content":[1,{"type":7}],"_meta":[]}'])
 def test_no_result_at_all_is_still_bounded(raw: bytes) -> None:
-    found = shown(LongResult(raw + b" " * 5000, 200))
-    assert found.result is None or len(found.result) < 3000
+    answer = shown(LongResult(raw + b" " * 5000, 200))
+    assert answer.result is None or len(answer.result) < 3000
 
 
 def test_a_pattern_of_any_kind_takes_linear_time_and_a_broken_one_is_text() -> None:

@@ -31,11 +31,11 @@ async def begun(throttle: Throttle, count: int) -> list[float]:
     loop = asyncio.get_running_loop()
     moments = []
 
-    async def one() -> None:
+    async def task() -> None:
         await throttle.turn(COST)
         moments.append(round(loop.time(), 6))
 
-    await asyncio.gather(*(one() for _ in range(count)))
+    await asyncio.gather(*(task() for _ in range(count)))
     return moments
 
 
@@ -47,7 +47,7 @@ async def test_while_tools_are_called_they_take_their_share_of_the_time_and_no_m
     assert await begun(Throttle(Calls(1), SHARE), 4) == pytest.approx([0, APART, 2 * APART, 3 * APART], abs=0.01)
 
 
-async def test_one_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
+async def test_a_conversion_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
     throttle = Throttle(Calls(1), SHARE)
     loop = asyncio.get_running_loop()
     await throttle.turn(5 * COST)
@@ -57,7 +57,7 @@ async def test_one_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
     assert loop.time() == pytest.approx(6 * APART, abs=0.01)
 
 
-async def test_what_was_converted_while_nobody_called_is_not_held_against_anybody() -> None:
+async def test_conversions_made_while_nobody_called_delay_no_later_one() -> None:
     calls = Calls(0)
     throttle = Throttle(calls, SHARE)
     loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the
     assert 1 + HOLD - LOOK <= loop.time() <= 1 + HOLD + LOOK
 
 
-async def test_who_would_wait_too_long_is_refused_at_once_and_room_comes_back() -> None:
+async def test_a_conversion_that_would_wait_too_long_is_refused_and_room_comes_back() -> None:
     throttle = Throttle(Calls(1), SHARE)
     loop = asyncio.get_running_loop()
     long = MAX_WAIT * 0.6 * SHARE
@@ -97,7 +97,7 @@ async def test_who_would_wait_too_long_is_refused_at_once_and_room_comes_back() 
     await throttle.turn(COST)
 
 
-async def test_who_goes_away_while_waiting_leaves_no_trace() -> None:
+async def test_a_cancelled_conversion_takes_no_turn() -> None:
     throttle = Throttle(Calls(1), SHARE)
     loop = asyncio.get_running_loop()
     await throttle.turn(COST)

@@ -18,15 +18,15 @@ from operatorfakes import URL, mcp_server
 REACHED = Reached(HttpEndpoint(url=URL), None, "demo")
 
 
-def found(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:
+def listing_of(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in tools)
     return RawListing(protocol_version="2026-07-28", tools=raws, **more)
 
 
 def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, ListingFindings]:
-    """Of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
+    """Listing of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
     whole = [t if isinstance(t, bytes) else {"inputSchema": {"type": "object"}, **t} for t in tools]
-    return build_catalog(mcp_server(**spec), found(*whole), REACHED)
+    return build_catalog(mcp_server(**spec), listing_of(*whole), REACHED)
 
 
 def test_a_definition_stays_as_it_was_sent_byte_for_byte() -> None:
@@ -51,7 +51,7 @@ def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("meta", "said", "expected"),
+    ("meta", "latency", "expected"),
     [
         (None, None, None),
         ({"fairlead.dev/latency": {"estimatedDurationMs": 5}}, None, DeclaredLatency(estimated_duration_ms=5)),
@@ -89,16 +89,16 @@ def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
     ],
 )
 def test_declared_latency_is_the_manifests_word_before_the_authors(
-    meta: Any, said: dict[str, Any] | None, expected: DeclaredLatency | None
+    meta: Any, latency: dict[str, Any] | None, expected: DeclaredLatency | None
 ) -> None:
-    spec: dict[str, Any] = {"tools": [{"name": "a", "latency": said}]} if said else {}
+    spec: dict[str, Any] = {"tools": [{"name": "a", "latency": latency}]} if latency else {}
     definition = {"name": "a"} if meta is None else {"name": "a", "_meta": meta}
     catalog, _ = built(definition, trustAnnotations=True, **spec)
     assert catalog.tools[0].latency == expected
 
 
 @pytest.mark.parametrize(
-    ("definition", "found", "note"),
+    ("definition", "floor", "note"),
     [
         ({"_meta": {"fairlead.dev/min_tier": "deep"}}, "deep", ""),
         ({"_meta": {"minTier": "deep"}, "annotations": {"min_tier": "fast"}}, "deep", ""),
@@ -108,9 +108,9 @@ def test_declared_latency_is_the_manifests_word_before_the_authors(
         ({"_meta": {"fairlead.dev/min_tier": "x" * 100_000}}, None, "not the name of a latency tier"),
     ],
 )
-def test_an_authors_floor_stands_beside_the_manifests(definition: dict[str, Any], found: str | None, note: str) -> None:
+def test_an_authors_floor_stands_beside_the_manifests(definition: dict[str, Any], floor: str | None, note: str) -> None:
     catalog, remarks = built({"name": "a", **definition}, tools=[{"name": "a", "minTier": "standard"}])
-    assert (catalog.tools[0].min_tier, catalog.tools[0].authored_min_tier) == ("standard", found)
+    assert (catalog.tools[0].min_tier, catalog.tools[0].authored_min_tier) == ("standard", floor)
     assert note in "".join(remarks.lines)
     assert len("".join(remarks.lines)) < 500
 
@@ -156,9 +156,9 @@ def test_only_a_value_that_cannot_be_used_is_warned_of(definition: dict[str, Any
 
 
 @pytest.mark.parametrize("value", [b"1e400", b'"\\ud800"', b"[" * 5000 + b"]" * 5000])
-@pytest.mark.parametrize("place", [b"%s", b'"_meta":{%s}', b'"annotations":{%s}'])
-def test_no_value_that_an_author_sends_costs_the_server_its_tools(place: bytes, value: bytes) -> None:
-    member = place.replace(b"%s", b'"max_duration_ms":' + value)
+@pytest.mark.parametrize("template", [b"%s", b'"_meta":{%s}', b'"annotations":{%s}'])
+def test_no_value_that_an_author_sends_costs_the_server_its_tools(template: bytes, value: bytes) -> None:
+    member = template.replace(b"%s", b'"max_duration_ms":' + value)
     catalog, _ = built({"name": "b"}, b'{"name":"a","inputSchema":{"type":"object"},' + member + b"}")
     assert {tool.name: tool.latency for tool in catalog.tools}.get("a") is None
     assert "b" in {tool.name for tool in catalog.tools}
@@ -178,9 +178,13 @@ def test_an_estimate_of_an_author_who_is_not_trusted_is_told_from_others(
     assert (latency.estimated_duration_ms, latency.estimate_untrusted) == (7 if stated else 5, untrusted)
 
 
-@pytest.mark.parametrize(("said", "expected"), [(None, None), (True, True), (False, False)])
-def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | None, expected: bool | None) -> None:
-    spec: dict[str, Any] = {} if said is None else {"tools": [{"name": "a", "latency": {"idempotent": said}}]}
+@pytest.mark.parametrize(("idempotent", "expected"), [(None, None), (True, True), (False, False)])
+def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(
+    idempotent: bool | None, expected: bool | None
+) -> None:
+    spec: dict[str, Any] = (
+        {} if idempotent is None else {"tools": [{"name": "a", "latency": {"idempotent": idempotent}}]}
+    )
     definition = {"name": "a", "_meta": {"fairlead.dev/latency": {"estimatedDurationMs": 5, "idempotent": True}}}
     catalog, _ = built(definition, trustAnnotations=False, **spec)
     latency = catalog.tools[0].latency
@@ -198,7 +202,7 @@ def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | No
     ],
 )
 @pytest.mark.parametrize(
-    "said",
+    "members",
     [
         {"_meta": {"idempotent": True}},
         {"annotations": {"readOnlyHint": True}},
@@ -206,15 +210,15 @@ def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | No
     ],
 )
 def test_the_status_of_a_url_server_says_how_its_authors_word_would_count(
-    said: dict[str, Any], spec: dict[str, Any], advised: bool
+    members: dict[str, Any], spec: dict[str, Any], advised: bool
 ) -> None:
-    _, remarks = built({"name": "a", **said}, {"name": "b"}, **spec)
+    _, remarks = built({"name": "a", **members}, {"name": "b"}, **spec)
     advice = "; 1 tool says that calls may be repeated: to believe it, set spec.trustAnnotations: true"
     assert remarks.verdict().message == "it answered tools/list" + (advice if advised else "")
 
 
 def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> None:
-    everything = found(
+    everything = listing_of(
         resources=(Raw(b'{"uri":"file:///b","name":"n"}'), Raw(b'{"uri":"file:///a","name":"n"}')),
         resource_templates=(Raw(b'{"uriTemplate":"file:///{x}","name":"n"}'),),
         prompts=(Raw(b'{"name":"p"}'),),
@@ -227,8 +231,8 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
 
 
 def test_limits_of_a_tool_are_published_with_it() -> None:
-    said = {"name": "a", "limits": {"callsPerMinute": 60}, "speech": "Silent"}
-    catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[said])
+    rule = {"name": "a", "limits": {"callsPerMinute": 60}, "speech": "Silent"}
+    catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[rule])
     assert [(tool.calls_per_minute, tool.concurrency) for tool in catalog.tools] == [(60, None), (None, None)]
     assert [tool.speech for tool in catalog.tools] == ["Silent", None]
 
@@ -251,19 +255,19 @@ def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
 def test_instructions_and_required_capabilities_are_part_of_the_hash() -> None:
     tools = ({"name": "a", "inputSchema": {"type": "object"}},)
     answers = [
-        found(*tools),
-        found(*tools, instructions="x"),
-        found(*tools, instructions="y"),
-        found(*tools, requires={"a": ("sampling",)}),
+        listing_of(*tools),
+        listing_of(*tools, instructions="x"),
+        listing_of(*tools, instructions="y"),
+        listing_of(*tools, requires={"a": ("sampling",)}),
     ]
     hashes = {build_catalog(mcp_server(), answer, REACHED)[0].hash for answer in answers}
     assert len(hashes) == 4
 
 
 def test_instructions_without_end_are_left_out_and_noted() -> None:
-    catalog, remarks = build_catalog(mcp_server(), found(instructions="x" * (256 << 10)), REACHED)
+    catalog, remarks = build_catalog(mcp_server(), listing_of(instructions="x" * (256 << 10)), REACHED)
     assert catalog.instructions is not None
-    catalog, remarks = build_catalog(mcp_server(), found(instructions="x" * ((256 << 10) + 1)), REACHED)
+    catalog, remarks = build_catalog(mcp_server(), listing_of(instructions="x" * ((256 << 10) + 1)), REACHED)
     assert catalog.instructions is None
     assert remarks.notes == ("its instructions are left out: they have more than 256 KiB",)
 

@@ -1,4 +1,4 @@
-"""What others change is put back at once, and ever more seldom where they change it each time: in virtual time."""
+"""Changes by others are put back at once, and ever more seldom where they change it each time: in virtual time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Cluster:
         """When we wrote, by the clock of the loop."""
         self.rival: Callable[[], None] = lambda: None
         self.merged: Callable[[Json], Json] = lambda body: body
-        """What comes of an apply."""
+        """Outcome of an apply."""
         self._version = 0
         self.kube = cast("Kube", self)
         """As far as it is used here."""
@@ -111,7 +111,7 @@ class Looks:
 
 
 def paced(cluster: Cluster) -> None:
-    """The bounds that hold whoever fights, in ten minutes."""
+    """The bounds that hold against any other writer, in ten minutes."""
     first, *later = (cluster.in_minute(number) for number in range(10))
     assert 5 <= first <= 9
     assert all(1 <= number <= 2 for number in later), later

@@ -1,4 +1,4 @@
-"""What a probe of the network says, and what it makes of other policies."""
+"""The network probe's answers, and its judgement of other policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PODS = ProbePods("registry.example/fairlead:1", ("pull",))
 
 
 @pytest.mark.parametrize(
-    ("said", "ok", "cause", "words"),
+    ("answer_line", "ok", "cause", "words"),
     [
         ("incoming=held outgoing=held\n", True, "NetworkPolicyEnforced", "both ways"),
         ("incoming=open outgoing=open", False, "NetworkPolicyNotEnforced", "any pod of the cluster can connect"),
@@ -26,17 +26,19 @@ PODS = ProbePods("registry.example/fairlead:1", ("pull",))
         ("incoming=held outgoing=open", False, "NetworkPolicyNotEnforced", "spec.network.egress has no effect"),
     ],
 )
-def test_a_direction_that_is_open_is_told_with_what_that_means(said: str, ok: bool, cause: str, words: str) -> None:
-    answer = parse_answer(said)
+def test_a_direction_that_is_open_is_told_with_what_that_means(
+    answer_line: str, ok: bool, cause: str, words: str
+) -> None:
+    answer = parse_answer(answer_line)
     assert answer is not None
     verdict = answer.verdict()
     assert (verdict.ok, verdict.cause) == (ok, cause)
     assert words in verdict.message
 
 
-@pytest.mark.parametrize("said", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
-def test_other_last_words_of_a_probe_are_not_an_answer(said: str) -> None:
-    assert parse_answer(said) is None
+@pytest.mark.parametrize("answer_line", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
+def test_other_last_words_of_a_probe_are_not_an_answer(answer_line: str) -> None:
+    assert parse_answer(answer_line) is None
 
 
 def test_no_answer_says_why_and_how_to_have_it_tried_again() -> None:
@@ -56,7 +58,7 @@ def test_a_record_is_read_as_it_was_written(answer: Enforcement) -> None:
 @pytest.mark.parametrize(
     "change", [{"checkedAt": "yesterday"}, {"checkedAt": "2026-11-23"}, {"incoming": "maybe"}, {"unended": "x"}]
 )
-def test_a_record_that_somebody_edited_is_none(change: dict[str, str]) -> None:
+def test_a_probe_record_that_somebody_edited_is_ignored(change: dict[str, str]) -> None:
     record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), Enforcement(True, True))
     assert ProbeRecord.read({**record.data(), **change}) is None
     assert ProbeRecord.read({}) is None
@@ -92,7 +94,7 @@ def test_the_own_policy_lets_the_probe_in_neither_way() -> None:
 
 
 @pytest.mark.parametrize("job", [target_job(PODS, []), client_job(PODS, JOB, "10.0.0.7")])
-def test_both_pods_are_restricted_bounded_and_go_by_themselves(job: Json) -> None:
+def test_pods_of_the_network_probe_are_restricted_bounded_and_go_by_themselves(job: Json) -> None:
     spec = job["spec"]
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (0, 180, 60)
     pod = spec["template"]["spec"]

@@ -1,4 +1,4 @@
-"""What the operator reads once, at its start: the tiers that it is to create, and the account that it runs as."""
+"""Values that the operator reads at its start: the tiers that it is to create, and the account that it runs as."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def test_without_an_account_of_that_namespace_it_belongs_to_nobody(
     assert "outlive the release" in caplog.text
 
 
-def test_nothing_is_said_where_no_account_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+def test_owners_without_an_account_are_empty_and_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert owners("", "release") == []
     assert caplog.text == ""

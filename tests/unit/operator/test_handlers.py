@@ -52,21 +52,21 @@ def server(name: str, **spec: Any) -> dict[str, Any]:
 
 
 class Listener:
-    """What the feed has told, and a way to wait for it."""
+    """Events that the feed has told, and a way to wait for them."""
 
     def __init__(self) -> None:
         self.seen: list[Event] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def __call__(self, kind: Kind, type_: str | None, item: dict[str, Any]) -> None:
         self.seen.append((kind.plural, type_, item["metadata"]["name"]))
-        self._news.set()
+        self._changed.set()
 
     async def until(self, event: Event) -> None:
         async with asyncio.timeout(10):
             while event not in self.seen:
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
 
 
 @asynccontextmanager
@@ -158,11 +158,11 @@ def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> N
 
 
 def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> None:
-    asked = threading.Event()
+    ended = threading.Event()
     go_on = threading.Event()
 
     def refresh(current: Configuration) -> None:
-        asked.set()
+        ended.set()
         go_on.wait(30)  # blocks Kopf's loop, so that it cannot end
 
     configuration = Configuration(host="http://127.0.0.1:9")
@@ -171,7 +171,7 @@ def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> N
 
     async def cut_short() -> None:
         task = asyncio.create_task(KopfThread(configuration, handlers, Listener()).run())
-        assert await asyncio.to_thread(asked.wait, 30)
+        assert await asyncio.to_thread(ended.wait, 30)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

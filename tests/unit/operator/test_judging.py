@@ -26,8 +26,8 @@ def judged(
     """Names of the tools that are offered beside one that is good, and what is said."""
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
     assert RUNS.endpoint is not None
-    found = RawListing(version, tools=raws, **more)
-    catalog, remarks = build_catalog(mcp_server(), found, Reached(RUNS.endpoint, None, "demo"))
+    listing = RawListing(version, tools=raws, **more)
+    catalog, remarks = build_catalog(mcp_server(), listing, Reached(RUNS.endpoint, None, "demo"))
     return [tool.name for tool in catalog.tools], remarks
 
 
@@ -50,7 +50,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "a schema of a list": ({"name": "bad", "inputSchema": {"type": "array"}}, "InvalidSchemas", '"type": "object"'),
     "a schema that is true": ({"name": "bad", "inputSchema": True}, "InvalidSchemas", 'not of type "object"'),
     "a schema that is null": ({"name": "bad", "inputSchema": None}, "InvalidSchemas", "no inputSchema"),
-    "a header for what is no argument": (
+    "a header for an unknown argument": (
         tool_with({"tags": {"type": "array", "items": {"type": "string", "x-mcp-header": "Tag"}}}),
         "InvalidSchemas",
         "x-mcp-header stands where it means no argument",
@@ -85,7 +85,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
         "a member comes twice",
     ),
     "no object": (b"7", "InvalidDefinitions", "tool 'no. 2'"),
-    "bytes that are no UTF-8": (
+    "bytes that are not UTF-8": (
         b'{"name":"bad","inputSchema":{"type":"object"},"x":"\xff"}',
         "InvalidDefinitions",
         "'bad' ('utf-8' codec",

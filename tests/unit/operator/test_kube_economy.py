@@ -1,4 +1,4 @@
-"""What the operator does not do, because there is no need to: at a thousand servers it would be most of its work."""
+"""Work that the operator saves, because there is no need to: at a thousand servers it would be most of its work."""
 
 from __future__ import annotations
 

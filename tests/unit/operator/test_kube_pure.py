@@ -34,15 +34,15 @@ def deployed(**changes: Any) -> Json:
 
 
 def test_bookkeeping_and_status_do_not_change_a_fingerprint_and_all_else_does() -> None:
-    one = deployed()
+    first = deployed()
     other = deployed(status={"replicas": 7}, kind="Deployment")
     other["metadata"] |= {"resourceVersion": "9", "generation": 4, "managedFields": []}
     other["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "2"}
-    assert fingerprint(one) == fingerprint(other)
-    assert fingerprint(deployed(spec={"replicas": 2})) != fingerprint(one)
+    assert fingerprint(first) == fingerprint(other)
+    assert fingerprint(deployed(spec={"replicas": 2})) != fingerprint(first)
     relabelled = deployed()
     relabelled["metadata"]["labels"] = {"a": "b"}
-    assert fingerprint(relabelled) != fingerprint(one)
+    assert fingerprint(relabelled) != fingerprint(first)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_server_that_breaks_a_rule_is_broken_and_says_in_which_field() -> None
     servers = DeclaredServers(lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
     servers.changed({"metadata": metadata, "spec": {"url": "ftp://a.example/"}})
-    found = servers.server(ServerKey("team", "demo"))
-    assert isinstance(found, Broken)
-    assert "spec.url" in found.problem
+    broken = servers.server(ServerKey("team", "demo"))
+    assert isinstance(broken, Broken)
+    assert "spec.url" in broken.problem
 
 
 def test_a_rule_that_cannot_be_read_is_told_once_and_left_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -31,11 +31,11 @@ class Dialled:
     """Connections that a test hands out: an error, or a line that it ends."""
 
     answers: list[ConnectFailed | IdleConnection] = field(default_factory=list)
-    asked: int = 0
+    dials: int = 0
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
-        self.asked += 1
+    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
+        self.dials += 1
         while not self.answers:
             self.more.clear()
             await self.more.wait()
@@ -97,7 +97,7 @@ async def test_a_single_refusal_before_the_next_connection_is_not_a_loss() -> No
     watch.hold(KEY, ENDPOINT)
     watch.hold(KEY, ENDPOINT)
     await eventually(lambda: told)
-    assert told == ["back"], "it is asked anew, for it may be another one"
+    assert told == ["back"], "it is asked again, for it may be another one"
     assert len(watch) == 1
     watch.drop(KEY)
     assert len(watch) == 0

@@ -1,4 +1,4 @@
-"""What servers announce on their streams."""
+"""Announcements of servers on their streams."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ class Bench:
         self.told: list[ServerKey] = []
         self.looks = CapabilityComparisons(self.connector, self.told.append, lambda: self.now)
 
-    async def found(self, *, again: bool = False) -> RawListing:
+    async def listing(self, *, again: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
-            found = structs.replace(await read_everything(session), protocol_version=self.version)
-        await self.looks.compare(KEY, self.endpoint, None, found, again=again, whole=True)
-        return self.looks.complete(KEY, found)
+            listing = structs.replace(await read_everything(session), protocol_version=self.version)
+        await self.looks.compare(KEY, self.endpoint, None, listing, again=again, whole=True)
+        return self.looks.complete(KEY, listing)
 
     def compared(self) -> int:
         """Sessions with capabilities since the last time."""
@@ -60,54 +60,54 @@ class Bench:
 
 async def test_a_gated_tool_is_found_with_the_capability_that_it_requires() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED))
-    found = await bench.found()
-    assert len(found.tools) == 3
-    assert found.requires == {"ask_model": ("sampling",), "open_page": ("elicitation.url",)}
+    listing = await bench.listing()
+    assert len(listing.tools) == 3
+    assert listing.requires == {"ask_model": ("sampling",), "open_page": ("elicitation.url",)}
     assert bench.script.compared[0] == capabilities.ALL
 
 
 async def test_a_tool_that_no_single_capability_brings_forth_requires_them_together() -> None:
     script = Script(gated={"sampling.context": [tool_named("ask")]})
-    assert (await Bench(script).found()).requires == {"ask": ("roots", "sampling", "elicitation")}
+    assert (await Bench(script).listing()).requires == {"ask": ("roots", "sampling", "elicitation")}
 
 
 async def test_a_server_without_gated_tools_is_compared_once() -> None:
     bench = Bench(Script([tool_named("plain")]))
     for _ in range(3):
-        assert (await bench.found()).requires == {}
+        assert (await bench.listing()).requires == {}
     assert bench.compared() == 1
 
 
 async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_after_an_hour() -> None:
     bench = Bench(Script([tool_named("plain")]))
-    await bench.found()
+    await bench.listing()
     bench.compared()
     bench.script.tools.append(tool_named("more"))
-    await bench.found()
+    await bench.listing()
     assert bench.compared() == 1, "it lists other tools"
-    await bench.found(again=True)
+    await bench.listing(again=True)
     assert bench.compared() == 1, "somebody asked for it"
     bench.now += KEPT_SECONDS + 1
-    await bench.found()
+    await bench.listing()
     assert bench.compared() == 1, "the last one is old"
 
 
 async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() -> None:
     bench = Bench(Script([tool_named("plain")]), CHILD)
-    await bench.found()
+    await bench.listing()
     bench.now += KEPT_SECONDS + 1
-    await bench.found()
+    await bench.listing()
     assert bench.compared() == 1
 
 
 async def test_a_legacy_process_that_is_unchanged_is_not_started_again_though_somebody_asks() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
-    before = await bench.found()
+    before = await bench.listing()
     assert bench.compared() > 0
-    assert (await bench.found(again=True)).requires == before.requires
+    assert (await bench.listing(again=True)).requires == before.requires
     assert bench.compared() == 0
     bench.script.tools.append(tool_named("more"))
-    await bench.found(again=True)
+    await bench.listing(again=True)
     assert bench.compared() > 0
 
 
@@ -115,36 +115,36 @@ async def test_a_legacy_process_that_is_unchanged_is_not_started_again_though_so
 async def test_a_legacy_process_whose_comparison_failed_is_compared_when_somebody_asks() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
     bench.script.incomparable = ConnectFailed("one at a time", reason="Refused")
-    assert not (await bench.found()).compared
+    assert not (await bench.listing()).compared
     await asyncio.sleep(sum(PAUSES) + 1)
     bench.script.incomparable = None
-    assert (await bench.found(again=True)).requires
+    assert (await bench.listing(again=True)).requires
 
 
 @pytest.mark.parametrize(("version", "sessions"), [("2025-11-25", 0), ("2026-07-28", 1)])
 async def test_no_second_container_is_started_to_compare(version: str, sessions: int) -> None:
     endpoint = ChildEndpoint(command="/usr/bin/docker", args=("run", "-i", "--rm", "image"))
     bench = Bench(Script([tool_named("plain")]), endpoint, version=version)
-    found = await bench.found(again=True)
-    assert (bench.compared(), found.compared, len(found.tools)) == (sessions, True, 1)
+    listing = await bench.listing(again=True)
+    assert (bench.compared(), listing.compared, len(listing.tools)) == (sessions, True, 1)
 
 
 async def test_a_comparison_that_fails_takes_no_tool_off_the_list() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED))
-    before = await bench.found()
+    before = await bench.listing()
     bench.script.incomparable = ConnectFailed("one at a time", reason="Refused")
     bench.script.tools.append(tool_named("more"))
-    after = await bench.found()
+    after = await bench.listing()
     assert after.requires == before.requires
     assert len(after.tools) == 4
 
 
 async def test_a_gated_tool_that_is_listed_to_everybody_now_requires_nothing() -> None:
     bench = Bench(Script([tool_named("plain")], gated={"sampling": [tool_named("ask_model")]}))
-    await bench.found()
+    await bench.listing()
     bench.script.tools.append(tool_named("ask_model"))
-    found = await bench.found()
-    assert (len(found.tools), found.requires) == (2, {})
+    listing = await bench.listing()
+    assert (len(listing.tools), listing.requires) == (2, {})
 
 
 @in_virtual_time
@@ -166,23 +166,23 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     second = rounds.look(KEY, subject, None, 600.0).listing
     assert second is not None
     assert (len(second.unpack().tools), second.unpack().compared) == (3, True)
-    assert bench.script.asked == 1, "the server itself is not asked again for it"
+    assert bench.script.connections == 1, "the server itself is not asked again for it"
     await rounds.aclose()
 
 
 @in_virtual_time
 async def test_a_comparison_that_fails_is_tried_again() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED, incomparable=ConnectFailed("busy", reason="Refused")))
-    assert not (await bench.found()).compared
+    assert not (await bench.listing()).compared
     bench.script.incomparable = None
     await asyncio.sleep(sum(PAUSES))
     assert bench.told
-    assert len((await bench.found()).tools) == 3
+    assert len((await bench.listing()).tools) == 3
 
 
 async def test_published_requirements_count_while_a_new_operator_cannot_compare() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED))
-    raw = (await bench.found()).tools[1]
+    raw = (await bench.listing()).tools[1]
     entry = ToolEntry(name="ask_model", definition=raw, hash="h", search_hash="s", requires=("sampling",))
     published = Catalog(
         namespace="team",
@@ -194,11 +194,11 @@ async def test_published_requirements_count_while_a_new_operator_cannot_compare(
         tools=(entry,),
     )
     later = Bench(Script([tool_named("plain")], incomparable=ConnectFailed("busy", reason="Refused")))
-    found = await later.found()
-    assert not found.compared
-    kept = with_published(found, published)
-    assert (len(kept.tools), kept.requires) == (2, {"ask_model": ("sampling",)})
-    assert with_published(await bench.found(), published).requires == (await bench.found()).requires
+    listing = await later.listing()
+    assert not listing.compared
+    completed = with_published(listing, published)
+    assert (len(completed.tools), completed.requires) == (2, {"ask_model": ("sampling",)})
+    assert with_published(await bench.listing(), published).requires == (await bench.listing()).requires
 
 
 def test_announcements_to_an_earlier_operator_stay_announced() -> None:
@@ -211,5 +211,5 @@ def test_announcements_to_an_earlier_operator_stay_announced() -> None:
         protocol_version="2026-07-28",
         announced={"tools": "1", "prompts": "1"},
     )
-    found = RawListing("2026-07-28", announced={"tools": "2"})
-    assert with_published(found, published).announced == {"tools": "2", "prompts": "1"}
+    listing = RawListing("2026-07-28", announced={"tools": "2"})
+    assert with_published(listing, published).announced == {"tools": "2", "prompts": "1"}

@@ -1,6 +1,6 @@
 """The objects of image servers against golden files: `NAME.in.yaml` is the McpServer, `NAME.out.yaml` what is applied.
 
-`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` writes the files anew; read the difference afterwards.
+`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` writes the files again; read the difference afterwards.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"
 INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
 
-def rendered(server: McpServer, frame: ManifestContext) -> list[dict[str, Any]]:
-    """What is applied, as it is sent."""
+def rendered(server: McpServer, context: ManifestContext) -> list[dict[str, Any]]:
+    """Manifests that are applied, as they are sent."""
     return [
-        {"apiVersion": kind.api_version, "kind": kind.kind, **manifest} for kind, manifest in plan(server, frame).apply
+        {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
+        for kind, manifest in plan(server, context).apply
     ]
 
 
@@ -41,7 +42,7 @@ def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
     assert objects == list(yaml.safe_load_all(expected.read_text()))
 
 
-def test_there_are_golden_files() -> None:
+def test_golden_files_of_manifests_exist() -> None:
     assert len(INPUTS) >= 3
 
 

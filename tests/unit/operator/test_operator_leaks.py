@@ -26,24 +26,24 @@ def refused() -> ConnectFailed:
 
 
 def count() -> Counter[str]:
-    """What belongs to one server each, and tasks."""
+    """Objects that belong to one server each, and tasks."""
     gc.collect()
     kinds = (McpServer, Catalog, DiscoveryState)
-    found = Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
-    found["keys"] = sum(
-        1 for it in gc.get_objects() if isinstance(it, dict) for key in it if isinstance(key, ServerKey)
+    counts = Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))
+    counts["keys"] = sum(
+        1 for thing in gc.get_objects() if isinstance(thing, dict) for key in thing if isinstance(key, ServerKey)
     )
-    found["tasks"] = len(asyncio.all_tasks())
-    return found
+    counts["tasks"] = len(asyncio.all_tasks())
+    return counts
 
 
 def holders() -> list[str]:
-    """Who knows the rounds that are left, for whoever has to find out."""
-    left = [it for it in gc.get_objects() if isinstance(it, DiscoveryState)]
+    """Holders of the rounds that are left, for the message of a failure."""
+    left = [state for state in gc.get_objects() if isinstance(state, DiscoveryState)]
     return [
         f"{type(holder).__name__}: {holder!r:.300}"
-        for it in left
-        for holder in gc.get_referrers(it)
+        for state in left
+        for holder in gc.get_referrers(state)
         if holder is not left
     ]
 

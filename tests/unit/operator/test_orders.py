@@ -153,7 +153,7 @@ async def test_a_document_that_is_published_while_its_parts_are_tidied_away_has_
 
 
 async def test_parts_whose_document_was_published_while_others_were_tidied_away_stay() -> None:
-    one = in_parts("one")
+    document = in_parts("one")
     other = in_parts("other")
 
     async def publish() -> None:
@@ -162,11 +162,11 @@ async def test_parts_whose_document_was_published_while_others_were_tidied_away_
 
     cluster = Cluster(publish)
     documents = KubeDocuments(cluster.kube, "release", lambda name, labels: None)
-    await documents.publish(one)
+    await documents.publish(document)
     await documents.publish(other)
     without_heads(documents, cluster, "one", "other")
     await documents.tidy()
-    assert cluster.deleted == [blob.name for blob in one[:-1]]
+    assert cluster.deleted == [blob.name for blob in document[:-1]]
     assert cluster.items.keys() == {blob.name for blob in other}
 
 

@@ -18,15 +18,15 @@ RESOURCE = {"resource": "limits.memory", "containerName": "server", "divisor": "
 def deployment(**spec: Any) -> dict[str, Any]:
     """The Deployment of a server, as it is sent."""
     wanted = plan(mcp_server(**{"image": {"name": "demo:1"}, **spec}), ManifestContext("fairlead-system"))
-    (found,) = [manifest for kind, manifest in wanted.apply if kind.kind == "Deployment"]
-    return found
+    (deployment_manifest,) = [manifest for kind, manifest in wanted.apply if kind.kind == "Deployment"]
+    return deployment_manifest
 
 
 def server(**spec: Any) -> dict[str, Any]:
     """Its container that runs the server."""
     containers = deployment(**spec)["spec"]["template"]["spec"]["containers"]
-    found: dict[str, Any] = next(one for one in containers if one["name"] == "server")
-    return found
+    container: dict[str, Any] = next(each for each in containers if each["name"] == "server")
+    return container
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def server(**spec: Any) -> dict[str, Any]:
     ids=["image", "command", "args", "port", "resources"],
 )
 def test_a_field_of_the_container_is_in_it(spec: dict[str, Any], member: str, value: Any) -> None:
-    found = server(**spec)[member]
+    value_set = server(**spec)[member]
     if member == "ports":
-        assert [port["containerPort"] for port in found] == [9000]
+        assert [port["containerPort"] for port in value_set] == [9000]
     else:
-        assert found == value
+        assert value_set == value
 
 
 @pytest.mark.parametrize(

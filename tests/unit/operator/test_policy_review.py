@@ -1,4 +1,4 @@
-"""What a policy's status says: selected servers, matched tools, faults, and who says otherwise."""
+"""The status of a policy: selected servers, matched tools, faults, and who says otherwise."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def subject(kind: str, name: str | None = None) -> dict[str, Any]:
 
 
 def test_tools_are_those_that_its_own_rules_allow() -> None:
-    found = look(policy("p", allow("*"), deny("put")))
-    assert (found.servers, found.tools, found.unmatched, found.amiss) == (2, 2, (), ())
+    review = look(policy("p", allow("*"), deny("put")))
+    assert (review.servers, review.tools, review.unmatched, review.amiss) == (2, 2, (), ())
 
 
 def test_tools_that_are_not_enabled_count_nowhere() -> None:
@@ -60,8 +60,8 @@ def test_tools_that_are_not_enabled_count_nowhere() -> None:
 
 
 def test_matches_of_a_policy_are_not_judged_while_a_server_was_not_asked_yet() -> None:
-    found = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
-    assert (found.tools, found.unmatched, found.unlisted, found.amiss) == (None, None, None, ())
+    review = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
+    assert (review.tools, review.unmatched, review.unlisted, review.amiss) == (None, None, None, ())
 
 
 def test_a_server_that_lists_nothing_is_named_beside_rules_that_match_no_listed_tool() -> None:
@@ -101,20 +101,20 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_faults_of_a_policy_are_named(what: str) -> None:
-    given, cause, said = FAULTS[what]
-    found = look(given)
-    assert found.accepted.ok, "the rest of the policy is in force"
-    assert found.partially_invalid is not None
-    assert (found.partially_invalid.ok, found.partially_invalid.cause) == (True, cause)
-    assert said in found.partially_invalid.message
+    given, cause, message = FAULTS[what]
+    review = look(given)
+    assert review.accepted.ok, "the rest of the policy is in force"
+    assert review.partially_invalid is not None
+    assert (review.partially_invalid.ok, review.partially_invalid.cause) == (True, cause)
+    assert message in review.partially_invalid.message
 
 
 def test_all_policy_rules_without_effect_are_named_at_once() -> None:
-    found = look(policy("p", allow("x"), default_tier="y"))
-    assert found.partially_invalid is not None
-    assert (found.partially_invalid.cause, found.partially_invalid.reason) == ("UnknownTier", "InvalidRef")
-    assert "no LatencyTier y" in found.partially_invalid.message
-    assert "no tool: rules[0]" in found.partially_invalid.message
+    review = look(policy("p", allow("x"), default_tier="y"))
+    assert review.partially_invalid is not None
+    assert (review.partially_invalid.cause, review.partially_invalid.reason) == ("UnknownTier", "InvalidRef")
+    assert "no LatencyTier y" in review.partially_invalid.message
+    assert "no tool: rules[0]" in review.partially_invalid.message
 
 
 A = subject("Agent", "a")
@@ -145,10 +145,10 @@ CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
 
 @pytest.mark.parametrize("what", CONFLICTS)
 def test_policies_that_contradict_are_named(what: str) -> None:
-    mine, other, said = CONFLICTS[what]
+    mine, other, message = CONFLICTS[what]
     conflicts = look(mine, other).conflicts
-    assert [conflict.policy for conflict in conflicts] == ([] if said is None else ["q"])
-    assert said is None or said in conflicts[0].message
+    assert [conflict.policy for conflict in conflicts] == ([] if message is None else ["q"])
+    assert message is None or message in conflicts[0].message
 
 
 def test_policies_of_other_namespaces_do_not_conflict() -> None:

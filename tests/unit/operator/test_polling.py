@@ -66,9 +66,9 @@ async def test_a_server_that_is_polled_and_answers_the_same_costs_no_write() -> 
     polled = Polled("a", "b", discovery={"interval": "10s"})
     async with polled.running():
         writes = polled.documents.writes
-        asked = polled.script.asked
+        connections = polled.script.connections
         await asyncio.sleep(60)
-        assert (polled.script.asked, polled.documents.writes) == (asked + 6, writes)
+        assert (polled.script.connections, polled.documents.writes) == (connections + 6, writes)
         assert polled.counted() == (2, 0, 0)
 
 

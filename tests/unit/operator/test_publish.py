@@ -36,7 +36,7 @@ def policy(name: str, namespace: str = "team", **spec: Any) -> ToolPolicy:
     return ToolPolicy.model_validate({"metadata": {"name": name, "namespace": namespace}, "spec": {**rules, **spec}})
 
 
-def test_without_a_tier_the_default_ones_hold() -> None:
+def test_default_tiers_hold_where_none_is_declared() -> None:
     rules = compile_rules([], [], {})
     assert [(t.name, t.max_latency_ms, t.default) for t in rules.tiers] == [
         ("deep", 4000, False),
@@ -118,8 +118,8 @@ def test_expressions_select_as_in_kubernetes(
     assert selects(spec.servers, labels) is selected
 
 
-def test_everything_that_a_policy_says_is_in_the_document() -> None:
-    said = policy(
+def test_all_fields_of_a_policy_are_in_the_document() -> None:
+    declared = policy(
         "p",
         subjects=[
             {"kind": "ServiceAccount", "name": "bot", "namespace": "agents"},
@@ -142,7 +142,7 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         controlCharacters="Escape",
         autoRun="ReadOnly",
     )
-    (compiled,) = compile_rules([], [said], {}).policies
+    (compiled,) = compile_rules([], [declared], {}).policies
     wire = msgspec.json.decode(msgspec.json.encode(compiled))
     assert wire == {
         "namespace": "team",

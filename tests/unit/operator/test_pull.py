@@ -17,18 +17,18 @@ from fairlead_operator.workqueue import ItemBackoff
 class Replicas:
     """Three gateways: one answers, one hangs, one refuses."""
 
-    asked: dict[str, int] = field(default_factory=dict)
+    pulls: dict[str, int] = field(default_factory=dict)
 
     async def replicas(self) -> Collection[str]:
         return ("answers", "hangs", "refuses")
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        self.asked[replica] = self.asked.get(replica, 0) + 1
+        self.pulls[replica] = self.pulls.get(replica, 0) + 1
         if replica == "hangs":
             await asyncio.Event().wait()
         if replica == "refuses":
             raise GatewayTrouble("HTTP 401")
-        return Report(replica, f"{replica}.{self.asked[replica]}", "cluster", refresh=(("team", "demo"),))
+        return Report(replica, f"{replica}.{self.pulls[replica]}", "cluster", refresh=(("team", "demo"),))
 
 
 class Pauses(ItemBackoff):
@@ -60,7 +60,7 @@ async def test_a_gateway_that_hangs_and_one_that_refuses_keep_no_other_waiting()
         await three.wait()
     assert {report.replica for report in heard} == {"answers"}
     assert rows == [1, 2, 3, 4, 5], "each failure in a row counts towards the next pause"
-    assert replicas.asked["hangs"] == 1
+    assert replicas.pulls["hangs"] == 1
     assert puller.reached == {"answers": True, "refuses": False}
     task.cancel()
     await asyncio.wait([task])

@@ -115,7 +115,7 @@ async def test_the_reconciler_writes_nothing_while_nothing_changes() -> None:
         reports = len(bench.platform.reported)
         await asyncio.sleep(6 * 3600)
     assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
-    assert bench.connector.scripts[KEY].asked > 30
+    assert bench.connector.scripts[KEY].connections > 30
 
 
 async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> None:
@@ -124,7 +124,7 @@ async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> No
     fast = bench.declare("fast", discovery={"interval": "30s"})
     async with bench.running(pace=DiscoveryOptions(floor=60, jitter=0)):
         await asyncio.sleep(3600 - 1)
-    assert (slow.asked, fast.asked) == (6, 60)
+    assert (slow.connections, fast.connections) == (6, 60)
 
 
 async def test_a_server_that_hangs_delays_no_other_and_ends_in_a_timeout() -> None:
@@ -159,7 +159,7 @@ async def test_a_failing_server_is_tried_again_with_growing_pauses() -> None:
         assert bench.ready() == ("False", "ConnectionRefused")
         assert await bench.catalog() is None
         await asyncio.sleep(31)
-        assert script.asked == 6
+        assert script.connections == 6
         script.error = None
         await asyncio.sleep(60)
     assert bench.ready() == ("True", "Verified")
@@ -256,7 +256,7 @@ async def test_a_server_that_does_not_run_yet_is_not_asked() -> None:
     bench.platform.workload = replace(RUNS, verdict=ConditionVerdict(None, Cause.DEPLOYING, "no pod yet"))
     async with bench.running() as controller:
         assert bench.ready() == ("Unknown", "Deploying")
-        assert script.asked == 0
+        assert script.connections == 0
         bench.platform.workload = RUNS
         controller.queue.add(KEY)
         await asyncio.sleep(1)
@@ -275,7 +275,7 @@ async def test_a_server_that_comes_back_is_asked_at_once_and_so_is_one_that_was_
             bench.platform.workload = workload
             controller.queue.add(KEY)
             await asyncio.sleep(1)
-    assert script.asked == 3
+    assert script.connections == 3
 
 
 async def test_a_reference_that_leads_nowhere_keeps_the_server_from_being_asked_and_offline() -> None:
@@ -289,7 +289,7 @@ async def test_a_reference_that_leads_nowhere_keeps_the_server_from_being_asked_
         catalog = await bench.catalog()
         assert catalog is not None
         assert not catalog.online
-    assert script.asked == 1
+    assert script.connections == 1
 
 
 async def test_references_that_cannot_be_read_now_change_nothing() -> None:

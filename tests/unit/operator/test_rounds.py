@@ -43,7 +43,7 @@ class Bench:
     def look(self) -> DiscoveryState:
         return self.rounds.look(KEY, SUBJECT, None, 600.0)
 
-    async def asked(self) -> DiscoveryState:
+    async def discover(self) -> DiscoveryState:
         """Look, and wait for the discovery that this starts."""
         before = len(self.told)
         self.look()
@@ -54,40 +54,40 @@ class Bench:
 @pytest.mark.parametrize(
     ("ttl_ms", "seconds"),
     [(None, 600), (0, 600), (120_000, 120), (5_000, 30), (86_400_000, 600)],
-    ids=["no hint", "0 is no hint", "sooner", "not below the floor", "not beyond the interval"],
+    ids=["no hint", "0 is not a hint", "sooner", "not below the floor", "not beyond the interval"],
 )
 async def test_a_hint_of_the_server_shortens_the_interval_within_bounds(ttl_ms: int | None, seconds: float) -> None:
     bench = Bench(Script(ttl_ms=ttl_ms))
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     assert bench.rounds.until_due(round_) == seconds
     await bench.rounds.aclose()
 
 
 async def test_announcements_lead_to_one_discovery_a_moment_after_the_last() -> None:
     bench = Bench(Script())
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     bench.now = 0.0625
     for _ in range(5):
         bench.rounds.hint(KEY)
     assert bench.rounds.until_due(round_) == 0.1875
     bench.look()
-    assert bench.script.asked == 1
+    assert bench.script.connections == 1
     bench.now = 0.25
-    await bench.asked()
-    assert bench.script.asked == 2
+    await bench.discover()
+    assert bench.script.connections == 2
     assert bench.rounds.until_due(round_) == 600
     await bench.rounds.aclose()
 
 
 async def test_a_server_that_announces_all_the_time_is_asked_once_per_floor() -> None:
     bench = Bench(Script())
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     waits = []
     for _ in range(12):
         bench.rounds.hint(KEY)
         waits.append(bench.rounds.until_due(round_))
         bench.now += waits[-1]
-        await bench.asked()
+        await bench.discover()
     assert waits == [0.25] * 8 + [30.0] * 4, "eight at once, then the floor"
     bench.now += 10 * 30
     bench.rounds.hint(KEY)
@@ -97,7 +97,7 @@ async def test_a_server_that_announces_all_the_time_is_asked_once_per_floor() ->
 
 async def test_an_announcement_after_a_quiet_time_is_followed_at_once() -> None:
     bench = Bench(Script())
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     bench.now = 100
     bench.rounds.hint(KEY)
     assert bench.rounds.until_due(round_) == 0
@@ -117,12 +117,12 @@ async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for
     """Clients that are notified of one read what this answer lists."""
     told = asyncio.Event()
     bench = Bench(Script(capabilities=ANNOUNCES, listened=told, says=("notifications/tools/list_changed",)))
-    first = (await bench.asked()).listing
+    first = (await bench.discover()).listing
     assert first is not None
     assert first.unpack().announced == {}
     await until(lambda: bench.look().announced)
     bench.now = 1
-    second = (await bench.asked()).listing
+    second = (await bench.discover()).listing
     assert second is not None
     assert second.unpack().announced == {"tools": STAMP}
     await bench.rounds.aclose()
@@ -131,7 +131,7 @@ async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for
 async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
     stream = asyncio.Event()
     bench = Bench(Script(capabilities=ANNOUNCES, listened=stream))
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     bench.now = 100
     assert bench.rounds.until_due(round_) == 500
     stream.set()
@@ -141,16 +141,16 @@ async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
 
 async def test_discovery_holds_no_line_for_servers_that_announce_nothing() -> None:
     bench = Bench(Script())
-    await bench.asked()
+    await bench.discover()
     for _ in range(20):
         await asyncio.sleep(0)
-    assert bench.script.asked == 1, "one connection, for the discovery"
+    assert bench.script.connections == 1, "one connection, for the discovery"
     await bench.rounds.aclose()
 
 
 async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longer_and_longer() -> None:
     bench = Bench(Script())
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     moves: list[float] = []
     for second in range(1, 1201):
         bench.now = float(second)
@@ -160,7 +160,7 @@ async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longe
         bench.now += 0.5
         bench.rounds.back(KEY)
         if bench.rounds.until_due(round_) == 0:
-            await bench.asked()
+            await bench.discover()
             moves.append(bench.now)
     assert moves[:4] == [1.0, 1.5, 2.0, 2.5], "the first two returns show at once"
     assert len([move for move in moves if move > 600]) <= 22, "then about one a minute"
@@ -170,7 +170,7 @@ async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longe
 async def test_a_loss_is_the_result_of_a_discovery_that_hangs() -> None:
     bench = Bench(Script(hang=True))
     bench.look()
-    await until(lambda: bench.script.asked)
+    await until(lambda: bench.script.connections)
     bench.rounds.take_loss(KEY, ConnectFailed("refused", reason="ConnectionRefused"))
     failure = bench.look().failure
     assert failure is not None
@@ -178,21 +178,21 @@ async def test_a_loss_is_the_result_of_a_discovery_that_hangs() -> None:
     bench.script.hang = False
     bench.now = 1.0
     bench.rounds.back(KEY)
-    assert (await bench.asked()).failure is None
+    assert (await bench.discover()).failure is None
     await bench.rounds.aclose()
 
 
 async def test_a_requested_discovery_comes_at_once_and_says_what_it_brought() -> None:
     bench = Bench(Script())
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     bench.now = 5
     bench.rounds.refresh(KEY)
     assert bench.rounds.until_due(round_) == 0
-    assert (await bench.asked()).refreshed == Refreshed(at=STAMP)
+    assert (await bench.discover()).refreshed == Refreshed(at=STAMP)
     bench.script.error = ConnectFailed("it is gone")
     bench.now = 10
     bench.rounds.refresh(KEY)
-    assert (await bench.asked()).refreshed == Refreshed(at=STAMP, failure="it is gone")
+    assert (await bench.discover()).refreshed == Refreshed(at=STAMP, failure="it is gone")
     await bench.rounds.aclose()
 
 
@@ -205,13 +205,13 @@ async def test_a_request_during_a_discovery_is_answered_by_the_next_one() -> Non
     assert round_.refreshed is None
     assert bench.rounds.until_due(round_) == 0.25
     bench.now = 1
-    assert (await bench.asked()).refreshed == Refreshed(at=STAMP)
+    assert (await bench.discover()).refreshed == Refreshed(at=STAMP)
     await bench.rounds.aclose()
 
 
 async def test_a_request_for_a_server_that_cannot_be_asked_is_answered_with_the_reason() -> None:
     bench = Bench(Script())
-    await bench.asked()
+    await bench.discover()
     bench.rounds.refresh(KEY)
     round_ = bench.rounds.pause(KEY, "no pod is ready")
     assert round_ is not None
@@ -221,12 +221,12 @@ async def test_a_request_for_a_server_that_cannot_be_asked_is_answered_with_the_
 
 async def test_a_server_that_is_left_alone_is_asked_on_request_and_not_on_doubt() -> None:
     bench = Bench(Script())
-    round_ = await bench.asked()
+    round_ = await bench.discover()
     for _ in range(4):
         bench.now += 1
         bench.rounds.take_loss(KEY, ConnectFailed("refused"))
         bench.now += 100 if bench.rounds.until_due(round_) else 1
-        await bench.asked()
+        await bench.discover()
     bench.now += 1
     bench.rounds.take_loss(KEY, ConnectFailed("refused"))
     bench.rounds.soon(KEY)

@@ -1,4 +1,4 @@
-"""What is decided about one server without any I/O: acceptance, prefixes, overlays, workloads."""
+"""Decisions about one server without any I/O: acceptance, prefixes, overlays, workloads."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ API = "10.0.0.1/32"
 def applied(kind: str, **spec: Any) -> dict[str, Any]:
     """The spec of an object of the server, as it is sent."""
     wanted = plan(mcp_server(image={"name": "demo:1"}, **spec), ManifestContext("fairlead-system", api_server=(API,)))
-    (found,) = [manifest for each, manifest in wanted.apply if each.kind == kind]
-    return dict(found["spec"])
+    (manifest_of_kind,) = [manifest for each, manifest in wanted.apply if each.kind == kind]
+    return dict(manifest_of_kind["spec"])
 
 
 def egress(**members: Any) -> list[Any]:
@@ -96,9 +96,9 @@ def test_the_runtime_class_is_that_of_the_pods() -> None:
 def domain_policy(**egress: Any) -> dict[str, Any]:
     """The spec of the CiliumNetworkPolicy."""
     server = mcp_server(image={"name": "demo:1"}, network={"egress": egress})
-    frame = ManifestContext("fairlead-system", api_server=(API,), domain_policies=True)
-    (found,) = [manifest for kind, manifest in plan(server, frame).apply if kind.kind == "CiliumNetworkPolicy"]
-    return dict(found["spec"])
+    context = ManifestContext("fairlead-system", api_server=(API,), domain_policies=True)
+    (policy,) = [manifest for kind, manifest in plan(server, context).apply if kind.kind == "CiliumNetworkPolicy"]
+    return dict(policy["spec"])
 
 
 def test_hosts_are_allowed_by_their_names_and_lookups_go_through_the_proxy() -> None:
@@ -122,8 +122,8 @@ def test_a_name_that_leads_to_a_metadata_service_or_the_api_server_opens_nothing
 
 
 def test_host_name_policies_go_when_a_server_names_no_hosts() -> None:
-    frame = ManifestContext("fairlead-system", domain_policies=True)
+    context = ManifestContext("fairlead-system", domain_policies=True)
     specs: list[dict[str, Any]] = [{}, {"network": {"egress": {"rules": [{"cidrs": ["203.0.113.0/24"]}]}}}]
     for spec in specs:
-        wanted = plan(mcp_server(image={"name": "demo:1"}, **spec), frame)
+        wanted = plan(mcp_server(image={"name": "demo:1"}, **spec), context)
         assert "CiliumNetworkPolicy" in {kind.kind for kind in wanted.remove}

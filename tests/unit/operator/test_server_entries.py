@@ -132,9 +132,9 @@ def test_a_server_that_is_simply_ready_needs_no_entry_and_one_with_something_to_
 
 
 def test_messages_of_a_server_are_bounded_in_the_document() -> None:
-    found = entry_for(KEY, None, status("False", "StartFailed", "x" * 2000))
-    assert found is not None
-    assert len(found.message) == MESSAGE_CHARS
+    server_entry = entry_for(KEY, None, status("False", "StartFailed", "x" * 2000))
+    assert server_entry is not None
+    assert len(server_entry.message) == MESSAGE_CHARS
 
 
 async def test_a_server_is_entered_before_it_answered_and_not_any_more_afterwards() -> None:
@@ -152,9 +152,9 @@ async def test_a_server_that_does_not_answer_is_said_to_be_silent_after_ten_seco
         await asyncio.sleep(8)
         assert (await bench.entered()).cause == "NotDiscovered"
         await asyncio.sleep(5)
-        found = await bench.entered()
-        assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
-        assert "10 s ago" in found.message
+        server_entry = await bench.entered()
+        assert (server_entry.state, server_entry.reason, server_entry.cause) == ("starting", "Pending", "Silent")
+        assert "10 s ago" in server_entry.message
         assert bench.ready() == ("Unknown", "Silent")
         await asyncio.sleep(60)
     assert bench.ready() == ("True", "Verified")
@@ -165,9 +165,9 @@ async def test_a_server_whose_process_says_nothing_for_a_whole_discovery_is_stil
     bench = Bench(script=Script(error=starting))
     async with bench.running():
         assert bench.ready() == ("Unknown", "Silent")
-        found = await bench.entered()
-        assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
-        assert "run its command by hand" in found.message
+        server_entry = await bench.entered()
+        assert (server_entry.state, server_entry.reason, server_entry.cause) == ("starting", "Pending", "Silent")
+        assert "run its command by hand" in server_entry.message
 
 
 async def test_a_server_whose_process_says_nothing_for_two_minutes_has_failed_to_start() -> None:
@@ -188,9 +188,13 @@ async def test_a_server_whose_process_says_nothing_for_two_minutes_has_failed_to
 async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_its_resource() -> None:
     bench = Bench(script=Script(error=REFUSED))
     async with bench.running() as controller:
-        found = await bench.entered()
-        assert (found.state, found.reason, found.cause) == ("failed", "Unreachable", "ConnectionRefused")
-        assert "nothing listens there" in found.message
+        server_entry = await bench.entered()
+        assert (server_entry.state, server_entry.reason, server_entry.cause) == (
+            "failed",
+            "Unreachable",
+            "ConnectionRefused",
+        )
+        assert "nothing listens there" in server_entry.message
         del bench.platform.servers[KEY]
         controller.queue.add(KEY)
         await asyncio.sleep(5)
@@ -207,7 +211,7 @@ async def test_a_refresh_of_a_server_that_cannot_be_asked_says_why() -> None:
         refreshed = (await bench.entered()).refreshed
         assert refreshed is not None
         assert refreshed.failure == "demo exited with code 3"
-    assert bench.platform.retried == [KEY], "the platform starts it anew"
+    assert bench.platform.retried == [KEY], "the platform starts it again"
 
 
 async def test_a_refresh_waits_for_a_server_that_is_on_its_way_and_is_answered_by_its_catalog() -> None:

@@ -23,7 +23,7 @@ SUBJECT = DiscoveryTarget("uid", HttpEndpoint(url="http://demo.example/mcp"), ""
 OFFERS: dict[str, object] = {"tools": {}, "prompts": {}}
 
 
-async def asked(script: Script, timeout: float = 60.0) -> DiscoveryState:
+async def discover(script: Script, timeout: float = 60.0) -> DiscoveryState:
     """One discovery of a server."""
     done = asyncio.Event()
     pace = DiscoveryOptions(timeout=timeout)
@@ -37,7 +37,7 @@ async def asked(script: Script, timeout: float = 60.0) -> DiscoveryState:
 
 
 async def test_a_listing_that_takes_two_minutes_is_given_up_by_default() -> None:
-    round_ = await asked(Script(tools=[tool_named("a")], takes=120))
+    round_ = await discover(Script(tools=[tool_named("a")], takes=120))
     assert round_.listing is None
     assert round_.failure is not None
     assert round_.failure.reason == "Timeout"
@@ -45,7 +45,7 @@ async def test_a_listing_that_takes_two_minutes_is_given_up_by_default() -> None
 
 
 async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_says_so() -> None:
-    round_ = await asked(Script(tools=[tool_named("a")], takes=120), timeout=180)
+    round_ = await discover(Script(tools=[tool_named("a")], takes=120), timeout=180)
     assert round_.failure is None
     assert round_.listing is not None
     assert len(round_.listing.unpack().tools) == 1
@@ -55,7 +55,7 @@ async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_
     "error", [BadListing("too long", reason="TooManyPages"), Timeout("too slow", sent=True)], ids=["pages", "timeout"]
 )
 async def test_prompts_that_cannot_be_listed_cost_a_server_no_tool(error: McpError) -> None:
-    round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": error}))
+    round_ = await discover(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": error}))
     assert round_.failure is None
     assert round_.listing is not None
     assert len(round_.listing.unpack().tools) == 1
@@ -64,7 +64,7 @@ async def test_prompts_that_cannot_be_listed_cost_a_server_no_tool(error: McpErr
 
 async def test_a_connection_that_is_lost_under_the_prompts_is_a_failure_of_the_server() -> None:
     lost = ConnectionLost("gone", sent=True)
-    round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": lost}))
+    round_ = await discover(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": lost}))
     assert round_.failure is not None
     assert round_.failure.reason == "ConnectionLost"
 

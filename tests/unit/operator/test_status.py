@@ -1,4 +1,4 @@
-"""What people are told: the conditions, Ready derived from them, and no change where nothing changed."""
+"""Statuses that people read: the conditions, Ready derived from them, and no change where nothing changed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
     other = ConditionVerdict(False, Cause.TIMEOUT, "too slow")
     second = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
     third = build_status(shown(server, second), WELL, Facts(HTTP, catalog("a")), later)
-    times = [found.last_transition_time for s in (first, second, third) if (found := s.condition("Verified"))]
+    times = [condition.last_transition_time for s in (first, second, third) if (condition := s.condition("Verified"))]
     assert times == [NOW, NOW, later]
 
 

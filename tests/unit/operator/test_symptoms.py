@@ -1,4 +1,4 @@
-"""What the pods of a server tell about why it is not up."""
+"""Symptoms of the pods of a server that is not up."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def pod(*containers: Json, init: list[Json] | None = None, conditions: list[Json
 
 
 def waiting(why: str, text: str = "", /, name: str = "server", **last: Any) -> Json:
-    found: Json = {"name": name, "state": {"waiting": {"reason": why, "message": text}}, "restartCount": 1}
-    return {**found, "lastState": {"terminated": last}} if last else found
+    status: Json = {"name": name, "state": {"waiting": {"reason": why, "message": text}}, "restartCount": 1}
+    return {**status, "lastState": {"terminated": last}} if last else status
 
 
 def ended(code: int, message: str = "", name: str = "server") -> Json:
@@ -77,10 +77,10 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
     ],
 )
 def test_a_pod_that_does_not_serve_is_explained(seen: Json, reason: str, words: str) -> None:
-    found = symptom(seen)
-    assert found is not None
-    assert found.cause == reason
-    assert words in found.message
+    diagnosis = symptom(seen)
+    assert diagnosis is not None
+    assert diagnosis.cause == reason
+    assert words in diagnosis.message
 
 
 STARTED_IN_VAIN = [
@@ -238,18 +238,18 @@ def test_a_warning_that_does_not_keep_a_pod_from_being_ready_is_not_a_symptom(se
 
 
 def test_a_fault_in_the_status_of_a_pod_comes_before_a_warning_about_it() -> None:
-    found = pods_with(pod(waiting("ImagePullBackOff", "not found")), event("Failed", "Error: ErrImagePull")).symptom(
-        DEMO
-    )
-    assert found is not None
-    assert found.cause == "ImagePullFailed"
+    diagnosis = pods_with(
+        pod(waiting("ImagePullBackOff", "not found")), event("Failed", "Error: ErrImagePull")
+    ).symptom(DEMO)
+    assert diagnosis is not None
+    assert diagnosis.cause == "ImagePullFailed"
 
 
 def test_a_server_that_the_kubelet_ends_for_a_probe_is_told_with_the_probe() -> None:
     crashed = waiting("CrashLoopBackOff", exitCode=143, message="bye")
-    found = pods_with(pod(crashed), event("Unhealthy", "Liveness probe failed: timeout")).symptom(DEMO)
-    assert found is not None
-    assert found.message == "it ended with exit code 143: bye; Kubernetes ended it: Liveness probe failed: timeout"
+    diagnosis = pods_with(pod(crashed), event("Unhealthy", "Liveness probe failed: timeout")).symptom(DEMO)
+    assert diagnosis is not None
+    assert diagnosis.message == "it ended with exit code 143: bye; Kubernetes ended it: Liveness probe failed: timeout"
 
 
 def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:
@@ -258,9 +258,9 @@ def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:
     pods = pods_with(
         pod(waiting("ContainerCreating")), *(event("FailedCreatePodSandBox", note) for note in notes), enqueued=enqueued
     )
-    found = pods.symptom(DEMO)
-    assert found is not None
-    assert notes[0] in found.message
+    diagnosis = pods.symptom(DEMO)
+    assert diagnosis is not None
+    assert notes[0] in diagnosis.message
     assert enqueued == [DEMO]
 
 
@@ -311,10 +311,10 @@ def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes
     nodes: str, cause: str, attempt: str
 ) -> None:
     message = f"0/3 nodes are available: {nodes}{attempt}"
-    found = symptom(pod(conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}]))
-    assert found is not None
-    assert found.cause == cause
-    assert found.message == f"no node takes its pod: 0/3 nodes are available: {nodes}"
+    diagnosis = symptom(pod(conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}]))
+    assert diagnosis is not None
+    assert diagnosis.cause == cause
+    assert diagnosis.message == f"no node takes its pod: 0/3 nodes are available: {nodes}"
 
 
 @pytest.mark.parametrize(
@@ -333,13 +333,13 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
 
 
 def test_the_symptom_of_a_pod_becomes_the_verdict_unless_another_pod_serves() -> None:
-    found = symptom(pod(waiting("ImagePullBackOff", "not found")))
+    diagnosis = symptom(pod(waiting("ImagePullBackOff", "not found")))
     deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
     up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
-    verdict, _ = explain(deploying, None, found)
+    verdict, _ = explain(deploying, None, diagnosis)
     assert (verdict.ok, verdict.cause) == (False, "ImagePullFailed")
-    assert explain(up, None, found) == (up, None)
-    _, down = explain(up, NO_POD, found)
+    assert explain(up, None, diagnosis) == (up, None)
+    _, down = explain(up, NO_POD, diagnosis)
     assert down is not None
     assert (down.cause, "not found" in down.message) == ("Unreachable", True)
     installing = symptom(pod(init=[{"name": "install", "state": {"running": {}}}]))

@@ -16,10 +16,10 @@ from operatorfakes import MemoryPlatform
 
 
 def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
-    found = KubeDeclarations(cast("Kube", None), server_changed=lambda key: None, rules_changed=lambda: None)
+    declarations = KubeDeclarations(cast("Kube", None), server_changed=lambda key: None, rules_changed=lambda: None)
     metadata = {"name": "p", "namespace": "team", "uid": "1", "resourceVersion": "1"}
-    found.stores()[TOOL_POLICIES].changed({"metadata": metadata, "spec": spec, "status": status})
-    return found
+    declarations.stores()[TOOL_POLICIES].changed({"metadata": metadata, "spec": spec, "status": status})
+    return declarations
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     [(None, True), ({"matchLabels": {"a": "b"}}, False), ({"matchLabels": "odd"}, True), ("odd", True)],
 )
 async def test_an_unreadable_policy_denies_what_it_selects_to_everybody(servers: Any, every: bool) -> None:
-    found = declared({"servers": servers, "subjects": [{"kind": "Robot"}], "rules": [{"action": "Perhaps"}]})
-    (policy,) = compile_rules([], await found.policies(), {}).policies
+    declarations = declared({"servers": servers, "subjects": [{"kind": "Robot"}], "rules": [{"action": "Perhaps"}]})
+    (policy,) = compile_rules([], await declarations.policies(), {}).policies
     assert (policy.every, policy.subjects) == (every, ())
     assert [(rule.action, rule.tools) for rule in policy.rules] == [("Deny", ("*",))]
-    ((key, fault),) = found.policy_faults().items()
+    ((key, fault),) = declarations.policy_faults().items()
     assert (str(key), "rules.0.action" in fault) == ("team/p", True)
 
 
@@ -42,9 +42,9 @@ async def test_its_status_is_what_was_written_so_that_it_is_written_once(status:
 
 
 async def test_a_readable_policy_is_what_it_says() -> None:
-    found = declared({"rules": [{"action": "Allow", "tools": ["get"]}]})
-    (policy,) = await found.policies()
-    assert (policy.spec.rules[0].action, dict(found.policy_faults())) == ("Allow", {})
+    declarations = declared({"rules": [{"action": "Allow", "tools": ["get"]}]})
+    (policy,) = await declarations.policies()
+    assert (policy.spec.rules[0].action, dict(declarations.policy_faults())) == ("Allow", {})
 
 
 class _StrictApi:
@@ -66,10 +66,10 @@ SOUND = {"rules": [{"action": "Allow", "tools": ["get"]}]}
 
 async def test_a_status_that_the_api_server_refuses_holds_nothing_up() -> None:
     api = _StrictApi()
-    found = KubeDeclarations(cast("Kube", api), server_changed=lambda key: None, rules_changed=lambda: None)
+    declarations = KubeDeclarations(cast("Kube", api), server_changed=lambda key: None, rules_changed=lambda: None)
     for name, spec in (("p", {"rules": [{"action": "Perhaps"}]}), ("q", SOUND)):
-        found.stores()[TOOL_POLICIES].changed({"metadata": {**METADATA, "name": name}, "spec": spec})
-    statuses = PolicyStatuses(found, MemoryPlatform())
-    statuses.take_rules(compile_rules([], await found.policies(), {}))
+        declarations.stores()[TOOL_POLICIES].changed({"metadata": {**METADATA, "name": name}, "spec": spec})
+    statuses = PolicyStatuses(declarations, MemoryPlatform())
+    statuses.take_rules(compile_rules([], await declarations.policies(), {}))
     await statuses.show()
     assert api.shown == ["q"]

@@ -1,4 +1,4 @@
-"""The index in memory: what it finds, and that changing it comes to what making it anew does."""
+"""The index in memory: what it finds, and that changing it comes to what making another does."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ def test_an_empty_index_and_an_empty_query_find_nothing() -> None:
 def test_a_changed_index_answers_as_a_new_one_and_the_old_one_as_before(
     first: list[list[str]], more: list[list[str]], gone: set[int], query: list[str]
 ) -> None:
-    old = {str(place): IndexedTool(str(place), " ".join(words), "s") for place, words in enumerate(first)}
-    added = {f"{place + 4}": IndexedTool(f"{place + 4}", " ".join(words), "s") for place, words in enumerate(more)}
+    old = {str(number): IndexedTool(str(number), " ".join(words), "s") for number, words in enumerate(first)}
+    added = {f"{number + 4}": IndexedTool(f"{number + 4}", " ".join(words), "s") for number, words in enumerate(more)}
     index = Bm25Index.of(old.values())
-    asked = " ".join(query)
-    before = index.search(asked, 20)
-    changed = index.with_changes(added.values(), [str(place) for place in gone])
-    kept = {key: tool for key, tool in old.items() if int(key) not in gone} | added
-    assert [(hit.key, round(hit.score, 9)) for hit in changed.search(asked, 20)] == [
-        (hit.key, round(hit.score, 9)) for hit in Bm25Index.of(kept.values()).search(asked, 20)
+    text = " ".join(query)
+    before = index.search(text, 20)
+    changed = index.with_changes(added.values(), [str(number) for number in gone])
+    remaining = {key: tool for key, tool in old.items() if int(key) not in gone} | added
+    assert [(hit.key, round(hit.score, 9)) for hit in changed.search(text, 20)] == [
+        (hit.key, round(hit.score, 9)) for hit in Bm25Index.of(remaining.values()).search(text, 20)
     ]
-    assert index.search(asked, 20) == before
-    assert len(changed) == len(kept)
+    assert index.search(text, 20) == before
+    assert len(changed) == len(remaining)
 
 
 def test_a_record_takes_what_is_text_and_bounds_the_arguments() -> None:
-    schema = {"properties": {f"p{place}": {"description": 7} for place in range(1000)}}
+    schema = {"properties": {f"p{number}": {"description": 7} for number in range(1000)}}
     made = record("k", "s", {"name": "n", "description": ["no", "text"], "inputSchema": schema})
     assert (made.name, made.description, len(made.parameters)) == ("n", "", MAX_PARAMETERS)
     assert record("k", "s", {"inputSchema": "nothing"}).parameters == ()

@@ -31,10 +31,10 @@ NORTHEAST = encoded([1, 1])
 
 
 @pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorPlace]:
-    found = VectorPlace(request.param, tmp_path / "vectors")
-    yield found
-    found.close()
+def vector_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorPlace]:
+    opened = VectorPlace(request.param, tmp_path / "vectors")
+    yield opened
+    opened.close()
 
 
 def test_scores_of_both_rankings_are_joined_and_a_tool_without_a_vector_goes_by_its_words() -> None:
@@ -44,71 +44,72 @@ def test_scores_of_both_rankings_are_joined_and_a_tool_without_a_vector_goes_by_
     assert fuse({}, {}, 5) == []
 
 
-def test_a_tool_that_shares_no_word_with_the_query_is_found_by_its_vector(place: VectorPlace) -> None:
+def test_a_tool_that_shares_no_word_with_the_query_is_found_by_its_vector(vector_store: VectorPlace) -> None:
     tools = [tool("mail", "send_mail", EAST), tool("file", "list_files", NORTH)]
-    assert place.keys("zebra", NORTH, tools)[0] == "file"
-    assert place.keys("mail", NORTHEAST)[0] == "mail"
-    assert place.keys("zebra", EAST, among=["file"]) == ["file"]
-    assert place.keys("zebra", EAST, among=[]) == []
+    assert vector_store.keys("zebra", NORTH, tools)[0] == "file"
+    assert vector_store.keys("mail", NORTHEAST)[0] == "mail"
+    assert vector_store.keys("zebra", EAST, among=["file"]) == ["file"]
+    assert vector_store.keys("zebra", EAST, among=[]) == []
 
 
-def test_words_alone_rank_until_nine_of_ten_tools_have_a_vector(place: VectorPlace) -> None:
+def test_words_alone_rank_until_nine_of_ten_tools_have_a_vector(vector_store: VectorPlace) -> None:
     tools = [tool(str(n), f"mail_{n}") for n in range(10)]
-    assert place.search("one", "mail", base="", added=tools).ranking == WORDS
-    place.put({str(n): EAST for n in range(8)})
-    found = place.search("one", "zebra", EAST)
-    assert (found.ranking, found.vectors) == (WORDS, 8)
-    place.put({"8": EAST})
-    found = place.search("one", "zebra", EAST)
-    assert (found.ranking, found.vectors, len(found.hits[0])) == (HYBRID, 9, 5)
+    assert vector_store.search("one", "mail", base="", added=tools).ranking == WORDS
+    vector_store.put({str(n): EAST for n in range(8)})
+    answer = vector_store.search("one", "zebra", EAST)
+    assert (answer.ranking, answer.vectors) == (WORDS, 8)
+    vector_store.put({"8": EAST})
+    answer = vector_store.search("one", "zebra", EAST)
+    assert (answer.ranking, answer.vectors, len(answer.hits[0])) == (HYBRID, 9, 5)
 
 
-def test_a_catalog_that_is_made_from_another_has_the_vectors_of_both(place: VectorPlace) -> None:
-    place.keys("x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
+def test_a_catalog_that_is_made_from_another_has_the_vectors_of_both(vector_store: VectorPlace) -> None:
+    vector_store.keys("x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
     new = [tool("c", "cc", NORTHEAST)]
-    assert place.search("two", "zebra", limit=1, base="one", added=new, removed=["b"]).vectors == 2
-    assert place.search("two", "zebra", NORTHEAST, 1).hits[0][0].key == "c"
-    assert place.keys("zebra", NORTH)[0] == "b"
+    assert vector_store.search("two", "zebra", limit=1, base="one", added=new, removed=["b"]).vectors == 2
+    assert vector_store.search("two", "zebra", NORTHEAST, 1).hits[0][0].key == "c"
+    assert vector_store.keys("zebra", NORTH)[0] == "b"
 
 
-def test_tools_whose_texts_are_equal_are_found_with_one_vector(place: VectorPlace) -> None:
+def test_tools_whose_texts_are_equal_are_found_with_one_vector(vector_store: VectorPlace) -> None:
     twins = [structs.replace(tool(key, "aa", EAST), vector=made("both", EAST)) for key in ("a", "b")]
-    place.keys("x", EAST, [*twins, tool("c", "cc", NORTH)])
-    assert set(place.keys("zebra", EAST, limit=2)) == {"a", "b"}
-    assert place.keys("zebra", EAST, among=["b"]) == ["b"]
+    vector_store.keys("x", EAST, [*twins, tool("c", "cc", NORTH)])
+    assert set(vector_store.keys("zebra", EAST, limit=2)) == {"a", "b"}
+    assert vector_store.keys("zebra", EAST, among=["b"]) == ["b"]
 
 
-def test_a_query_of_another_model_ranks_by_words(place: VectorPlace) -> None:
-    place.keys("x", EAST, [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)])
-    assert place.keys("mail", encoded([1, 2, 3]))[0] == "a"
+def test_a_query_of_another_model_ranks_by_words(vector_store: VectorPlace) -> None:
+    vector_store.keys("x", EAST, [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)])
+    assert vector_store.keys("mail", encoded([1, 2, 3]))[0] == "a"
 
 
-def test_vectors_of_another_model_take_the_place_of_all(place: VectorPlace) -> None:
-    place.put({"a": EAST, "b": NORTH})
-    assert place.put({"c": encoded([1, 2, 3])}) == 1
+def test_vectors_of_another_model_take_the_place_of_all(vector_store: VectorPlace) -> None:
+    vector_store.put({"a": EAST, "b": NORTH})
+    assert vector_store.put({"c": encoded([1, 2, 3])}) == 1
 
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sets(st.integers(0, 299), max_size=60))
-@pytest.mark.parametrize("place", [PLACES[1]], indirect=True)
-def test_lancedb_ranks_as_memory_does(place: VectorPlace, seed: int, gone: set[int]) -> None:
+@pytest.mark.parametrize("vector_store", [PLACES[1]], indirect=True)
+def test_lancedb_ranks_as_memory_does(vector_store: VectorPlace, seed: int, gone: set[int]) -> None:
     rng = np.random.default_rng(seed)
     vectors = [encoded(each) for each in rng.normal(size=(300, 8))]
     tools = [tool(f"{seed} {n}", f"mail_{n % 40}_{n % 7}", vector) for n, vector in enumerate(vectors)]
     among = None if seed % 2 else [each.key for n, each in enumerate(tools) if n not in gone]
     memory = VectorPlace(MEMORY, Path())
     for query in ("mail 3", "send mail 17 5", "zebra"):
-        asked = encoded(rng.normal(size=8))
-        found = [
-            each.search(str(seed), query, asked, 20, base="", added=tools, among=among) for each in (memory, place)
+        query_vector = encoded(rng.normal(size=8))
+        answers = [
+            each.search(str(seed), query, query_vector, 20, base="", added=tools, among=among)
+            for each in (memory, vector_store)
         ]
-        first, second = ([(hit.key, pytest.approx(hit.score, abs=1e-4)) for hit in each.hits[0]] for each in found)
+        first, second = ([(hit.key, pytest.approx(hit.score, abs=1e-4)) for hit in each.hits[0]] for each in answers)
         assert first == second
-        assert {each.ranking for each in found} == {HYBRID}
+        assert {each.ranking for each in answers} == {HYBRID}
 
 
-@pytest.mark.parametrize("place", [PLACES[1]], indirect=True)
-def test_lancedb_finds_for_labelled_queries_what_memory_does(place: VectorPlace) -> None:
+@pytest.mark.parametrize("vector_store", [PLACES[1]], indirect=True)
+def test_lancedb_finds_for_labelled_queries_what_memory_does(vector_store: VectorPlace) -> None:
     labelled = own("tuning")
     tools = [
         structs.replace(
@@ -119,7 +120,7 @@ def test_lancedb_finds_for_labelled_queries_what_memory_does(place: VectorPlace)
     memory = VectorPlace(MEMORY, Path())
     for query in [each["query"] for each in labelled.queries][::3]:
         first, second = (
-            each.search("own", query, bag(query), 10, base="", added=tools).hits[0] for each in (memory, place)
+            each.search("own", query, bag(query), 10, base="", added=tools).hits[0] for each in (memory, vector_store)
         )
         assert [hit.key for hit in first] == [hit.key for hit in second], query
 

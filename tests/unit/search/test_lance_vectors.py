@@ -53,9 +53,9 @@ def open_vectors(folder: Path) -> LanceVectors:
 
 @pytest.fixture
 def vectors(tmp_path: Path) -> Iterator[LanceVectors]:
-    found = open_vectors(tmp_path)
-    yield found
-    found.close()
+    opened = open_vectors(tmp_path)
+    yield opened
+    opened.close()
 
 
 def of_circle(count: int, first: int = 0) -> dict[str, bytes]:
@@ -67,8 +67,8 @@ def test_vectors_are_there_after_a_restart_and_are_found_by_their_texts(tmp_path
     first.keys("zebra", EAST, TOOLS)
     first.close()
     again = VectorPlace(LANCEDB, tmp_path)
-    asked = StoredRequest(["text of b", "text of nothing"], again.folder)
-    assert again.catalogs.stored(asked).vectors == {"text of b": NORTH}
+    request = StoredRequest(["text of b", "text of nothing"], again.folder)
+    assert again.catalogs.stored(request).vectors == {"text of b": NORTH}
     assert again.keys("zebra", NORTH, TOOLS)[0] == "b"
     again.close()
 
@@ -92,32 +92,32 @@ def test_another_process_is_refused_and_told_which_one_has_the_folder(vectors: L
 def test_a_search_goes_on_in_memory_while_another_has_the_folder_and_takes_it_later(tmp_path: Path) -> None:
     now = 0.0
     holder = open_vectors(tmp_path)
-    place = VectorPlace(LANCEDB, tmp_path)
-    place.catalogs = IndexedCatalogs(clock=lambda: now)
-    found = place.search("one", "zebra", NORTH, base="", added=TOOLS)
-    assert found.hits[0][0].key == "b"
-    assert found.note.startswith("vectors of tools are in memory alone: the folder ")
-    assert "in use by another process" in found.note
+    store = VectorPlace(LANCEDB, tmp_path)
+    store.catalogs = IndexedCatalogs(clock=lambda: now)
+    answer = store.search("one", "zebra", NORTH, base="", added=TOOLS)
+    assert answer.hits[0][0].key == "b"
+    assert answer.note.startswith("vectors of tools are in memory alone: the folder ")
+    assert "in use by another process" in answer.note
     holder.close()
-    assert place.search("one", "zebra", NORTH).note
+    assert store.search("one", "zebra", NORTH).note
     now = RETRY_SECONDS
-    assert place.search("one", "zebra", NORTH).cached_catalogs == []
-    found = place.search("one", "zebra", NORTH, base="", added=TOOLS)
-    assert (found.note, found.ranking, found.hits[0][0].key) == ("", HYBRID, "b")
-    place.close()
+    assert store.search("one", "zebra", NORTH).cached_catalogs == []
+    answer = store.search("one", "zebra", NORTH, base="", added=TOOLS)
+    assert (answer.note, answer.ranking, answer.hits[0][0].key) == ("", HYBRID, "b")
+    store.close()
 
 
 def test_a_search_goes_on_in_memory_when_the_files_are_damaged(tmp_path: Path) -> None:
-    place = VectorPlace(LANCEDB, tmp_path)
-    place.keys("zebra", EAST, TOOLS)
+    store = VectorPlace(LANCEDB, tmp_path)
+    store.keys("zebra", EAST, TOOLS)
     for file in tmp_path.rglob("*.lance"):
         if file.is_file():
             file.write_bytes(b"nothing")
-    place.close()
+    store.close()
     again = VectorPlace(LANCEDB, tmp_path)
-    found = again.search("one", "zebra", NORTH, base="", added=TOOLS)
-    assert found.hits[0][0].key == "b"
-    assert f"the folder {tmp_path} cannot be" in found.note
+    answer = again.search("one", "zebra", NORTH, base="", added=TOOLS)
+    assert answer.hits[0][0].key == "b"
+    assert f"the folder {tmp_path} cannot be" in answer.note
     again.close()
 
 
@@ -125,8 +125,8 @@ def test_a_search_goes_on_in_memory_when_the_disk_is_full(tmp_path: Path) -> Non
     ended = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True, env=WITH_SUPPORT
     )
-    found, note = ended.stdout.splitlines()
-    assert found == "7 hybrid"
+    answer, note = ended.stdout.splitlines()
+    assert answer == "7 hybrid"
     assert f"the folder {tmp_path} cannot be written" in note
     assert note in ended.stderr
 
@@ -136,8 +136,8 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(BackendFault, match=r"taken cannot be used: .*exists"):
         open_vectors(file)
-    place = VectorPlace(LANCEDB, file)
-    assert place.put({"a": EAST}) == 1
+    store = VectorPlace(LANCEDB, file)
+    assert store.put({"a": EAST}) == 1
 
 
 def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path: Path, vectors: LanceVectors) -> None:
@@ -167,9 +167,9 @@ def test_many_writes_leave_few_files(tmp_path: Path, vectors: LanceVectors) -> N
 def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
     vectors.add(of_circle(3 * MAX_PARTS))
     even = [number for number in vectors.numbers.values() if number % 2 == 0]
-    found = vectors.nearest(decode(EAST), even, 3)
-    assert list(found) == [0, 2, 4]
-    assert found[2] == pytest.approx(5**-0.5, abs=1e-3)
+    nearest = vectors.nearest(decode(EAST), even, 3)
+    assert list(nearest) == [0, 2, 4]
+    assert nearest[2] == pytest.approx(5**-0.5, abs=1e-3)
     assert list(vectors.nearest(decode(EAST), [1, 3], 3)) == [1, 3]
     assert vectors.cosines(decode(EAST), [2, 4]) == pytest.approx({2: 5**-0.5, 4: 17**-0.5}, abs=1e-3)
 

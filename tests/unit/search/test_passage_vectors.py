@@ -83,14 +83,14 @@ def test_passages_beyond_the_time_are_ranked_by_words_and_encoded_by_the_next_se
     assert len(encode.texts) < len(long)
     by_word = vectors.scores(long, "rope 90", 0)
     assert max(by_word) == by_word[90] == 1
-    found = vectors.scores(long, "victuals", 9)
-    assert max(found) == found[100] > 0
+    rated = vectors.scores(long, "victuals", 9)
+    assert max(rated) == rated[100] > 0
 
 
 def test_vectors_are_bounded_in_bytes_and_those_not_used_go_first() -> None:
     encode = Axes(("cook",))
-    one = 16 + 3 * 2
-    vectors = made_of.PassageVectors(encode, limit_bytes=2 * one)
+    size = 16 + 3 * 2
+    vectors = made_of.PassageVectors(encode, limit_bytes=2 * size)
     for text in ("oak", "red", "oak", "sails", "oak"):
         vectors.scores(of(text), "cook", 9)
     assert [text for text in encode.texts if text != "cook"] == ["oak", "red", "sails"]
@@ -110,10 +110,11 @@ def test_a_question_in_a_script_that_the_encoder_does_not_know_is_left_to_words(
 
 def test_the_encoder_finds_in_a_kept_result_what_shares_no_word_with_the_query() -> None:
     log = "\n".join([*["crate 1 holds ropes"] * 200, "Fire broke out in the galley"])
-    kept = KeptResult("s/1", json.dumps({"content": [{"type": "text", "text": log}]}).encode())
-    asked = Reading([kept], 300, query="were there any burning kitchens?")
+    result = KeptResult("s/1", json.dumps({"content": [{"type": "text", "text": log}]}).encode())
+    reading = Reading([result], 300, query="were there any burning kitchens?")
     by_words, by_both = (
-        read(msgspec.msgpack.encode(msgspec.structs.replace(asked, encoding_s=seconds))).passages for seconds in (0, 60)
+        read(msgspec.msgpack.encode(msgspec.structs.replace(reading, encoding_s=seconds))).passages
+        for seconds in (0, 60)
     )
     assert not any("galley" in passage.text for passage in by_words)
     assert "galley" in by_both[0].text

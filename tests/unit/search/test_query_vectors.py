@@ -6,32 +6,32 @@ from fairlead_search.query_vectors import QueryVectors
 
 
 def test_a_query_lacks_its_vector_once_and_the_one_that_was_asked_longest_ago_goes_first() -> None:
-    known = QueryVectors(limit=2)
-    assert known.lacking(["a", "b", "a"]) == ["a", "b"]
-    assert known.take(["a", "b", "a"], {"a": b"1", "b": b"2"}) == [b"1", b"2", b"1"]
-    assert known.lacking(["b", "a"]) == []
-    known.take(["c"], {"c": b"3"})
-    assert known.lacking(["a", "b", "c"]) == ["b"]
+    vectors = QueryVectors(limit=2)
+    assert vectors.lacking(["a", "b", "a"]) == ["a", "b"]
+    assert vectors.take(["a", "b", "a"], {"a": b"1", "b": b"2"}) == [b"1", b"2", b"1"]
+    assert vectors.lacking(["b", "a"]) == []
+    vectors.take(["c"], {"c": b"3"})
+    assert vectors.lacking(["a", "b", "c"]) == ["b"]
 
 
 def test_vectors_are_bounded_in_bytes_with_the_texts_of_their_queries() -> None:
-    known = QueryVectors(limit_bytes=200)
+    vectors = QueryVectors(limit_bytes=200)
     for query in ("a", "b", "c"):
-        known.take([query], {query: bytes(90)})
-    assert (len(known), known.lacking(["a", "b", "c"])) == (2, ["a"])
-    known.take(["b" * 40], {"b" * 40: bytes(90)})
-    assert len(known) == 0
+        vectors.take([query], {query: bytes(90)})
+    assert (len(vectors), vectors.lacking(["a", "b", "c"])) == (2, ["a"])
+    vectors.take(["b" * 40], {"b" * 40: bytes(90)})
+    assert len(vectors) == 0
 
 
 def test_a_request_gets_all_of_its_vectors_although_there_is_no_room_for_them() -> None:
-    known = QueryVectors(limit=1)
-    assert known.take(["a", "b"], {"a": b"1", "b": b"2"}) == [b"1", b"2"]
-    assert len(known) == 1
+    vectors = QueryVectors(limit=1)
+    assert vectors.take(["a", "b"], {"a": b"1", "b": b"2"}) == [b"1", b"2"]
+    assert len(vectors) == 1
 
 
 def test_a_vector_that_is_made_again_takes_the_place_of_the_first() -> None:
-    known = QueryVectors(limit_bytes=200)
+    vectors = QueryVectors(limit_bytes=200)
     for vector in (bytes(90), bytes(80), bytes(70)):
-        assert known.take(["a"], {"a": vector}) == [vector]
-    known.take(["b"], {"b": bytes(100)})
-    assert len(known) == 2
+        assert vectors.take(["a"], {"a": vector}) == [vector]
+    vectors.take(["b"], {"b": bytes(100)})
+    assert len(vectors) == 2

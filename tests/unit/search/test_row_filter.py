@@ -15,8 +15,8 @@ def test_a_condition_holds_for_its_numbers_alone(numbers: set[int]) -> None:
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE rows (number INTEGER)")
     database.executemany("INSERT INTO rows VALUES (?)", [(number,) for number in range(41)])
-    found = database.execute(f"SELECT number FROM rows WHERE {condition('number', ranges(numbers))}")
-    assert {number for (number,) in found} == numbers
+    rows = database.execute(f"SELECT number FROM rows WHERE {condition('number', ranges(numbers))}")
+    assert {number for (number,) in rows} == numbers
     database.close()
 
 

@@ -36,8 +36,8 @@ def test_a_text_is_read_up_to_a_bound_and_data_gives_no_term() -> None:
 
 
 def test_related_words_hold_in_both_directions_in_the_singular_and_never_for_the_word_itself() -> None:
-    found = related_terms(["folders directory", "directory path"])
-    assert found["folder"] == {"directory"}
-    assert found["directory"] == {"folder", "path"}
+    related = related_terms(["folders directory", "directory path"])
+    assert related["folder"] == {"directory"}
+    assert related["directory"] == {"folder", "path"}
     assert all(word not in others for word, others in lexicon().items())
     assert "delete" in lexicon()["erase"]

@@ -41,8 +41,8 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def test_sessions_are_found_by_their_summaries_and_by_what_was_said(archive: Archive) -> None:
-    found = find_sessions(archive, "wet footprints", 5).sessions
-    assert [(each.session_id, "footprints" in each.excerpt) for each in found] == [("harbor-1", True)]
+    sessions = find_sessions(archive, "wet footprints", 5).sessions
+    assert [(each.session_id, "footprints" in each.excerpt) for each in sessions] == [("harbor-1", True)]
     assert [each.session_id for each in find_sessions(archive, "mother quay", 5).sessions] == ["harbor-3"]
     assert len(find_sessions(archive, "bell", 1).sessions) == 1
 
@@ -58,9 +58,9 @@ def test_facts_and_turns_are_found_with_where_they_are_from(archive: Archive) ->
     assert [(each.id, each.session_id) for each in find_facts(archive, "oath lantern", 5).facts] == [
         ("oath", "harbor-2")
     ]
-    (found,) = find_turns(archive, "fifty feet", 5, 2).turns
-    assert (found.session_id, found.number) == ("harbor-1", 4)
-    assert [turn.number for turn in (*found.before, *found.after)] == [2, 3, 5]
+    (hit,) = find_turns(archive, "fifty feet", 5, 2).turns
+    assert (hit.session_id, hit.number) == ("harbor-1", 4)
+    assert [turn.number for turn in (*hit.before, *hit.after)] == [2, 3, 5]
 
 
 def test_a_summary_is_there_or_a_sentence_says_what_is(archive: Archive) -> None:
@@ -121,7 +121,7 @@ def test_a_killed_process_leaves_what_was_taken_in_before_and_nothing_by_half(tm
 
 
 def test_a_file_that_is_not_an_archive_is_named(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"this is no database, and longer than a header of one" * 100)
+    (tmp_path / FILE).write_bytes(b"this is not a database, and longer than a header of one" * 100)
     with pytest.raises(SettingError, match="cannot be used: file is not a database"):
         Archive(tmp_path)
 

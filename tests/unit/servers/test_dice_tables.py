@@ -25,7 +25,7 @@ def test_entries_weigh_as_their_file_says(tmp_path: Path) -> None:
     assert [table.entry(rolled).text for rolled in (1, 2, 3, 4)] == ["Goblins", "Goblins", "Goblins", "A pedlar"]
 
 
-def test_a_later_folder_takes_the_place_of_an_earlier_ones_table(tmp_path: Path) -> None:
+def test_a_table_of_a_later_folder_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
     (tmp_path / "weather.json").write_text('{"title": "Mine", "entries": ["Snow"]}')
     assert TableFolder(OWN_TABLES, tmp_path).read("weather").title == "Mine"
 

@@ -44,16 +44,17 @@ async def test_a_sample_is_valid_and_declares_each_tool_of_its_server(path: Path
 
 
 def test_the_page_of_the_leaderboard_lists_the_samples_by_category() -> None:
-    found: dict[str, tuple[set[str], list[str]]] = {}
+    categories: dict[str, tuple[set[str], list[str]]] = {}
     for path in sorted(SAMPLES.glob("*.yaml")):
         (server,) = load_paths([path]).of_kind(McpServer)
         for tool in server.spec.tools:
             for category in tool.categories:
-                tags, names = found.setdefault(category, (set(), []))
+                tags, names = categories.setdefault(category, (set(), []))
                 tags.update(tool.tags)
                 names.append(f"`{server.metadata.name}__{tool.name}`")
     rows = [
-        f"| {name} | {', '.join(sorted(tags))} | {', '.join(tools)} |" for name, (tags, tools) in sorted(found.items())
+        f"| {name} | {', '.join(sorted(tags))} | {', '.join(tools)} |"
+        for name, (tags, tools) in sorted(categories.items())
     ]
     assert "\n".join(["|---|---|---|", *rows, ""]) in PAGE.read_text()
 

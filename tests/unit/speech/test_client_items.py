@@ -35,7 +35,7 @@ async def test_audio_that_was_heard_already_is_not_heard_again() -> None:
     assert (await message_parts({"content": [part(b"\0\0", transcript="hi")]}, 1 << 20))[1] == b""
 
 
-async def test_too_many_parts_are_refused_unread() -> None:
+async def test_parts_beyond_the_bound_are_refused_unread() -> None:
     parts = [{"type": "input_audio", "audio": "no base64!"}] * (MAX_PARTS + 1)
     assert await refusal(parts) == "array_above_max_length"
 
@@ -44,7 +44,7 @@ async def test_audio_beyond_the_room_is_refused_undecoded() -> None:
     assert await refusal([part(SOUND), {"type": "input_audio", "audio": "!" * 8000}], 4800) == "input_audio_buffer_full"
 
 
-async def test_a_moment_of_audio_is_no_turn() -> None:
+async def test_a_moment_of_audio_is_not_a_turn() -> None:
     assert await refusal([part(SOUND[2:])]) == "invalid_value"
 
 

@@ -22,7 +22,7 @@ def test_voices_and_speeds_of_clients_take_no_room() -> None:
     assert (audio.audio("Hm.", "ann", 1), audio.audio("Hm.", "voice 1", 1)) == (b"12", None)
 
 
-def test_what_was_not_said_for_the_longest_time_makes_way() -> None:
+def test_filler_audio_that_was_not_said_for_longest_makes_way() -> None:
     audio = FillerAudio("ann")
     for number in range(MAX_CACHED_BYTES // MAX_PHRASE_BYTES + 1):
         audio.add(str(number), "ann", 1, bytes(MAX_PHRASE_BYTES))

@@ -1,4 +1,4 @@
-"""What the gateway reads of a message is what every other parser reads of it, or it is refused; and it costs little."""
+"""Messages are read by the gateway as by every other parser, or refused; and reading them costs little."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def without_case(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 PARSERS: dict[str, Callable[[bytes], Any]] = {
     "json": json.loads,
-    "json, the first of equal members": lambda frame: json.loads(frame, object_pairs_hook=first_of_equals),
+    "json, the first of equal members": lambda text: json.loads(text, object_pairs_hook=first_of_equals),
     "msgspec": msgspec.json.decode,
 }
 
@@ -83,9 +83,9 @@ def variants(event: dict[str, Any]) -> list[bytes]:
 
 @pytest.mark.parametrize("event", [APPEND, {"type": APPEND["type"], "audio": SOUND}])
 def test_audio_of_openai_passes_by_its_form_in_every_order(event: dict[str, Any]) -> None:
-    for frame in variants(event):
-        assert realtime.CLIENT_MESSAGES.is_audio(frame), frame
-        assert realtime.CLIENT_MESSAGES.check(frame)["type"] == event["type"]
+    for data in variants(event):
+        assert realtime.CLIENT_MESSAGES.is_audio(data), data
+        assert realtime.CLIENT_MESSAGES.check(data)["type"] == event["type"]
 
 
 def test_audio_of_gemini_passes_by_its_form_in_every_spelling() -> None:
@@ -95,22 +95,22 @@ def test_audio_of_gemini_passes_by_its_form_in_every_spelling() -> None:
         [("audio", False), ("video", False), ("mediaChunks", True), ("media_chunks", True)],
     ):
         for blob in variants({kind: "audio/pcm;rate=16000", "data": SOUND}):
-            frame = json.dumps({outer: {inner: [0] if listed else 0}}).encode().replace(b"0", blob)
-            assert live.CLIENT_MESSAGES.is_audio(frame), frame
-            assert live.CLIENT_MESSAGES.check(frame)
+            data = json.dumps({outer: {inner: [0] if listed else 0}}).encode().replace(b"0", blob)
+            assert live.CLIENT_MESSAGES.is_audio(data), data
+            assert live.CLIENT_MESSAGES.check(data)
 
 
 def test_audio_of_providers_passes_by_its_form() -> None:
-    said = {"serverContent": {"modelTurn": {"parts": [{"inlineData": {"mimeType": "audio/pcm", "data": SOUND}}]}}}
+    message = {"serverContent": {"modelTurn": {"parts": [{"inlineData": {"mimeType": "audio/pcm", "data": SOUND}}]}}}
     for how in (None, 2):
-        assert live.PROVIDER_MESSAGES.is_audio(json.dumps(said, indent=how).encode())
+        assert live.PROVIDER_MESSAGES.is_audio(json.dumps(message, indent=how).encode())
         assert realtime.PROVIDER_MESSAGES.is_audio(json.dumps(DELTA, indent=how).encode())
         words = {**DELTA, "type": "response.output_audio_transcript.delta", "delta": "Well, yes", "obfuscation": "x"}
         assert realtime.PROVIDER_MESSAGES.is_audio(json.dumps(words, indent=how).encode())
 
 
 @pytest.mark.parametrize(
-    "frame",
+    "text",
     [
         '{"type":"input_audio_buffer.append","audio":"AAAA","audio":"AAAA"}',
         '{"type":"input_audio_buffer.append","audio":"AAAA","event_id":"\\u0041"}',
@@ -128,8 +128,8 @@ def test_audio_of_providers_passes_by_its_form() -> None:
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"}},"setup":{}}',
     ],
 )
-def test_what_is_not_wholly_audio_does_not_pass_by_its_form(frame: str) -> None:
-    assert not any(reader.is_audio(frame.encode()) for reader in READERS.values())
+def test_messages_that_are_not_wholly_audio_do_not_pass_by_their_form(text: str) -> None:
+    assert not any(reader.is_audio(text.encode()) for reader in READERS.values())
 
 
 NAMES = st.sampled_from(
@@ -177,28 +177,28 @@ DAMAGE = st.sampled_from(
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """JSON, or nearly: an object or a frame of audio, with some of its bytes replaced by others."""
-    frame = bytearray(draw(st.one_of(OBJECTS, AUDIO)).encode())
+    data = bytearray(draw(st.one_of(OBJECTS, AUDIO)).encode())
     for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, len(frame)))
+        at = draw(st.integers(0, len(data)))
         piece = draw(DAMAGE)
-        frame[at : at + draw(st.integers(0, 2))] = piece
-    return bytes(frame)
+        data[at : at + draw(st.integers(0, 2))] = piece
+    return bytes(data)
 
 
-def taken(reader: MessageReader, frame: bytes) -> bool:
+def taken(reader: MessageReader, data: bytes) -> bool:
     """Whether a frame is passed on."""
     try:
-        return reader.is_audio(frame) or reader.check(frame) is not None
+        return reader.is_audio(data) or reader.check(data) is not None
     except RefusedMessage:
         return False
 
 
 @settings(max_examples=examples(1500))
 @given(damaged())
-def test_a_frame_is_refused_or_every_parser_reads_the_same(frame: bytes) -> None:
-    if not any(taken(reader, frame) for reader in READERS.values()):
+def test_a_frame_is_refused_or_every_parser_reads_the_same(data: bytes) -> None:
+    if not any(taken(reader, data) for reader in READERS.values()):
         return
-    read = {name: json.dumps(parse(frame), sort_keys=True) for name, parse in PARSERS.items()}
+    read = {name: json.dumps(parse(data), sort_keys=True) for name, parse in PARSERS.items()}
     assert len({*read.values()}) == 1, read
 
 
@@ -229,12 +229,12 @@ EVENTS = object_of(
 
 @settings(max_examples=examples(3000))
 @given(EVENTS.map(str.encode))
-def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(frame: bytes) -> None:
-    if not taken(realtime.CLIENT_MESSAGES, frame):
+def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(data: bytes) -> None:
+    if not taken(realtime.CLIENT_MESSAGES, data):
         return
-    seen = json.loads(frame)
+    seen = json.loads(data)
     for hook in (first_of_equals, without_case, dict):
-        event = json.loads(frame, object_pairs_hook=hook)
+        event = json.loads(data, object_pairs_hook=hook)
         assert event.get("type") == seen.get("type")
         assert has_provider_mcp(event) == has_provider_mcp(seen)
 
@@ -244,7 +244,7 @@ def test_values_are_counted_outside_of_texts_alone() -> None:
     assert too_dear(words, 6) == "more than 6 values", "three commas and four openings"
     assert too_dear(words, 7) is None
     assert too_dear(b'["' + b'","' * 100 + b'"]', 100) is not None
-    assert too_dear(b'"' * 1000, 100) is None, "it is no JSON: its decoder says so at the third quote"
+    assert too_dear(b'"' * 1000, 100) is None, "it is not JSON: its decoder says so at the third quote"
 
 
 def test_long_numbers_are_not_decoded_as_they_take_the_square_of_their_digits() -> None:
@@ -257,11 +257,11 @@ def test_long_numbers_are_not_decoded_as_they_take_the_square_of_their_digits() 
 
 @pytest.mark.parametrize("unit", [b"{},", b'"",', b"[[],[]],", b'{"a":1},', b"1,", b'"\\"",'])
 def test_a_message_of_15_mebibytes_is_refused_without_being_decoded(unit: bytes) -> None:
-    frame = b'{"type":"session.update","session":[' + unit * ((15 << 20) // len(unit)) + b"0]}"
+    data = b'{"type":"session.update","session":[' + unit * ((15 << 20) // len(unit)) + b"0]}"
     tracemalloc.start()
     try:
         with pytest.raises(TooLargeMessage, match="1 MiB beside its media"):
-            realtime.CLIENT_MESSAGES.check(frame)
+            realtime.CLIENT_MESSAGES.check(data)
         assert tracemalloc.get_traced_memory()[1] < 64 * MAX_BYTES
     finally:
         tracemalloc.stop()
@@ -272,9 +272,9 @@ def test_values_beyond_the_bound_are_refused_without_being_decoded(
     unit: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead_speech.messages.read", lambda _: pytest.fail("it was decoded"))
-    frame = b'{"session":[' + unit * MAX_VALUES + b"0]}"
+    data = b'{"session":[' + unit * MAX_VALUES + b"0]}"
     with pytest.raises(TooLargeMessage, match="may not hold more than 20,000 values"):
-        realtime.CLIENT_MESSAGES.check(frame)
+        realtime.CLIENT_MESSAGES.check(data)
 
 
 def test_media_does_not_count_and_is_not_decoded() -> None:

@@ -1,4 +1,4 @@
-"""What is heard is looked through in order, apart from audio."""
+"""Messages of a session are looked through in order, apart from audio."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class Recorded:
         await self.closed.wait()
         return Closing(1000)
 
-    async def send(self, frame: bytes) -> None:
-        self.sent.append(frame)
+    async def send(self, data: bytes) -> None:
+        self.sent.append(data)
 
     async def close(self, closing: Closing) -> None:
         self.closed.set()
@@ -103,9 +103,9 @@ def test_a_setup_has_both_lists_and_remembers_what_the_client_changes() -> None:
 
 
 def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> None:
-    said = read_server(b'{"serverContent":{"modelTurn":{"parts":[]},"turnComplete":true},"usageMetadata":{"x":1}}')
-    assert said.server_content is not None
-    assert (said.server_content.has_output, said.server_content.turn_over) == (True, True)
+    message = read_server(b'{"serverContent":{"modelTurn":{"parts":[]},"turnComplete":true},"usageMetadata":{"x":1}}')
+    assert message.server_content is not None
+    assert (message.server_content.has_output, message.server_content.turn_over) == (True, True)
     assert read_server(b'{"serverContent":{"modelTurn":null}}').server_content is not None
     for broken in (b"", b"[]", b'"x"', b"\xff", b"[" * 5000, b'{"serverContent":7}'):
         with pytest.raises(UnreadableMessage):
@@ -117,7 +117,7 @@ def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> No
     assert (GoAway("50.5s").seconds, GoAway("soon").seconds) == (50.5, 0.0)
 
 
-async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() -> None:
+async def test_messages_sent_since_the_handle_go_over_the_next_connection() -> None:
     first = Recorded()
     second = Recorded()
     line = ProviderConnection(first, never)
@@ -135,26 +135,26 @@ async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() ->
     await line.send(b"after")
     assert first.sent == [b"before", b"behind"]
     assert second.sent == [b"behind", b"meanwhile", b"after"]
-    assert not reading.done(), "that the first one ended is no end of the session"
+    assert not reading.done(), "the end of the first one does not end the session"
     second.closed.set()
     assert await reading == Closing(1000)
 
 
 async def test_a_line_keeps_no_more_than_its_bound() -> None:
     line = ProviderConnection(Recorded(), never, max_bytes=10)
-    frame = b"12345"
+    data = b"12345"
     for _ in range(2):
-        await line.send(frame)
-    kept = [line.complete]
-    await line.send(frame)
-    kept.append(line.complete)
+        await line.send(data)
+    states = [line.complete]
+    await line.send(data)
+    states.append(line.complete)
     line.on_handle()
-    kept.append(line.complete)
-    assert kept == [True, False, True], "beyond it a connection could not be replaced without a loss"
+    states.append(line.complete)
+    assert states == [True, False, True], "beyond it a connection could not be replaced without a loss"
     line.pause()
-    await line.send(frame)
-    await line.send(frame)
-    waiting = asyncio.create_task(line.send(frame))
+    await line.send(data)
+    await line.send(data)
+    waiting = asyncio.create_task(line.send(data))
     await asyncio.sleep(0)
     assert not waiting.done(), "the client is held up"
     fresh = Recorded()
@@ -164,7 +164,7 @@ async def test_a_line_keeps_no_more_than_its_bound() -> None:
 
     assert await line.replace(connect)
     await waiting
-    assert fresh.sent == [frame] * 3
+    assert fresh.sent == [data] * 3
 
 
 async def test_a_line_that_cannot_be_replaced_ends_as_its_last_attempt_did() -> None:

@@ -54,7 +54,7 @@ def test_another_refusal_is_not_tried_again() -> None:
     assert turns.idle
 
 
-def test_nobody_talks_into_the_users_speech() -> None:
+def test_responses_are_not_asked_for_during_the_users_speech() -> None:
     turns = ResponseState()
     turns.want_response()
     turns.on_speech_started()
@@ -97,15 +97,15 @@ def test_a_round_goes_on_with_its_last_result() -> None:
 
 
 def test_a_round_with_calls_of_the_client_goes_on_as_the_client_says() -> None:
-    for asked in (False, True):
+    for early in (False, True):
         rounds = ResponseCalls()
         rounds.add_response("r")
         rounds.add_call("r", "one")
         rounds.add_client_call("r")
         rounds.finish_response("r", completed=True)
-        if asked:
+        if early:
             rounds.on_client_request()
-        assert rounds.finish_call("one") is asked, "a response that it asked for early has not heard of this result"
+        assert rounds.finish_call("one") is early, "a response that it asked for early has not heard of this result"
 
 
 def test_an_interrupted_round_does_not_go_on() -> None:

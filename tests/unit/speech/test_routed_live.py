@@ -39,8 +39,8 @@ class Kept:
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
 
-    async def send(self, frame: bytes) -> None:
-        self.messages.append(json.loads(frame))
+    async def send(self, data: bytes) -> None:
+        self.messages.append(json.loads(data))
 
 
 def catalog(*tiers: Tier, shown: tuple[str, ...] = ("fast", "deep")) -> Any:
@@ -51,12 +51,12 @@ def catalog(*tiers: Tier, shown: tuple[str, ...] = ("fast", "deep")) -> Any:
 
 
 def kinds(turns: list[UserTurn]) -> list[str]:
-    """What the messages of turns are."""
-    found = []
+    """Kinds of the messages of turns."""
+    names = []
     for message in map(json.loads, turn_messages(turns)):
         (outer,) = message
-        found.append(next(iter(message[outer])) if outer == "realtimeInput" else outer)
-    return found
+        names.append(next(iter(message[outer])) if outer == "realtimeInput" else outer)
+    return names
 
 
 def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
@@ -68,13 +68,13 @@ def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
         "outputAudioTranscription": {},
     }
     written = {"generationConfig": {"responseModalities": ["TEXT"]}, "inputAudioTranscription": {"x": 1}}
-    found = RoutedSetup(written)
-    assert (found.for_provider()["inputAudioTranscription"], found.text_only) == ({"x": 1}, True)
-    assert "outputAudioTranscription" not in found.for_provider()
+    setup_read = RoutedSetup(written)
+    assert (setup_read.for_provider()["inputAudioTranscription"], setup_read.text_only) == ({"x": 1}, True)
+    assert "outputAudioTranscription" not in setup_read.for_provider()
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "expected"),
     [
         ({}, DetectionSettings()),
         ({"prefixPaddingMs": 20, "silenceDurationMs": 800}, DetectionSettings(0.5, 20, 800)),
@@ -85,9 +85,9 @@ def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
         ({"disabled": True}, None),
     ],
 )
-def test_settings_of_a_client_for_the_provider_hold_here(given: dict[str, Any], found: DetectionSettings) -> None:
+def test_settings_of_a_client_for_the_provider_hold_here(given: dict[str, Any], expected: DetectionSettings) -> None:
     setup = {"realtimeInputConfig": {"automaticActivityDetection": given}}
-    assert RoutedSetup(setup).detection == found
+    assert RoutedSetup(setup).detection == expected
 
 
 def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
@@ -100,12 +100,12 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
             "generationConfig": {"speechConfig": {"languageCode": "de-DE"}},
         }
     )
-    found = setup.for_engine()
-    (tool,) = found["tools"]
+    session = setup.for_engine()
+    (tool,) = session["tools"]
     assert setup.client_name(tool["name"]) == "dice.roll"
     assert (tool["type"], tool["parameters"]["properties"]["a"]["type"]) == ("function", "integer")
-    assert (found["instructions"], found["output_modalities"]) == ("Be kind.", ["audio"])
-    assert found["audio"]["input"]["transcription"]["language"] == "de"
+    assert (session["instructions"], session["output_modalities"]) == ("Be kind.", ["audio"])
+    assert session["audio"]["input"]["transcription"]["language"] == "de"
     setup.update({"context_update": {"tools": {"tools": []}}})
     assert (setup.for_engine()["tools"], setup.for_engine()["instructions"]) == ([], "Be kind.")
 
@@ -125,14 +125,14 @@ async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) ->
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
     live = {"audio": blob, "media_chunks": [blob], "text": "x"}
     left = dict(live)
-    found = [each async for each in input_audio(live, left)]
+    chunks = [each async for each in input_audio(live, left)]
     if rate is None:
-        assert (found, left) == ([None, None], live)
+        assert (chunks, left) == ([None, None], live)
     else:
-        assert (found, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
+        assert (chunks, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
 
 
-async def test_what_is_no_base64_is_left_to_the_provider() -> None:
+async def test_audio_that_is_not_base64_is_left_to_the_provider() -> None:
     live = {"audio": {"data": "???", "mimeType": "audio/pcm"}}
     left = dict(live)
     assert ([each async for each in input_audio(live, left)], left) == ([None], live)
@@ -154,7 +154,7 @@ def test_a_turn_is_told_in_the_words_in_which_it_was_said() -> None:
     assert (UserTurn(b"..", words="Hi").contents(), UserTurn(b"..").contents()) == (turns, [])
 
 
-def test_what_a_provider_is_to_be_told_is_bounded() -> None:
+def test_contents_that_a_provider_is_to_be_told_are_bounded() -> None:
     told = PendingContents()
     assert told.message() is None
     told.add([text_content("user", str(number)) for number in range(MAX_PENDING + 1)])
@@ -166,7 +166,7 @@ def test_what_a_provider_is_to_be_told_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tiers", "named", "shown", "found"),
+    ("tiers", "named", "shown", "decision"),
     [
         ((FAST, SLOW), None, ("fast", "deep"), True),
         ((FAST, SLOW), "fast", ("fast", "deep"), False),
@@ -176,10 +176,10 @@ def test_what_a_provider_is_to_be_told_is_bounded() -> None:
         ((), None, (), False),
     ],
 )
-def test_who_answers_depends_on_words_where_they_may_choose_a_slow_tier(
-    tiers: tuple[Tier, ...], named: str | None, shown: tuple[str, ...], *, found: bool
+def test_words_decide_who_answers_where_they_may_choose_a_slow_tier(
+    tiers: tuple[Tier, ...], named: str | None, shown: tuple[str, ...], *, decision: bool
 ) -> None:
-    assert decided_by_words(catalog(*tiers, shown=shown), named, None) is found
+    assert decided_by_words(catalog(*tiers, shown=shown), named, None) is decision
 
 
 def test_audio_of_every_rate_is_cut_into_windows_of_whole_samples() -> None:
@@ -237,18 +237,18 @@ def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces
     silence = bytes(19_200)
     stream = (speech + silence) * 3
     buffer = InputAudioBuffer(DetectionSettings(), 16_000)
-    found = []
+    taken = []
     seen = b""
     for start in range(0, len(stream), 1001):
         for window in buffer.windows(stream[start : start + 1001]):
             seen += window
             if buffer.add_window(window) is False:
-                found.append(buffer.take_turn())
+                taken.append(buffer.take_turn())
     assert seen == stream[: len(seen)]
-    assert [audio.count(speech) for audio in found] == [1, 1, 1]
+    assert [audio.count(speech) for audio in taken] == [1, 1, 1]
 
 
-def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_while_an_engine_is_set_up_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = RoutedSetup({"systemInstruction": {"parts": [{"text": "Be kind."}]}})
 
     def updated(*args: Any) -> Any:

@@ -9,9 +9,9 @@ from fairlead_speech.cascaded.sentences import MAX_PIECE, SentenceCutter, speaka
 
 def pieces(text: str, size: int = 3) -> list[str]:
     cutter = SentenceCutter()
-    found = [piece for start in range(0, len(text), size) for piece in cutter.add(text[start : start + size])]
+    cut = [piece for start in range(0, len(text), size) for piece in cutter.add(text[start : start + size])]
     rest = cutter.rest()
-    return [*found, rest] if rest else found
+    return [*cut, rest] if rest else cut
 
 
 def test_a_sentence_is_whole_when_the_next_one_begins() -> None:
@@ -38,24 +38,24 @@ def test_other_scripts_end_sentences_without_a_space() -> None:
 
 def test_a_sentence_without_an_end_is_cut_at_a_space() -> None:
     text = "word, " * 200
-    found = pieces(text)
-    assert "".join(found) == text
-    assert all(len(each) <= MAX_PIECE + 1 for each in found)
-    assert all(each.endswith((" ", ",")) for each in found)
+    cut = pieces(text)
+    assert "".join(cut) == text
+    assert all(len(each) <= MAX_PIECE + 1 for each in cut)
+    assert all(each.endswith((" ", ",")) for each in cut)
     assert max(map(len, pieces("x" * 1000))) <= MAX_PIECE
 
 
-def test_white_space_is_no_sentence() -> None:
+def test_white_space_is_not_a_sentence() -> None:
     assert pieces(" \n\n ") == []
 
 
 @pytest.mark.timeout(10)
 def test_a_long_list_of_numbers_takes_no_longer_than_other_text() -> None:
     text = "1. " * 40_000
-    found = pieces(text, len(text))
-    assert "".join(found) == text
-    assert max(map(len, found)) <= MAX_PIECE
+    cut = pieces(text, len(text))
+    assert "".join(cut) == text
+    assert max(map(len, cut)) <= MAX_PIECE
 
 
-def test_what_has_no_letter_and_no_digit_cannot_be_said() -> None:
+def test_text_without_a_letter_or_digit_cannot_be_said() -> None:
     assert [speakable(each) for each in ("… ", "**", "🎲", "好", "3", "Oh!")] == [False, False, False, True, True, True]

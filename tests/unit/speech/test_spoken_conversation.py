@@ -32,10 +32,10 @@ def output(ident: str, text: str) -> Event:
 
 
 def filled(*items: Event) -> SpokenConversation:
-    found = SpokenConversation()
+    conversation = SpokenConversation()
     for item in items:
-        found.add(item)
-    return found
+        conversation.add(item)
+    return conversation
 
 
 def test_results_stand_behind_their_calls_whenever_they_came() -> None:
@@ -47,11 +47,11 @@ def test_results_stand_behind_their_calls_whenever_they_came() -> None:
         message("3", "user", "Hurry"),
         output("a", "5"),
     )
-    found = chat_messages("Be kind.", talk.items())
-    assert [each["role"] for each in found] == ["system", "user", "assistant", "tool", "tool", "user"]
-    assert found[2]["content"] == "One moment."
-    assert [each["id"] for each in found[2]["tool_calls"]] == ["a", "b"]
-    assert [each["content"] for each in found[3:5]] == ["5", NO_RESULT]
+    rendered = chat_messages("Be kind.", talk.items())
+    assert [each["role"] for each in rendered] == ["system", "user", "assistant", "tool", "tool", "user"]
+    assert rendered[2]["content"] == "One moment."
+    assert [each["id"] for each in rendered[2]["tool_calls"]] == ["a", "b"]
+    assert [each["content"] for each in rendered[3:5]] == ["5", NO_RESULT]
 
 
 def test_phrases_that_fill_the_time_are_not_for_the_model() -> None:
@@ -94,9 +94,9 @@ def test_an_answer_is_cut_where_it_was_heard() -> None:
         (2000, "One two. Three four"),
         (3000, "One two. Three four five six."),
     ):
-        found = truncate(item, heard)
-        assert found is not None
-        assert found["content"] == [{"type": "output_audio", "transcript": text}]
+        item_sent = truncate(item, heard)
+        assert item_sent is not None
+        assert item_sent["content"] == [{"type": "output_audio", "transcript": text}]
 
 
 async def test_a_client_that_sends_and_does_not_read_ends_its_session() -> None:

@@ -24,11 +24,11 @@ class HeldBackends(SpeechBackends):
         stt = SpeechToText(base_url=base, model="whisper")
         tts = TextToSpeech(base_url=base, model="kokoro")
         super().__init__("voice", stt, tts, ProviderClient(), SpeechMetrics())
-        self.asked: list[bytes] = []
+        self.audio: list[bytes] = []
         self.release = asyncio.Event()
 
     async def transcribe(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
-        self.asked.append(audio)
+        self.audio.append(audio)
         await self.release.wait()
         return f"heard {len(audio)}"
 
@@ -54,7 +54,7 @@ def turn(*parts: Event) -> ConversationItem:
 AUDIO: Event = {"type": "input_audio", "transcript": None}
 
 
-async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
+async def test_turns_are_heard_one_at_a_time_and_only_so_many_wait() -> None:
     host = Host()
     over = list[int]()
     turns = TurnTranscription(host, over.append)
@@ -64,14 +64,14 @@ async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
     await asyncio.sleep(0)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
-    assert (turns.full, len(backends.asked)) == (True, 1)
+    assert (turns.full, len(backends.audio)) == (True, 1)
     backends.release.set()
     await turns.wait()
     assert over == [*range(MAX_TURNS)]
-    assert [len(audio) for audio in backends.asked] == [*range(MAX_TURNS)]
+    assert [len(audio) for audio in backends.audio] == [*range(MAX_TURNS)]
 
 
-async def test_whoever_waits_for_all_turns_waits_for_those_that_end_meanwhile() -> None:
+async def test_waiting_for_all_turns_includes_those_that_end_meanwhile() -> None:
     host = Host()
     turns = TurnTranscription(host, lambda _: None)
     backends = host.backends
@@ -96,7 +96,7 @@ async def test_a_closed_session_asks_no_further_server() -> None:
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("hearing")]
 
 
-async def test_what_was_written_beside_the_audio_stays() -> None:
+async def test_text_beside_the_audio_stays() -> None:
     host = Host()
     turns = TurnTranscription(host, lambda _: None)
     item = turn({"type": "input_text", "text": "Look:"}, AUDIO)

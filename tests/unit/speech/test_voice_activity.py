@@ -35,20 +35,20 @@ def test_a_turn_begins_with_speech_and_ends_after_silence() -> None:
     assert changes([noise(0.001)] * 10 + [noise(0.05)] * 20 + [noise(0.001)] * 40) == [(11, True), (54, False)]
 
 
-def test_a_pause_is_no_end() -> None:
+def test_a_pause_is_not_an_end() -> None:
     talk = [noise(0.05)] * 10
     assert len(changes(talk + [noise(0.001)] * 20 + talk + [noise(0.001)] * 30)) == 2
 
 
-def test_a_knock_is_no_speech() -> None:
+def test_a_knock_is_not_speech() -> None:
     assert changes([noise(0.001)] * 5 + [noise(0.3)] + [noise(0.001)] * 5) == []
 
 
-def test_a_loud_room_is_no_speech_and_hides_none() -> None:
+def test_a_loud_room_is_not_speech_and_hides_none() -> None:
     room = [noise(0.011, seed) for seed in range(200)]
-    found = changes(room + [noise(0.08)] * 20 + room[:40])
-    assert [change for _, change in found] == [True, False]
-    assert found[0][0] >= 200
+    changed = changes(room + [noise(0.08)] * 20 + room[:40])
+    assert [change for _, change in changed] == [True, False]
+    assert changed[0][0] >= 200
 
 
 def test_the_threshold_is_the_clients() -> None:
@@ -57,10 +57,10 @@ def test_the_threshold_is_the_clients() -> None:
     assert not changes(quiet, threshold=0.9)
 
 
-@pytest.mark.parametrize("said", [{"type": "semantic_vad"}, {"threshold": 2}, {"silence_duration_ms": 1}])
-def test_settings_that_mean_nothing_are_refused(said: dict[str, object]) -> None:
+@pytest.mark.parametrize("settings", [{"type": "semantic_vad"}, {"threshold": 2}, {"silence_duration_ms": 1}])
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"turn_detection|threshold|silence"):
-        detection_settings(said)
+        detection_settings(settings)
 
 
 def test_a_turn_has_what_was_before_it_and_silence_is_not_kept() -> None:

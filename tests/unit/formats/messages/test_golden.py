@@ -56,7 +56,7 @@ def test_the_messages_that_answer_are_those_of_the_golden_file(name: str) -> Non
     agree(GOLDEN / f"{name}.results.json", {case["what"]: write([call], [case["result"]]) for case in RESULTS})
 
 
-def test_what_a_model_can_take_changes_what_is_written() -> None:
+def test_media_that_a_model_can_take_change_what_is_written() -> None:
     call = ModelCall("call_1", "t", {})
     by_what = {case["what"]: case["result"] for case in RESULTS}
     image = by_what["an image with text"]

@@ -1,4 +1,4 @@
-"""What no model and no server should send: never an exception, always something that the model can read."""
+"""Messages that no model and no server should send: never an exception, always something that the model can read."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def damaged(value: Any, draw: st.DrawFn) -> Any:
         key = draw(st.sampled_from(sorted(value)))
         return {**value, key: damaged(value[key], draw)}
     if isinstance(value, list) and value and draw(st.integers(0, 5)):
-        place = draw(st.integers(0, len(value) - 1))
-        return [*value[:place], damaged(value[place], draw), *value[place + 1 :]]
+        index = draw(st.integers(0, len(value) - 1))
+        return [*value[:index], damaged(value[index], draw), *value[index + 1 :]]
     return draw(anything)
 
 
@@ -72,8 +72,8 @@ def test_a_result_of_any_kind_can_be_sent_on(name: str, result: Any) -> None:
 @settings(max_examples=examples(50), deadline=None)
 @given(messages=anything)
 def test_results_of_any_kind_can_be_read(name: str, messages: Any) -> None:
-    found = message_format(name).parse_results(messages)
-    assert all({"content", "structuredContent"} & one.result.keys() for one in found)
+    results = message_format(name).parse_results(messages)
+    assert all({"content", "structuredContent"} & result.result.keys() for result in results)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -109,11 +109,11 @@ def mcp(mark: str) -> Blocks:
 def merged(members: Blocks) -> dict[str, Any]:
     """One message of OpenAI's chat; of two members of one name the lists are joined, else the first counts."""
     message: dict[str, Any] = {"role": "assistant"}
-    for one in members:
-        for name, value in one.items():
-            known = message.setdefault(name, value)
-            if known is not value and isinstance(known, list) and isinstance(value, list):
-                message[name] = [*known, *value]
+    for member in members:
+        for name, value in member.items():
+            current = message.setdefault(name, value)
+            if current is not value and isinstance(current, list) and isinstance(value, list):
+                message[name] = [*current, *value]
     return message
 
 
@@ -139,7 +139,7 @@ MAKING: dict[str, Making] = {
 
 
 def at(value: Any, pointer: str) -> Any:
-    """What a JSON Pointer points at; of a path that ends in a member that is spelled otherwise, what holds it."""
+    """Value that a JSON Pointer points at; of a path that ends in a misspelt member, the object that holds it."""
     for key in pointer.split("/")[1:]:
         if isinstance(value, list) and key.isdigit() and int(key) < len(value):
             value = value[int(key)]
@@ -159,8 +159,8 @@ def turns(draw: st.DrawFn) -> tuple[str, str, Any, list[str]]:
     target = draw(st.sampled_from(FORMATS))
     make, wrap = MAKING[source]
     kinds = draw(st.lists(st.integers(0, len(make("")) - 1), min_size=1, max_size=6))
-    message = wrap([make(f"mark{place}z")[kind] for place, kind in enumerate(kinds)])
-    marks = [f"mark{place}z" for place in range(len(kinds)) if f"mark{place}z" in told(message)]
+    message = wrap([make(f"mark{index}z")[kind] for index, kind in enumerate(kinds)])
+    marks = [f"mark{index}z" for index in range(len(kinds)) if f"mark{index}z" in told(message)]
     return source, target, message, marks
 
 
@@ -248,7 +248,7 @@ def test_every_part_of_the_answers_is_in_the_outcome_or_in_the_report(source: st
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_message_that_goes_out_in_its_own_format_is_untouched(name: str) -> None:
     make, wrap = MAKING[name]
-    every = [make(f"x{place}")[place] for place in range(len(make("")))]
+    every = [make(f"x{index}")[index] for index in range(len(make("")))]
     parts = [part for part in every if "in_progress" not in told(part)]
     calls = [part for part in parts if len(message_format(name).parse_calls(wrap([part]))) == 1][:1]
     beside = [part for part in parts if not message_format(name).parse_calls(wrap([part]))]

@@ -18,17 +18,17 @@ results = st.lists(st.builds(ToolResult, idents, names, st.just({})), max_size=5
 def plainly(waiting: list[ModelCall], given_now: list[ToolResult]) -> tuple[list[tuple[int, int]], list[int]]:
     """Places of calls and of their results, looked for one by one; and places of results of no call."""
     left = list(range(len(given_now)))
-    found = []
-    for place, call in enumerate(waiting):
-        ids = [call.id, *(known.messages.write_id(call.id) for known in PROVIDER_FORMATS.values())]
+    matches = []
+    for index, call in enumerate(waiting):
+        ids = [call.id, *(provider.messages.write_id(call.id) for provider in PROVIDER_FORMATS.values())]
         wanted = [*((ident, None) for ident in ids if ident), ("", call.wire_name), ("", call.name), ("", "")]
         for ident, name in wanted:
             result = next((i for i in left if given_now[i].id == ident and name in (None, given_now[i].name)), None)
             if result is not None:
                 left.remove(result)
-                found.append((place, result))
+                matches.append((index, result))
                 break
-    return found, left
+    return matches, left
 
 
 @given(calls, st.lists(results, max_size=4))
@@ -36,15 +36,15 @@ def test_each_call_takes_the_result_that_a_plain_search_finds(
     made: list[ModelCall], rounds: list[list[ToolResult]]
 ) -> None:
     waiting = [*enumerate(made)]
-    found = OpenCalls(made)
+    open_calls = OpenCalls(made)
     for given_now in rounds:
-        matched, strays = found.take(given_now)
+        matched, strays = open_calls.take(given_now)
         wanted, left = plainly([call for _, call in waiting], given_now)
-        places = {id(result): place for place, result in enumerate(given_now)}
+        places = {id(result): index for index, result in enumerate(given_now)}
         assert [(each.index, places[id(each.result)]) for each in matched] == [
-            (waiting[place][0], result) for place, result in wanted
+            (waiting[index][0], result) for index, result in wanted
         ]
         assert [places[id(stray)] for stray in strays] == left
-        taken = {place for place, _ in wanted}
-        waiting = [each for place, each in enumerate(waiting) if place not in taken]
-        assert len(found) == len(waiting)
+        taken = {index for index, _ in wanted}
+        waiting = [each for index, each in enumerate(waiting) if index not in taken]
+        assert len(open_calls) == len(waiting)

@@ -1,4 +1,4 @@
-"""What a tool says twice, in content and in structured content, reaches the model once, in every format."""
+"""Results that say a thing twice, in content and in structured content, reach the model once, in every format."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def nested(value: Any) -> dict[str, Any]:
 
 VARIANTS = {
     "as it is": DATA,
-    "in lines": "\r\n".join(DATA[place : place + 76] for place in range(0, len(DATA), 76)),
+    "in lines": "\r\n".join(DATA[start : start + 76] for start in range(0, len(DATA), 76)),
     "in the other alphabet, without padding": base64.urlsafe_b64encode(BYTES).decode().rstrip("="),
     "as an address": f"data:image/png;base64,{DATA}",
     "in the middle of a text": f"before ![map](data:image/png;base64,{DATA}) behind",
@@ -121,7 +121,7 @@ def test_a_wrapped_value_that_the_content_says_is_told_once(
     ],
     ids=["another type", "another name", "more", "another order", "other bytes"],
 )
-def test_what_the_content_does_not_say_is_told(
+def test_structured_content_that_the_text_does_not_say_is_told(
     name: str, content: list[dict[str, Any]], structured: dict[str, Any]
 ) -> None:
     text = written(name, {"content": content, "structuredContent": structured}).replace("\\", "")

@@ -53,7 +53,7 @@ results = st.fixed_dictionaries(
 )
 
 
-def known(calls: list[ModelCall]) -> list[tuple[str, str, Any]]:
+def members_of(calls: list[ModelCall]) -> list[tuple[str, str, Any]]:
     return [(call.id, call.name, call.arguments) for call in calls]
 
 
@@ -64,7 +64,7 @@ def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[Model
     names = Names(call.name for call in calls)
     message = message_format(name).write_calls(calls, names)
     read: Any = message if len(message) > 1 else message[0]
-    assert known(message_format(name).parse_calls(read, names)) == known(calls)
+    assert members_of(message_format(name).parse_calls(read, names)) == members_of(calls)
 
 
 @pytest.mark.parametrize("source", WITH_IDS)
@@ -73,17 +73,17 @@ def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[Model
 def test_calls_cross_from_any_format_to_any_other(source: str, calls: list[ModelCall], target: str) -> None:
     names = Names(call.name for call in calls)
     message = message_format(source).write_calls(calls, names)
-    said = translate_message(message if len(message) > 1 else message[0], source, target, read=names, write=names)
-    there = list(said.messages)
+    translated = translate_message(message if len(message) > 1 else message[0], source, target, read=names, write=names)
+    there = list(translated.messages)
     read: Any = there if len(there) > 1 else there[0]
-    assert known(message_format(target).parse_calls(read, names)) == known(calls)
+    assert members_of(message_format(target).parse_calls(read, names)) == members_of(calls)
 
 
 def plain(result: dict[str, Any]) -> dict[str, Any]:
     """Without what no reader misses: empty texts and a structured null."""
-    kept = [block for block in result["content"] if block != {"type": "text", "text": ""}]
+    blocks = [block for block in result["content"] if block != {"type": "text", "text": ""}]
     structured = {} if result.get("structuredContent") is None else {"structuredContent": result["structuredContent"]}
-    return {"content": kept, "isError": result["isError"], **structured}
+    return {"content": blocks, "isError": result["isError"], **structured}
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -99,10 +99,10 @@ def test_a_result_without_a_loss_report_is_read_back_equal(
     back, strays = match(calls, format_.parse_results(list(written.messages)))
     assert strays == []
     reported = {loss.call for loss in written.report}
-    for call, result, found in zip(calls, given_results, back, strict=True):
-        assert found is not None
+    for call, result, read_back in zip(calls, given_results, back, strict=True):
+        assert read_back is not None
         if call.id not in reported:
-            assert plain(dict(found)) == plain(result)
+            assert plain(dict(read_back)) == plain(result)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -113,11 +113,11 @@ def test_every_call_is_answered_once_and_in_order(name: str, calls: list[ModelCa
     written = message_format(name).write_results(calls, given_results)
     answered = [call for call, result in zip(calls, given_results, strict=True) if result is not None]
     assert list(written.pending) == [call.id for call in calls if call not in answered]
-    found = message_format(name).parse_results(list(written.messages))
+    parsed = message_format(name).parse_results(list(written.messages))
     if name == registry.OPENAI_FUNCTIONS:
-        assert [result.name for result in found] == [call.name for call in answered]
+        assert [result.name for result in parsed] == [call.name for call in answered]
     else:
-        assert [result.id for result in found] == [call.id for call in answered]
+        assert [result.id for result in parsed] == [call.id for call in answered]
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -129,5 +129,5 @@ def test_results_cross_from_any_format_to_any_other(
     here = message_format(source).write_results(calls, [data.draw(results) for _ in calls])
     there = translate_results(calls, list(here.messages), source, target)
     assert there.pending == ()
-    found = message_format(target).parse_results(list(there.messages))
-    assert [result.id for result in found] == [call.id for call in calls]
+    parsed = message_format(target).parse_results(list(there.messages))
+    assert [result.id for result in parsed] == [call.id for call in calls]

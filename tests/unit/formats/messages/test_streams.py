@@ -216,22 +216,22 @@ def item(ident: str, name: str, arguments: str, status: str = "completed") -> Ev
     }
 
 
-def added(place: int, ident: str, name: str) -> Event:
-    return {"type": "response.output_item.added", "output_index": place, "item": item(ident, name, "", "in_progress")}
+def added(index: int, ident: str, name: str) -> Event:
+    return {"type": "response.output_item.added", "output_index": index, "item": item(ident, name, "", "in_progress")}
 
 
-def delta(place: int, ident: str, text: str) -> Event:
+def delta(index: int, ident: str, text: str) -> Event:
     kind = "response.function_call_arguments.delta"
-    return {"type": kind, "item_id": f"fc_{ident}", "output_index": place, "delta": text}
+    return {"type": kind, "item_id": f"fc_{ident}", "output_index": index, "delta": text}
 
 
-def done(place: int, ident: str, text: str) -> Event:
+def done(index: int, ident: str, text: str) -> Event:
     kind = "response.function_call_arguments.done"
-    return {"type": kind, "item_id": f"fc_{ident}", "output_index": place, "arguments": text}
+    return {"type": kind, "item_id": f"fc_{ident}", "output_index": index, "arguments": text}
 
 
-def item_done(place: int, ident: str, name: str, text: str) -> Event:
-    return {"type": "response.output_item.done", "output_index": place, "item": item(ident, name, text)}
+def item_done(index: int, ident: str, name: str, text: str) -> Event:
+    return {"type": "response.output_item.done", "output_index": index, "item": item(ident, name, text)}
 
 
 COMPLETED = {"type": "response.completed", "response": {"output": [item("a", "now", '{"city":"Köln"}')]}}
@@ -416,25 +416,25 @@ arguments = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_siz
 @given(sent=st.lists(arguments, min_size=1, max_size=4), data=st.data())
 def test_however_a_message_is_cut_into_pieces_its_calls_are_the_same(sent: list[Event], data: st.DataObject) -> None:
     pieces: list[tuple[int, str]] = []
-    for place, one in enumerate(sent):
-        text = json.dumps(one)
+    for index, document in enumerate(sent):
+        text = json.dumps(document)
         cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=4)))
-        pieces.extend((place, text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True))
-    order = data.draw(st.permutations([place for place, _ in pieces]))
-    queues = {place: [text for at, text in pieces if at == place] for place in range(len(sent))}
-    mixed = [(place, queues[place].pop(0)) for place in order]
-    expected = [(f"c{place}", "t", one) for place, one in enumerate(sent)]
+        pieces.extend((index, text[a:b]) for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True))
+    order = data.draw(st.permutations([index for index, _ in pieces]))
+    queues = {index: [text for at, text in pieces if at == index] for index in range(len(sent))}
+    mixed = [(index, queues[index].pop(0)) for index in order]
+    expected = [(f"c{index}", "t", document) for index, document in enumerate(sent)]
 
-    opened = [chat(piece(place, "", f"c{place}", "t")) for place in range(len(sent))]
-    of_chat = [*opened, *(chat(piece(place, text)) for place, text in mixed), chat(finish="tool_calls")]
+    opened = [chat(piece(index, "", f"c{index}", "t")) for index in range(len(sent))]
+    of_chat = [*opened, *(chat(piece(index, text)) for index, text in mixed), chat(finish="tool_calls")]
     assert run(message_format("openai").assembler(), of_chat) == expected
 
-    started = [start(place, f"c{place}", "t") for place in range(len(sent))]
-    stops = [stop(place) for place in range(len(sent))]
-    of_anthropic = [*started, *(grow(place, text) for place, text in mixed), *stops]
+    started = [start(index, f"c{index}", "t") for index in range(len(sent))]
+    stops = [stop(index) for index in range(len(sent))]
+    of_anthropic = [*started, *(grow(index, text) for index, text in mixed), *stops]
     assert run(message_format("anthropic").assembler(), of_anthropic) == expected
 
-    begun = [added(place, f"c{place}", "t") for place in range(len(sent))]
-    ended = [item_done(place, f"c{place}", "t", "") for place in range(len(sent))]
-    of_responses = [*begun, *(delta(place, f"c{place}", text) for place, text in mixed), *ended]
+    begun = [added(index, f"c{index}", "t") for index in range(len(sent))]
+    ended = [item_done(index, f"c{index}", "t", "") for index in range(len(sent))]
+    of_responses = [*begun, *(delta(index, f"c{index}", text) for index, text in mixed), *ended]
     assert run(message_format("responses").assembler(), of_responses) == expected

@@ -52,13 +52,13 @@ def test_content_that_cannot_be_read_goes_out_as_it_came() -> None:
 
 
 def test_thoughts_of_the_first_round_alone_stay_where_they_are() -> None:
-    said = [thought(1), {"type": "text", "text": "fairlead.2."}, CALL]
-    assert sent(*said) == [{"role": "assistant", "content": said}]
+    content = [thought(1), {"type": "text", "text": "fairlead.2."}, CALL]
+    assert sent(*content) == [{"role": "assistant", "content": content}]
 
 
 def test_thoughts_of_the_last_round_alone_stand_in_front_of_a_call() -> None:
-    said = [thought(1), TEXT, thought(2), thought(3), TEXT, CALL]
-    assert sent(*said) == [{"role": "assistant", "content": [plain(3), TEXT, TEXT, CALL]}]
+    content = [thought(1), TEXT, thought(2), thought(3), TEXT, CALL]
+    assert sent(*content) == [{"role": "assistant", "content": [plain(3), TEXT, TEXT, CALL]}]
 
 
 def test_a_turn_that_is_over_loses_its_thoughts() -> None:
@@ -93,7 +93,7 @@ def test_results_have_a_message_of_their_own_where_no_user_follows() -> None:
     assert len(restore_turns([b"{}"], {0: turn})) == 2
 
 
-def test_a_text_for_content_is_no_less_than_a_list() -> None:
+def test_content_as_a_text_is_taken_like_a_list() -> None:
     turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
     answers = restore_turns([b"{}", b'{"role":"user","content":"Go on"}'], {0: turn})[1]
     assert json.loads(bytes(answers))["content"] == [result("ours"), {"type": "text", "text": "Go on"}]
@@ -104,8 +104,8 @@ def test_a_turn_is_found_by_its_calls_and_without_one_by_its_last_marked_thought
     thought_only = json.dumps({"role": "assistant", "content": [thought(1), thought(2), TEXT]}).encode()
     neither = json.dumps({"role": "assistant", "content": [thought(1), TEXT]}).encode()
     guessed = json.dumps({"role": "assistant", "content": [thought(2, ""), TEXT]}).encode()
-    found = ANTHROPIC.places([called, thought_only, neither, guessed, user(CALL)])
-    assert [(place.start, place.calls[0].id) for place in found] == [(0, "t1"), (1, RANDOM)]
+    turns = ANTHROPIC.places([called, thought_only, neither, guessed, user(CALL)])
+    assert [(turn.start, turn.calls[0].id) for turn in turns] == [(0, "t1"), (1, RANDOM)]
 
 
 def test_a_whole_answer_and_a_stream_name_the_same_thought() -> None:

@@ -53,8 +53,8 @@ class Turn:
             finished = [FinishedCall(call.id, call.wire_name, b'{"n": 1}', result) for call in ours]
             written = message_format(ANTHROPIC.name).write_results(ours, [result] * len(ours)).messages
             self.results = [json.dumps(each).encode() for each in written]
-            self.said = [*self.messages, *answer.in_request]
-            self.messages = [*self.said, *self.results]
+            self.history = [*self.messages, *answer.in_request]
+            self.messages = [*self.history, *self.results]
             ran += finished
             streamed += self.stream.show_results(finished) if shows else b""
         last = self.answers[-1]
@@ -64,11 +64,11 @@ class Turn:
         self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]
 
     @property
-    def kept(self) -> KeptTurn | None:
+    def stored(self) -> KeptTurn | None:
         """As the loop keeps it."""
         if not self.results and (self.thought is None or len(self.answers) == 1):
             return None
-        return KeptTurn(ANTHROPIC.name, self.said, self.results)
+        return KeptTurn(ANTHROPIC.name, self.history, self.results)
 
     def follow_up(self, *, stored: bool, thoughts: bool) -> list[bytes]:
         """Messages of the client's next request as they go out."""
@@ -78,12 +78,12 @@ class Turn:
         results = [
             {"type": "tool_result", "tool_use_id": block["id"]} for block in content if block["type"] == "tool_use"
         ]
-        said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
-        asked: list[Any] = [*(said if content else said[:1])]
-        asked.append({"role": "user", "content": [*results, {"type": "text", "text": "And?"}]})
-        messages: list[Any] = [json.dumps(each).encode() for each in asked]
-        if stored and self.kept is not None:
-            messages = restore_turns(messages, {place.start: self.kept for place in ANTHROPIC.places(messages)})
+        history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
+        request_messages: list[Any] = [*(history if content else history[:1])]
+        request_messages.append({"role": "user", "content": [*results, {"type": "text", "text": "And?"}]})
+        messages: list[Any] = [json.dumps(each).encode() for each in request_messages]
+        if stored and self.stored is not None:
+            messages = restore_turns(messages, {turn.start: self.stored for turn in ANTHROPIC.places(messages)})
         return [bytes(each) for each in split_rounds(messages, calls=True)]
 
 
@@ -93,39 +93,39 @@ def test_the_follow_up_of_any_turn_is_taken(last: str, shows: bool) -> None:
     tried = 0
     # of three rounds each pair of what two of them say
     triples = [(*pair, SAID[sum(map(SAID.index, pair)) % len(SAID)]) for pair in itertools.product(SAID, repeat=2)]
-    for count, texts in enumerate(([(one,) for one in SAID], itertools.product(SAID, repeat=2), triples), 1):
-        for said in texts:
+    for count, texts in enumerate(([(text,) for text in SAID], itertools.product(SAID, repeat=2), triples), 1):
+        for spoken in texts:
             calls = [*[[OURS]] * (count - 1), LAST[last]]
-            rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(said, calls, strict=True)]
+            rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(spoken, calls, strict=True)]
             turn = Turn(rounds, shows=shows)
             for stored, thoughts in itertools.product([False, True], repeat=2):
                 sent = turn.follow_up(stored=stored, thoughts=thoughts)
-                asked: dict[str, Any] = {"messages": [json.loads(each) for each in sent]}
-                if thoughts and all(t for _, t in said):
-                    asked["thinking"] = THINKS
-                assert fault(asked, {"anthropic-version": "1"}) is None, (rounds, stored, thoughts, asked)
+                body: dict[str, Any] = {"messages": [json.loads(each) for each in sent]}
+                if thoughts and all(t for _, t in spoken):
+                    body["thinking"] = THINKS
+                assert fault(body, {"anthropic-version": "1"}) is None, (rounds, stored, thoughts, body)
                 tried += 1
     assert tried == 4 * (9 + 81 + 81)
 
 
 @pytest.mark.parametrize("last", LAST)
 def test_a_turn_that_is_kept_comes_back_as_it_was(last: str) -> None:
-    for said in itertools.product(SAID, repeat=2):
+    for spoken in itertools.product(SAID, repeat=2):
         calls = [[OURS], LAST[last]]
-        rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(said, calls, strict=True)]
+        rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(spoken, calls, strict=True)]
         turn = Turn(rounds, shows=False)
-        if turn.kept is None:
+        if turn.stored is None:
             continue
         sent = turn.follow_up(stored=True, thoughts=True)
-        assert sent[1 : 1 + len(turn.said)] == turn.said
+        assert sent[1 : 1 + len(turn.history)] == turn.history
 
 
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("shows", [False, True])
 def test_blocks_of_a_stream_are_those_of_the_whole_answer(last: str, shows: bool) -> None:
-    for said in itertools.product(SAID, repeat=2):
+    for spoken in itertools.product(SAID, repeat=2):
         calls = [[OURS], LAST[last]]
-        rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(said, calls, strict=True)]
+        rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(spoken, calls, strict=True)]
         turn = Turn(rounds, shows=shows)
         begun = [each["content_block"] for each in turn.streamed if each["type"] == "content_block_start"]
         assert [block["type"] for block in begun] == [block["type"] for block in turn.content]

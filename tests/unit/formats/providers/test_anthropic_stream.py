@@ -60,18 +60,18 @@ def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None
 
 def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     told = [START, *THINKING, *text(1, "One \U0001faa2"), *called(2, "ours", "{}"), *text(3, "two"), *ended("tool_use")]
-    found = []
+    outputs = []
     for quick in (True, False):
         if not quick:
             monkeypatch.setattr(AnthropicStream, "_pass_text", lambda self, data: False)
         stream = AnthropicStream({"theirs"})
-        found.append((fed(stream, told), stream.in_request))
-    assert found[0] == found[1]
-    (message,) = found[0][1]
+        outputs.append((fed(stream, told), stream.in_request))
+    assert outputs[0] == outputs[1]
+    (message,) = outputs[0][1]
     assert [block.get("text") for block in json.loads(message)["content"]] == [None, "One \U0001faa2", None, "two"]
 
 
-def test_what_holds_no_call_of_ours_passes_byte_for_byte() -> None:
+def test_events_without_a_call_of_the_gateway_pass_byte_for_byte() -> None:
     stream = AnthropicStream({"theirs"})
     stream.feed(json.dumps(START).encode())
     for data in (
@@ -121,14 +121,14 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     assert out[4]["content_block"]["data"] == f"fairlead.2.{stream.mark}.D"
     assert stream.turn_key is not None
     assert stream.turn_key.id == stream.mark
-    said = json.loads(stream.in_request[0])["content"]
-    assert said == [
+    message = json.loads(stream.in_request[0])["content"]
+    assert message == [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="},
         {"type": "redacted_thinking", "data": "D"},
     ]
 
 
-def test_input_that_is_no_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
+def test_input_that_is_not_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
     stream = AnthropicStream(set())
     fed(stream, [START, *called(0, "ours", '{"q": '), *ended("tool_use")])
     assert stream.message["content"][0]["input"] == '{"q": '
@@ -188,7 +188,7 @@ def test_half_a_surrogate_pair_breaks_no_stream() -> None:
         b'{"type": "ping\\n\\ndata: forged"}',
     ],
 )
-def test_what_is_no_event_is_told(data: bytes) -> None:
+def test_data_that_is_not_an_event_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         AnthropicStream(set()).feed(data)
 

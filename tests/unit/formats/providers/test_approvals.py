@@ -18,7 +18,7 @@ def _items(*items: dict[str, Any]) -> list[Raw]:
     return [Raw(msgspec.json.encode(item)) for item in items]
 
 
-def _asked(number: int) -> dict[str, Any]:
+def _request(number: int) -> dict[str, Any]:
     ident = f"{APPROVAL_ID}call_{number}"
     return {"type": "mcp_approval_request", "id": ident, "name": "demo__add", "arguments": "{}", "server_label": "demo"}
 
@@ -28,9 +28,9 @@ def _yes(number: int) -> dict[str, Any]:
 
 
 def test_a_call_that_is_approved_twice_runs_once() -> None:
-    found = Approvals(_items(_asked(1), _yes(1), _yes(1), _yes(1)))
-    assert [call["call_id"] for call in found.calls] == ["call_1"]
-    assert len(found.items) == 2
+    approvals = Approvals(_items(_request(1), _yes(1), _yes(1), _yes(1)))
+    assert [call["call_id"] for call in approvals.calls] == ["call_1"]
+    assert len(approvals.items) == 2
 
 
 def test_items_are_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,18 +41,18 @@ def test_items_are_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch)
         return head_of(raw)
 
     monkeypatch.setattr("fairlead_formats.providers.openai_responses.approvals.head_of", counted)
-    Approvals(_items(_asked(1), *[_yes(1)] * 200))
+    Approvals(_items(_request(1), *[_yes(1)] * 200))
     assert len(read) < 1000
 
 
 def test_a_call_that_the_model_went_on_from_is_not_run() -> None:
-    found = Approvals(_items(_asked(1), _yes(1), {"role": "assistant", "content": "So."}))
-    assert not found.calls
+    approvals = Approvals(_items(_request(1), _yes(1), {"role": "assistant", "content": "So."}))
+    assert not approvals.calls
 
 
-def test_too_many_approvals_are_refused() -> None:
-    asked = [_asked(number) for number in range(MOST_APPROVALS + 1)]
-    said = [_yes(number) for number in range(MOST_APPROVALS + 1)]
-    assert len(Approvals(_items(*asked[1:], *said[1:])).calls) == MOST_APPROVALS
+def test_approvals_beyond_the_bound_are_refused() -> None:
+    requests = [_request(number) for number in range(MOST_APPROVALS + 1)]
+    responses = [_yes(number) for number in range(MOST_APPROVALS + 1)]
+    assert len(Approvals(_items(*requests[1:], *responses[1:])).calls) == MOST_APPROVALS
     with pytest.raises(BadRequest, match="more than 128"):
-        Approvals(_items(*asked, *said))
+        Approvals(_items(*requests, *responses))

@@ -45,7 +45,7 @@ def _user(source: str, part: dict[str, Any]) -> dict[str, Any]:
     return {FAMILIES[source].messages_member: [{"role": "user", "content": [text, part]}]}
 
 
-def _said(*blocks: dict[str, Any]) -> dict[str, Any]:
+def _assistant(*blocks: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [HI, {"role": "assistant", "content": [*blocks, {"type": "text", "text": "Yes"}]}, HI]}
 
 
@@ -76,7 +76,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("`input_audio`", CHAT, _user(CHAT, {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}})),
     ("words of the system amid the conversation", CHAT, {"messages": [HI, {"role": "developer", "content": "x"}, HI]}),
     (
-        "arguments of an earlier call that are no JSON",
+        "arguments of an earlier call that are not JSON",
         CHAT,
         {
             "messages": [
@@ -134,7 +134,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("hosted tools", RESPONSES, {"tools": [*TOOLS[RESPONSES], {"type": "web_search"}]}),
     ("`top_k`", MESSAGES, {"top_k": 5}),
     ("`thinking` with a budget", MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
-    ("`thinking` blocks", MESSAGES, _said({"type": "thinking", "thinking": "x", "signature": "y"})),
+    ("`thinking` blocks", MESSAGES, _assistant({"type": "thinking", "thinking": "x", "signature": "y"})),
     ("`cache_control`", MESSAGES, {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]}),
     (
         "tools with a date in their type",
@@ -166,9 +166,9 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
 def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
     losses = TranslationLosses()
     family = FAMILIES[source]
-    asked = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
-    tools = translate_tools(asked.tools, source, target, losses)
-    FAMILIES[target].requests.write_request(asked, tools, translate_choice(asked.choice, tools, losses), losses)
+    request = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
+    tools = translate_tools(request.tools, source, target, losses)
+    FAMILIES[target].requests.write_request(request, tools, translate_choice(request.choice, tools, losses), losses)
     return [*losses]
 
 
@@ -191,13 +191,13 @@ def requests() -> list[str]:
 
 def stops() -> list[str]:
     """Rows of stop reasons, as each family's clients read them."""
-    asked = NeutralRequest(model="m", stream=False, system=(), turns=())
+    request = NeutralRequest(model="m", stream=False, system=(), turns=())
     rows = []
     for stop in get_args(StopReason):
         answer = TranslatedAnswer("a", "m", 0, (), stop)
         cells = []
         for family in FAMILIES.values():
-            body = family.answers.write_answer(answer, ReportedUsage(), asked, TranslationLosses())
+            body = family.answers.write_answer(answer, ReportedUsage(), request, TranslationLosses())
             details = body.get("incomplete_details") or {}
             first = (body.get("choices") or body.get("candidates") or [body])[0]
             told = [first.get(name) for name in ("finish_reason", "stop_reason", "finishReason", "status")]

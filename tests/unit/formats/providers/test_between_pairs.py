@@ -24,8 +24,8 @@ ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": 
 def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     """The request to a model for a client of chat, and what was lost."""
     read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
-    found: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
-    return found, [*read.losses]
+    body: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
+    return body, [*read.losses]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_calls_of_other_models_are_marked_for_gemini_where_it_wants_signatures(m
 def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> None:
     call = {"functionCall": {"id": "c", "name": "our.find", "args": {}}}
     answer = {"functionResponse": {"id": "c", "name": "our.find", "response": {"output": "x"}}}
-    asked = {
+    body = {
         "contents": [
             {"role": "user", "parts": [{"text": "Hi"}]},
             {"role": "model", "parts": [call]},
@@ -128,14 +128,14 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["our.find"]}},
     }
     wire = pair(GEMINI_EVENTS, ANTHROPIC)
-    read = wire.read(json.dumps(asked).encode(), "m", False)
+    read = wire.read(json.dumps(body).encode(), "m", False)
     out = json.loads(read.body(ModelRound("m", usage=True)))
     (name,) = read.tool_names
     assert name != "our.find"
     assert out["tools"][0]["name"] == out["tool_choice"]["name"] == out["messages"][1]["content"][0]["name"] == name
     block = {"type": "tool_use", "id": "t", "name": name, "input": {}}
-    said = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
-    answered = wire.answer(json.dumps(said).encode(), read)
+    message = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
+    answered = wire.answer(json.dumps(message).encode(), read)
     back = json.loads(answered.write(LoopResult(theirs=read.tool_names)))
     assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
 
@@ -144,8 +144,8 @@ def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> Non
     wire = pair(ANTHROPIC, RESPONSES)
     read = wire.read(json.dumps(ASKED | {"max_tokens": 9}).encode())
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
-    said = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
-    answer = wire.answer(json.dumps(said).encode(), read)
+    body = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
+    answer = wire.answer(json.dumps(body).encode(), read)
     back = json.loads(answer.write(LoopResult(theirs=("manual",))))
     assert [block["name"] for block in back["content"]] == ["manual"]
     assert back["stop_reason"] == "tool_use"
@@ -164,20 +164,20 @@ def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) 
     else:
         chunk["choices"] = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
         out += stream.feed(json.dumps(chunk).encode()) + stream.end_round() + stream.finish({"fairlead": {}})
-    found = json.loads(out)
+    chunks = json.loads(out)
     assert wire.stream_type == "application/json"
-    assert found[0]["candidates"][0]["content"]["parts"] == [{"text": "Hello\u2028"}]
+    assert chunks[0]["candidates"][0]["content"]["parts"] == [{"text": "Hello\u2028"}]
     if breaks:
-        assert found[-1]["error"]["status"] == "INTERNAL"
+        assert chunks[-1]["error"]["status"] == "INTERNAL"
     else:
-        assert found[-1]["candidates"][0]["finishReason"] == "STOP"
+        assert chunks[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b'{"model": "m"}', b'"x"', b"[" * 5000, b'{"model":"m","messages":3}']
 )
 @pytest.mark.parametrize("provider", [ANTHROPIC, RESPONSES, GEMINI_EVENTS])
-def test_what_is_no_request_is_refused(provider: WireFormat, body: bytes) -> None:
+def test_bodies_that_are_not_requests_are_refused(provider: WireFormat, body: bytes) -> None:
     with pytest.raises(BadRequest):
         pair(CHAT, provider).read(body)
 
@@ -263,8 +263,10 @@ def _typed(event: Any, kind: str) -> Any:
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TYPED, max_size=6))
-@pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
-def test_whatever_a_provider_streams_is_translated_or_an_error(
+@pytest.mark.parametrize(
+    ("front", "provider"), [(front, other) for front in FORMATS for other in FORMATS if front != other]
+)
+def test_streams_of_a_provider_are_translated_or_an_error(
     front: WireFormat, provider: WireFormat, events: list[Any]
 ) -> None:
     wire = pair(front, provider)
@@ -279,10 +281,10 @@ def test_whatever_a_provider_streams_is_translated_or_an_error(
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
-@pytest.mark.parametrize(("front", "provider"), [(one, other) for one in FORMATS for other in FORMATS if one != other])
-def test_whatever_a_provider_answers_is_translated_or_an_error(
-    front: WireFormat, provider: WireFormat, value: Any
-) -> None:
+@pytest.mark.parametrize(
+    ("front", "provider"), [(front, other) for front in FORMATS for other in FORMATS if front != other]
+)
+def test_answers_of_a_provider_are_translated_or_an_error(front: WireFormat, provider: WireFormat, value: Any) -> None:
     wire = pair(front, provider)
     read = wire.read(json.dumps(BODIES[front.name]).encode(), "m", False)
     try:

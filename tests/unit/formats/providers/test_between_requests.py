@@ -29,7 +29,7 @@ from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.wire.losses import MAX_CODE, MAX_CODES, TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
-PAIRS = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]
+PAIRS = [(first, other) for first in FAMILIES for other in FAMILIES if first != other]
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TOOL = {
     "type": "function",
@@ -56,8 +56,8 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
     turns: list[MessageTurn] = []
     numbers = itertools.count()
     for _ in range(draw(st.integers(1, 4))):
-        said = draw(st.lists(words.map(TextPart) | images | pdfs, min_size=1, max_size=3))
-        turns.append(MessageTurn("user", tuple(said)))
+        parts = draw(st.lists(words.map(TextPart) | images | pdfs, min_size=1, max_size=3))
+        turns.append(MessageTurn("user", tuple(parts)))
         for _ in range(draw(st.integers(0, 2))):
             calls = [
                 ModelCall(f"call_{next(numbers)}", "find", draw(st.dictionaries(words, values, max_size=3)))
@@ -91,36 +91,36 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
     )
 
 
-def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
-    tools = translate_tools(asked.tools, source, target, losses)
-    choice = translate_choice(asked.choice, tools, losses)
-    body = FAMILIES[target].requests.write_request(asked, tools, choice, losses)
-    found: dict[str, Any] = json.loads(json.dumps(body))
-    return found
+def _written(request: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
+    tools = translate_tools(request.tools, source, target, losses)
+    choice = translate_choice(request.choice, tools, losses)
+    body = FAMILIES[target].requests.write_request(request, tools, choice, losses)
+    written: dict[str, Any] = json.loads(json.dumps(body))
+    return written
 
 
 def _read(body: dict[str, Any], name: str, losses: TranslationLosses) -> NeutralRequest:
     return FAMILIES[name].requests.read_request(body, "m", False, losses)
 
 
-def _alike(one: NeutralRequest, other: NeutralRequest) -> None:
-    assert one.turns == other.turns
-    assert one.system == other.system
-    assert one.choice == other.choice
-    assert one.settings == other.settings
+def _alike(left: NeutralRequest, other: NeutralRequest) -> None:
+    assert left.turns == other.turns
+    assert left.system == other.system
+    assert left.choice == other.choice
+    assert left.settings == other.settings
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(conversations())
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_a_conversation_survives_another_family_and_comes_back(one: str, other: str, asked: NeutralRequest) -> None:
+@pytest.mark.parametrize(("via", "other"), PAIRS)
+def test_a_conversation_survives_another_family_and_comes_back(via: str, other: str, request: NeutralRequest) -> None:
     losses = TranslationLosses()
-    first = _written(asked, "openai-chat", one, losses)
-    read = _read(first, one, losses)
-    _alike(read, asked)
-    there = _read(_written(read, one, other, losses), other, losses)
-    _alike(there, asked)
-    assert _written(there, other, one, losses) == first
+    first = _written(request, "openai-chat", via, losses)
+    read = _read(first, via, losses)
+    _alike(read, request)
+    there = _read(_written(read, via, other, losses), other, losses)
+    _alike(there, request)
+    assert _written(there, other, via, losses) == first
     assert not [*losses]
 
 
@@ -133,7 +133,7 @@ def _from_chat(target: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "kept"),
+    ("name", "value", "holders"),
     [
         ("stop", ["a", "b"], {"anthropic", "gemini"}),
         ("seed", 7, {"gemini"}),
@@ -150,12 +150,12 @@ def _from_chat(target: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
     ],
 )
 @pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
-def test_a_setting_is_kept_or_told_as_lost(target: str, name: str, value: object, kept: set[str]) -> None:
+def test_a_setting_is_kept_or_told_as_lost(target: str, name: str, value: object, holders: set[str]) -> None:
     body, losses = _from_chat(target, **{name: value})
     plain, _ = _from_chat(target)
-    assert (body != plain) == (target in kept)
+    assert (body != plain) == (target in holders)
     codes = {"response_format": "json_object"}
-    assert losses == ([] if target in kept else [codes.get(name, name)])
+    assert losses == ([] if target in holders else [codes.get(name, name)])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> 
 
 
 @pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
-def test_arguments_in_history_that_are_no_json_are_wrapped_and_told(target: str) -> None:
+def test_arguments_in_history_that_are_not_json_are_wrapped_and_told(target: str) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"q": '}}
     messages = [
         {"role": "user", "content": "Hi"},
@@ -282,15 +282,15 @@ def test_opaque_parts_of_one_family_never_reach_another(source: str, target: str
         assert "tools.refused" in [*losses]
 
 
-def test_servers_of_the_gateway_among_the_tools_are_no_loss() -> None:
+def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     losses = TranslationLosses()
     tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}
-    asked = _read({"model": "m", "input": "Hi", "tools": [tool]}, "openai-responses", losses)
-    assert "tools" not in _written(asked, "openai-responses", "anthropic", losses)
+    request = _read({"model": "m", "input": "Hi", "tools": [tool]}, "openai-responses", losses)
+    assert "tools" not in _written(request, "openai-responses", "anthropic", losses)
     assert not [*losses]
 
 
-def test_words_of_the_system_in_the_middle_move_to_the_front_where_there_is_no_other_place() -> None:
+def test_system_messages_in_the_middle_move_to_the_front_where_the_family_needs_it() -> None:
     messages = [
         {"role": "system", "content": "one"},
         {"role": "user", "content": "Hi"},
@@ -326,7 +326,7 @@ def test_images_by_address_stay_addresses(target: str) -> None:
 def test_images_in_results_reach_the_model(target: str) -> None:
     source = {"type": "base64", "media_type": "image/png", "data": PNG}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image", "source": source}]}
-    asked = {
+    request = {
         "model": "m",
         "max_tokens": 9,
         "messages": [
@@ -336,7 +336,7 @@ def test_images_in_results_reach_the_model(target: str) -> None:
         ],
     }
     losses = TranslationLosses()
-    body = _written(_read(asked, "anthropic", losses), "anthropic", target, losses)
+    body = _written(_read(request, "anthropic", losses), "anthropic", target, losses)
     text = json.dumps(body)
     assert PNG in text
     assert text.index("t1") < text.index(PNG) < text.index("What is it?")
@@ -435,7 +435,7 @@ JSON = st.recursive(
     ),
 )
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_whatever_a_client_sends_is_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
+def test_requests_of_a_client_are_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
     losses = TranslationLosses()
     try:
         body = _written(_read(HISTORIES[source] | {name: value}, source, losses), source, target, losses)

@@ -76,10 +76,10 @@ def test_only_ids_of_the_form_that_is_made_here_count_as_such() -> None:
 
 def test_an_id_tells_whether_its_turn_may_have_been_kept() -> None:
     sent = json.dumps(CHAT).encode()
-    for kept in (True, False):
-        answer = ProviderCallIds(keepable=kept).replace(sent)
+    for keeps in (True, False):
+        answer = ProviderCallIds(keepable=keeps).replace(sent)
         ident = json.loads(answer)["choices"][0]["message"]["tool_calls"][0]["id"]
         assert is_made_here(ident)
-        assert may_keep_turn(ident) == kept
+        assert may_keep_turn(ident) == keeps
         assert with_provider_ids(answer) == sent
     assert not may_keep_turn("call_0")

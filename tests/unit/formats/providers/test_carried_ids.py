@@ -41,7 +41,7 @@ def test_a_signature_carries_an_id_and_the_providers_own(signature: str) -> None
     assert read_carried_id(carried) == (A, signature)
     urlsafe = base64.urlsafe_b64encode(base64.b64decode(carried)).decode()
     assert read_carried_id(urlsafe) == read_carried_id(urlsafe.rstrip("=")) == (A, signature), (
-        "as clients write it anew"
+        "as clients write it again"
     )
     (parts,) = returned(("model", [called("f", A, signature)]))
     own = {"thoughtSignature": signature} if signature else {}

@@ -37,7 +37,7 @@ def calls_in(out: bytes) -> list[Any]:
     return [entry for each in shown(out) for entry in each["choices"][0]["delta"].get("tool_calls", [])]
 
 
-def test_what_holds_no_call_passes_byte_for_byte() -> None:
+def test_data_without_a_call_passes_byte_for_byte() -> None:
     stream = ChatStream({"theirs"}, include_usage=True)
     data = b'{"id": "a",  "choices": [{"delta": {"content": "x"}, "index": 0}]}'
     assert stream.feed(data) == b"data: " + data + b"\n\n"
@@ -163,9 +163,9 @@ def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
     stream.end_round()
     stream.next_round()
     data = json.loads(chunk({"role": "assistant", "content": "Two."})) | {"id": "b"}
-    (said,) = shown(stream.feed(json.dumps(data).encode()))
-    assert said["id"] == "a"
-    assert said["choices"][0]["delta"] == {"content": "\n\nTwo."}
+    (event,) = shown(stream.feed(json.dumps(data).encode()))
+    assert event["id"] == "a"
+    assert event["choices"][0]["delta"] == {"content": "\n\nTwo."}
     stream.feed(chunk({}, "stop", usage={"total_tokens": 4}))
     stream.end_round()
     last = shown(stream.finish({}))
@@ -174,7 +174,7 @@ def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
 
 
 @pytest.mark.parametrize("data", [b"nonsense", b"[]", b'{"choices": 1}', b'{"choices": [{"delta": []}]}', b"\xff"])
-def test_what_is_no_chunk_is_told(data: bytes) -> None:
+def test_data_that_is_not_a_chunk_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         ChatStream(set(), include_usage=True).feed(data)
 
@@ -185,7 +185,7 @@ def test_an_error_of_the_provider_is_told_as_it_said_it() -> None:
     assert json.loads(raised.value.error or b"") == {"message": "gone", "code": 7}
 
 
-def test_more_calls_than_any_model_makes_are_refused() -> None:
+def test_calls_beyond_the_bound_of_a_stream_are_refused() -> None:
     stream = ChatStream(set(), include_usage=True)
     for number in range(MAX_CALLS):
         stream.feed(chunk(call("ours", "{}", index=number, ident=str(number))))
@@ -217,7 +217,7 @@ def test_half_a_surrogate_pair_breaks_no_stream_and_a_whole_one_stays() -> None:
     assert stream.message["content"] == "\ufffd\ufffd\U0001faa2\\ud83e"
 
 
-def test_a_new_id_without_a_name_is_no_new_call() -> None:
+def test_a_new_id_without_a_name_is_not_a_new_call() -> None:
     stream = ChatStream({"theirs"}, include_usage=True)
     stream.feed(chunk(call("theirs", '{"a"', ident="a")))
     stream.feed(chunk(call(None, ":1}", ident="b")))
@@ -233,18 +233,18 @@ def test_data_of_several_lines_stay_one_event() -> None:
 
 def test_texts_of_all_kinds_of_chunks_stand_in_the_message_of_the_next_request() -> None:
     stream = ChatStream({"theirs"}, include_usage=True)
-    said = ["He said ", '"tool_calls": [{', "\\", " and {} went", " on", "."]
-    for place, text in enumerate(said):
-        delta = {"content": text, **({"role": "assistant"} if place == 0 else {}), **({"x": 1} if place == 3 else {})}
-        data = chunk(delta, **({"usage": None} if place == 4 else {}))
+    texts = ["He said ", '"tool_calls": [{', "\\", " and {} went", " on", "."]
+    for index, text in enumerate(texts):
+        delta = {"content": text, **({"role": "assistant"} if index == 0 else {}), **({"x": 1} if index == 3 else {})}
+        data = chunk(delta, **({"usage": None} if index == 4 else {}))
         assert stream.feed(data) == b"data: " + data + b"\n\n"
     stream.feed(chunk(call("ours", "{}", ident="a")))
     stream.end_round()
-    assert stream.message["content"] == "".join(said)
+    assert stream.message["content"] == "".join(texts)
     assert stream.message["tool_calls"][0]["function"]["name"] == "ours"
 
 
-def test_what_is_no_chunk_is_an_error_behind_chunks_of_text_too() -> None:
+def test_data_that_is_not_a_chunk_is_an_error_behind_chunks_of_text_too() -> None:
     for wrong in (b'{"choices": [{"delta": {"content": "x"}, "finish_reason": null', b"\xff", b'{"choices": 3}'):
         stream = ChatStream({"theirs"}, include_usage=True)
         stream.feed(chunk({"content": "x"}))

@@ -31,7 +31,7 @@ def shown(out: bytes) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in out.decode().split("\n") if line]
 
 
-def test_what_holds_no_call_passes_byte_for_byte() -> None:
+def test_data_without_a_call_passes_byte_for_byte() -> None:
     data = b'{"candidates":  [{"content": {"parts": [{"text": "x", "odd": 1.0}]}}], "z": 12345678901234567890123}'
     assert GeminiStream({"theirs"}).feed(data) == b"data: " + data + b"\n\n"
 
@@ -47,17 +47,17 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
         response({"text": "\U0001faa2\u2028"}),
         response(call("ours"), reason="STOP"),
     ]
-    found = []
+    outputs = []
     for quick in (True, False):
         if not quick:
             monkeypatch.setattr(GeminiStream, "_pass_text", lambda self, data: False)
         stream = GeminiStream({"theirs"})
         out = b"".join(map(stream.feed, data)) + stream.end_round()
-        found.append((out, stream.in_request, stream.usage))
-    assert found[0] == found[1]
-    (content,) = found[0][1]
+        outputs.append((out, stream.in_request, stream.usage))
+    assert outputs[0] == outputs[1]
+    (content,) = outputs[0][1]
     assert [part.get("text") for part in json.loads(content)["parts"]] == ["One t", "Hm.", "wo\U0001faa2\u2028", None]
-    assert found[0][2] == {"totalTokenCount": 3}
+    assert outputs[0][2] == {"totalTokenCount": 3}
 
 
 def test_no_line_of_a_stream_ends_where_only_some_clients_see_an_end() -> None:
@@ -84,14 +84,14 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
     whole = streamed(GeminiStream({"theirs"}), [[body] for body in bodies])
     texts = [part for each in shown(whole) for part in each["candidates"][0]["content"]["parts"] if "text" in part]
     assert "".join(part["text"] for part in texts if not part.get("thought")) == "Grüße, 世\n\n界 🪢"
-    for place, body in enumerate(bodies):
+    for index, body in enumerate(bodies):
         for pieces in splits(body):
             rounds = [[each] for each in bodies]
-            rounds[place] = pieces
+            rounds[index] = pieces
             assert streamed(GeminiStream({"theirs"}), rounds) == whole
 
 
-def test_what_the_model_said_is_one_content_in_the_next_request() -> None:
+def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:
     stream = GeminiStream({"theirs"})
     stream.feed(response({"text": "Hm", "thought": True}))
     stream.feed(response({"text": ".", "thought": True}, {"text": "So"}))
@@ -119,10 +119,10 @@ def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
     (flowed,) = shown(stream.end_round())
     assert flowed["candidates"] == [{"content": {"parts": [{"text": "One."}], "role": "model"}, "index": 0}]
     stream.next_round()
-    (said,) = shown(stream.feed(response({"text": "Two."}, responseId="r2", usageMetadata={"totalTokenCount": 2})))
-    assert said["responseId"] == "r1"
-    assert said["usageMetadata"] == {"totalTokenCount": 5}
-    assert [part["text"] for part in said["candidates"][0]["content"]["parts"]] == ["\n\n", "Two."]
+    (event,) = shown(stream.feed(response({"text": "Two."}, responseId="r2", usageMetadata={"totalTokenCount": 2})))
+    assert event["responseId"] == "r1"
+    assert event["usageMetadata"] == {"totalTokenCount": 5}
+    assert [part["text"] for part in event["candidates"][0]["content"]["parts"]] == ["\n\n", "Two."]
     stream.feed(response(reason="STOP", responseId="r2", usageMetadata={"totalTokenCount": 4}))
     assert stream.end_round() == b""
     (last,) = shown(stream.finish({"fairlead": {}}))
@@ -130,7 +130,7 @@ def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
     assert (last["usageMetadata"], last["fairlead"], last["responseId"]) == ({"totalTokenCount": 7}, {}, "r1")
 
 
-def test_what_stands_behind_the_end_is_held_and_told() -> None:
+def test_data_behind_the_end_of_a_round_is_held_and_told() -> None:
     stream = GeminiStream({"theirs"})
     stream.feed(response({"text": "Hi"}, reason="STOP"))
     stream.feed(b'{"usageMetadata": {"totalTokenCount": 3}, "responseId": "r1"}')
@@ -164,7 +164,7 @@ def test_silence_is_broken_by_empty_lines_alone() -> None:
 @pytest.mark.parametrize(
     "data", [b"nonsense", b"[]", b'{"candidates": [1]}', b"\xff", b'{"candidates": [{"content": {"parts": [}']
 )
-def test_what_is_no_response_is_told(data: bytes) -> None:
+def test_data_that_is_not_a_response_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         GeminiStream(set()).feed(data)
 
@@ -180,13 +180,13 @@ def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
     assert shown(out) == [{"error": {"code": 503, "message": "m"}}]
 
 
-def test_an_error_that_is_no_object_is_told_as_the_gateways_own() -> None:
+def test_an_error_that_is_not_an_object_is_told_as_the_gateways_own() -> None:
     with pytest.raises(BadStream) as raised:
         GeminiStream(set()).feed(b'{"error": "gone"}')
     assert raised.value.error is None
 
 
-def test_more_than_any_model_says_is_refused() -> None:
+def test_calls_and_text_beyond_the_bounds_of_a_stream_are_refused() -> None:
     stream = GeminiStream(set())
     with pytest.raises(BadStream, match="calls"):
         stream.feed(response(*[call("ours")] * (MAX_CALLS + 1)))

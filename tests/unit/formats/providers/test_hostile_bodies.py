@@ -71,7 +71,7 @@ def test_the_last_of_two_members_of_a_name_counts_and_goes_out_alone(front: Wire
     ],
 )
 @pytest.mark.parametrize(("front", "wire"), SPOKEN)
-def test_what_cannot_be_read_is_refused_or_passes(front: WireFormat, wire: WireFormat, more: str) -> None:
+def test_bodies_that_cannot_be_read_are_refused_or_pass(front: WireFormat, wire: WireFormat, more: str) -> None:
     out = sent_or_refused(wire, named(front, "x", more))
     assert b'"x"' in out or 0 < len(out) < 500
 

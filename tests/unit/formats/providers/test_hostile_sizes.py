@@ -31,10 +31,10 @@ def operations(work: Callable[[], object]) -> int:
     """Bytecode instructions that the work runs, those of built-in functions apart."""
     count = 0
 
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+    def trace(stack_frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal count
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
+        stack_frame.f_trace_opcodes = True
+        stack_frame.f_trace_lines = False
         count += event == "opcode"
         return trace
 
@@ -154,7 +154,7 @@ def allowed_servers(n: int) -> Callable[[], object]:
 
 
 @pytest.mark.parametrize("work", [kept_results, allowed_servers])
-def test_what_goes_on_within_a_family_is_linear(work: Callable[[int], Callable[[], object]]) -> None:
+def test_work_within_a_family_is_linear(work: Callable[[int], Callable[[], object]]) -> None:
     work(2)()
     assert operations(work(LARGE)) < operations(work(SMALL)) * ALLOWED
 
@@ -182,7 +182,7 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
         encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1)),
     ],
 )
-def test_more_entries_than_the_bound_are_refused_with_their_parts(body: bytes) -> None:
+def test_entries_beyond_the_bound_are_refused_with_their_parts(body: bytes) -> None:
     with pytest.raises(BadRequest, match="too many"):
         pair(CHAT, ANTHROPIC).read(body)
 

@@ -40,11 +40,11 @@ def test_an_error_of_a_stream_that_names_a_key_is_one_of_keys() -> None:
 def test_a_request_with_more_than_20000_messages_is_not_translated(name: str) -> None:
     family = FAMILIES[name]
     message = {"role": "user", "parts": [{"text": "a"}]} if name == "gemini" else {"role": "user", "content": "a"}
-    asked = {"model": "m", "max_tokens": 9, family.messages_member: [message] * 20_000}
+    body = {"model": "m", "max_tokens": 9, family.messages_member: [message] * 20_000}
     if name == "openai-responses":
-        asked.pop("max_tokens")
-    turns = family.requests.read_request(asked, "m", False, TranslationLosses()).turns
+        body.pop("max_tokens")
+    turns = family.requests.read_request(body, "m", False, TranslationLosses()).turns
     assert sum(len(turn.parts) for turn in turns) == 20_000
-    asked[family.messages_member] = [message] * 20_001
+    body[family.messages_member] = [message] * 20_001
     with pytest.raises(BadRequest, match="20001 entries are too many, give at most 20000"):
-        family.requests.read_request(asked, "m", False, TranslationLosses())
+        family.requests.read_request(body, "m", False, TranslationLosses())

@@ -25,8 +25,8 @@ def read(**members: Any) -> ResponsesRequest:
 
 
 def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = (), **about: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(request.body(ModelRound("m", more, injected, **about)))
-    return found
+    body: dict[str, Any] = json.loads(request.body(ModelRound("m", more, injected, **about)))
+    return body
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = 
         MISNAMED,
     ],
 )
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         ResponsesRequest(body)
 
@@ -60,8 +60,8 @@ def test_thoughts_that_lead_to_nothing_are_left_out_where_tools_are_injected() -
     items = [ASKED, THOUGHT, {**THOUGHT, "id": "rs_2"}, SAID, {**THOUGHT, "id": "rs_3"}, ASKED]
     assert [item.get("id") for item in sent(read(input=items), OURS)["input"]] == [None, "rs_2", None, None]
     assert sent(read(input=items))["input"] == items
-    kept = [json.dumps(item).encode() for item in (THOUGHT, CALL, RESULT)]
-    assert without_orphans(kept) == kept
+    messages = [json.dumps(item).encode() for item in (THOUGHT, CALL, RESULT)]
+    assert without_orphans(messages) == messages
 
 
 def test_names_of_tools_inside_of_others_are_the_callers() -> None:
@@ -74,17 +74,17 @@ def test_names_of_tools_inside_of_others_are_the_callers() -> None:
 
 def test_a_choice_of_none_of_our_tools_is_left_out_with_the_tools() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
-    found = sent(read(tools=[tool], tool_choice={"type": "mcp", "server_label": "s"}))
-    assert "tools" not in found
-    assert "tool_choice" not in found
+    body = sent(read(tools=[tool], tool_choice={"type": "mcp", "server_label": "s"}))
+    assert "tools" not in body
+    assert "tool_choice" not in body
 
 
 def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
     tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
     allowed = [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}]
     choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
-    found = sent(read(tools=[tool], tool_choice=choice), OURS)["tool_choice"]
-    assert found["tools"] == [{"type": "function", "name": "demo__add"}, {"type": "web_search"}]
+    choice_sent = sent(read(tools=[tool], tool_choice=choice), OURS)["tool_choice"]
+    assert choice_sent["tools"] == [{"type": "function", "name": "demo__add"}, {"type": "web_search"}]
     assert sent(read(tools=[tool], tool_choice=choice), OURS, first=False)["tool_choice"]["mode"] == "auto"
     assert sent(read(tools=[tool], tool_choice=choice), OURS, last=True)["tool_choice"] == "none"
 

@@ -41,8 +41,8 @@ def new(theirs: Sequence[str] | None = ("theirs",), **members: Any) -> Responses
 def run(stream: ResponsesStream, rounds: Sequence[Sequence[bytes]]) -> bytes:
     """All that the client gets of these rounds, each in chunks."""
     out = b""
-    for place, chunks in enumerate(rounds):
-        if place:
+    for index, chunks in enumerate(rounds):
+        if index:
             stream.next_round()
         parser = EventParser()
         out += b"".join(stream.feed(event.data) for chunk in chunks for event in parser.feed(chunk))
@@ -56,19 +56,19 @@ def shown(out: bytes) -> list[dict[str, Any]]:
 
 
 def same(out: bytes) -> str:
-    """Events without the ids that are made anew each time."""
-    found = shown(out)
-    return without_marks(json.dumps(found)).replace(found[0]["response"]["id"], "ID")
+    """Events without the ids that differ each time."""
+    events = shown(out)
+    return without_marks(json.dumps(events)).replace(events[0]["response"]["id"], "ID")
 
 
 def test_a_stream_may_be_cut_anywhere() -> None:
     whole = bodies(*TURNS)
     expected = same(run(new(), [[body] for body in whole]))
-    assert same(run(new(), [[body[place : place + 1] for place in range(len(body))] for body in whole])) == expected
+    assert same(run(new(), [[body[index : index + 1] for index in range(len(body))] for body in whole])) == expected
     (body,) = bodies(TURNS[1])
     expected = same(run(new(), [[body]]))
-    for place in range(len(body)):
-        assert same(run(new(), [[body[:place], body[place:]]])) == expected
+    for index in range(len(body)):
+        assert same(run(new(), [[body[:index], body[index:]]])) == expected
 
 
 def test_an_event_that_needs_no_change_passes_byte_for_byte() -> None:
@@ -117,7 +117,7 @@ def test_a_call_whose_name_comes_last_is_held_until_then() -> None:
         b'{"type":"response.completed","response":{"output":{}}}',
     ],
 )
-def test_what_is_no_event_is_told(data: bytes) -> None:
+def test_data_that_is_not_an_event_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         new().feed(data)
 
@@ -127,8 +127,8 @@ def test_an_error_of_the_provider_is_one_that_clients_raise() -> None:
         stream = new()
         with pytest.raises(BadStream) as caught:
             stream.feed(data)
-        (said,) = shown(stream.write_error(LlmError(502, "broken", "bad_answer"), caught.value.error))
-        assert (said["type"], said["error"]["message"]) == ("error", "gone")
+        (event,) = shown(stream.write_error(LlmError(502, "broken", "bad_answer"), caught.value.error))
+        assert (event["type"], event["error"]["message"]) == ("error", "gone")
 
 
 def test_a_round_is_bounded() -> None:

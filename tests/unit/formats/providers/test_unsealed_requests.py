@@ -25,10 +25,10 @@ SIGNED_CALL = {
 def test_chat_gives_googles_calls_the_value_that_it_documents_and_drops_details() -> None:
     message = {"role": "assistant", "content": "", "tool_calls": [SIGNED_CALL], "reasoning_details": [{"data": "x"}]}
     body = {"model": "m", "messages": [message, message], "x": 1.0}
-    found = json.loads(without_thoughts(CHAT, json.dumps(body).encode(), 1) or b"")
+    rewritten = json.loads(without_thoughts(CHAT, json.dumps(body).encode(), 1) or b"")
     stand_in = {**SIGNED_CALL, "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
-    assert found["messages"] == [{"role": "assistant", "content": "", "tool_calls": [stand_in]}, message]
-    assert found["x"] == 1.0
+    assert rewritten["messages"] == [{"role": "assistant", "content": "", "tool_calls": [stand_in]}, message]
+    assert rewritten["x"] == 1.0
 
 
 PLAIN: dict[str, tuple[WireFormat, dict[str, Any]]] = {
@@ -66,6 +66,6 @@ def test_refusals_of_thoughts_are_known_by_code_and_words(name: str) -> None:
     assert tells_of_thoughts(json.dumps({"error": error}).encode()) is refuses
 
 
-def test_what_is_no_error_refuses_no_thoughts() -> None:
+def test_bodies_that_are_not_errors_do_not_tell_of_thoughts() -> None:
     assert not tells_of_thoughts(b'{"error": "Corrupted thought signature."}')
     assert not tells_of_thoughts(b"[")

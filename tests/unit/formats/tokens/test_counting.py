@@ -89,7 +89,7 @@ def test_a_tool_is_counted_once_per_definition() -> None:
     assert sizes.of({**TOOL, "name": "later"}).tokens == first.tokens + 2
 
 
-def test_what_is_counted_is_what_a_model_is_told() -> None:
+def test_tokens_are_counted_of_the_text_that_a_model_is_told() -> None:
     counter = Letters()
     Sizes(counter).of({**TOOL, "outputSchema": {"type": "object"}, "_meta": {"x": 1}, "title": "Now"})
     assert counter.counted[0] == (
@@ -101,12 +101,12 @@ def test_what_is_counted_is_what_a_model_is_told() -> None:
 def test_sizes_are_bounded_and_the_oldest_goes_first() -> None:
     sizes = Sizes(Letters(), limit=2)
     a, b, c = ({**TOOL, "name": name} for name in "abc")
-    kept = sizes.of(a)
+    first = sizes.of(a)
     sizes.of(b)
-    assert sizes.of(a) is kept
+    assert sizes.of(a) is first
     sizes.of(c)
     assert len(sizes) == 2
-    assert sizes.of(a) is kept
+    assert sizes.of(a) is first
 
 
 @pytest.mark.parametrize("definition", [b"not json", b"[]", b"", b"[" * 10_000])

@@ -74,8 +74,10 @@ def test_prompts_that_are_too_short_for_the_cache_pay_in_full() -> None:
 
 
 @given(tasks, tokens, tokens, caches)
-def test_more_definitions_never_cost_less(task: TaskShape, one: int, other: int, cache: CacheState | None) -> None:
-    less, more = sorted((one, other))
+def test_definitions_added_to_a_list_never_cost_less(
+    task: TaskShape, first: int, other: int, cache: CacheState | None
+) -> None:
+    less, more = sorted((first, other))
     assert account_of_list(task, less, PRICES, cache).priced <= account_of_list(task, more, PRICES, cache).priced
     assert (
         account_of_search(task, less, SEARCHED, PRICES, cache).priced
@@ -99,7 +101,7 @@ def test_a_longer_task_never_costs_less(task: TaskShape, definitions: int, cache
             account_of_list(longer, definitions, PRICES, cache),
             account_of_search(longer, definitions, SEARCHED, PRICES, cache),
         )
-        assert all(one.priced <= other.priced for one, other in zip(before, after, strict=True))
+        assert all(cost.priced <= other.priced for cost, other in zip(before, after, strict=True))
 
 
 @given(tasks, tokens)
@@ -135,9 +137,9 @@ def test_prices_are_those_of_the_model_by_its_name() -> None:
 
 def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
     def cheapest(count: int) -> str:
-        found = advise(fit(), TaskShape(turns=2, calls=1, searches=1), [every(count), router(count)], PRICES, None)
-        assert found.cheapest is not None
-        return found.cheapest.way
+        advice = advise(fit(), TaskShape(turns=2, calls=1, searches=1), [every(count), router(count)], PRICES, None)
+        assert advice.cheapest is not None
+        return advice.cheapest.way
 
     assert [cheapest(count) for count in (5, 20, 40, 5000)] == [LIST, LIST, SEARCH, SEARCH]
 
@@ -145,10 +147,10 @@ def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
 def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
     tier = ExposedTools(TIER, (100,) * 3, 3, tier="fast")
     shape = TaskShape(turns=2, calls=1, searches=0)
-    found = advise(fit(), shape, [every(100), tier, replace(router(100), beside=0)], PRICES, None)
-    assert found.cheapest is not None
-    assert (found.cheapest.way, found.cheapest.tier, found.cheapest.priced_tokens) == (TIER, "fast", 600)
-    assert found.advice == (
+    advice = advise(fit(), shape, [every(100), tier, replace(router(100), beside=0)], PRICES, None)
+    assert advice.cheapest is not None
+    assert (advice.cheapest.way, advice.cheapest.tier, advice.cheapest.priced_tokens) == (TIER, "fast", 600)
+    assert advice.advice == (
         "tier fast is cheapest: the task costs 600 input tokens, "
         "97.0 % less than with a list of all 100 tools (20,000). "
         "It hides 97 tools; with all of them search at /router/mcp is cheapest (1,580)"
@@ -157,12 +159,12 @@ def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
 
 def test_of_two_that_cost_the_same_the_one_that_shows_more_is_taken() -> None:
     tier = ExposedTools(TIER, (1000,), 1, tier="fast")
-    found = advise(fit(), TASK, [tier, every(10)], PRICES, None)
-    assert found.cheapest is not None
-    assert found.cheapest.way == LIST
+    advice = advise(fit(), TASK, [tier, every(10)], PRICES, None)
+    assert advice.cheapest is not None
+    assert advice.cheapest.way == LIST
 
 
-def test_what_the_window_or_a_limit_cannot_hold_is_never_advised() -> None:
+def test_an_exposure_beyond_the_window_or_a_limit_is_never_advised() -> None:
     ways = [every(1000), router(1000)]
     shape = TaskShape(turns=1, calls=0, searches=200)
     assert [each.fits for each in advise(fit(), shape, ways, PRICES, None).options] == [True, True]

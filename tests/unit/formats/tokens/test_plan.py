@@ -38,70 +38,70 @@ def model(name: str, context: int, **more: Any) -> RouteModel:
 
 
 def tools(*sizes: int, pinned: tuple[int, ...] = ()) -> list[Candidate]:
-    return [Candidate(f"t{place}", size, pinned=place in pinned) for place, size in enumerate(sizes)]
+    return [Candidate(f"t{index}", size, pinned=index in pinned) for index, size in enumerate(sizes)]
 
 
 def planned(
     models: list[RouteModel], candidates: list[Candidate], talk: ConversationTokens = NONE, limits: PlanLimits = FREE
 ) -> Plan:
-    found = plan(models, candidates, talk, limits, "letters")
-    assert isinstance(found, Plan), found
-    return found
+    answer = plan(models, candidates, talk, limits, "letters")
+    assert isinstance(answer, Plan), answer
+    return answer
 
 
 def refused(
     models: list[RouteModel], candidates: list[Candidate], talk: ConversationTokens = NONE, limits: PlanLimits = FREE
 ) -> PlanRefused:
-    found = plan(models, candidates, talk, limits, "letters")
-    assert isinstance(found, PlanRefused), found
-    return found
+    answer = plan(models, candidates, talk, limits, "letters")
+    assert isinstance(answer, PlanRefused), answer
+    return answer
 
 
 def test_the_first_model_that_holds_everything_is_taken() -> None:
-    found = planned([model("a", 100), model("b", 100)], tools(40, 60))
-    assert (found.model, found.tools, found.cut, found.skipped) == ("a", ("t0", "t1"), (), ())
+    chosen = planned([model("a", 100), model("b", 100)], tools(40, 60))
+    assert (chosen.model, chosen.tools, chosen.cut, chosen.skipped) == ("a", ("t0", "t1"), (), ())
 
 
 def test_a_model_that_is_too_small_is_skipped_for_a_larger_one() -> None:
-    found = planned([model("small", 99), model("large", 100)], tools(40, 60))
-    assert (found.model, found.tools, found.cut) == ("large", ("t0", "t1"), ())
-    assert [(skip.model, skip.lacking) for skip in found.skipped] == [("small", 1)]
+    chosen = planned([model("small", 99), model("large", 100)], tools(40, 60))
+    assert (chosen.model, chosen.tools, chosen.cut) == ("large", ("t0", "t1"), ())
+    assert [(skip.model, skip.lacking) for skip in chosen.skipped] == [("small", 1)]
 
 
 def test_the_numbers_add_up() -> None:
     family = Family("f", 2000, 3000, 7)
     limits = PlanLimits(reserved_output=11)
-    found = planned([model("a", 1000, family=family)], tools(10, 20), ConversationTokens(5, 100, media=50), limits)
-    numbers = found.numbers
+    chosen = planned([model("a", 1000, family=family)], tools(10, 20), ConversationTokens(5, 100, media=50), limits)
+    numbers = chosen.numbers
     assert (numbers.tool_tokens, numbers.system_prompt_tokens, numbers.message_tokens) == (97, 10, 150)
     assert numbers.available == 1000 - 97 - 10 - 150 - 11
     assert (numbers.context_window, numbers.counter, numbers.family) == (1000, "letters", "f")
 
 
-def test_what_fits_no_model_is_cut_where_most_is_kept() -> None:
-    found = planned([model("a", 50), model("b", 90)], tools(40, 60, 40))
-    assert (found.model, found.tools) == ("b", ("t0", "t2"))
-    assert [(cut.name, cut.reason) for cut in found.cut] == [("t1", "contextWindow")]
+def test_tools_that_fit_no_model_are_cut_where_most_are_kept() -> None:
+    chosen = planned([model("a", 50), model("b", 90)], tools(40, 60, 40))
+    assert (chosen.model, chosen.tools) == ("b", ("t0", "t2"))
+    assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t1", "contextWindow")]
 
 
 def test_a_pinned_tool_is_never_cut_by_a_budget() -> None:
-    found = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)))
-    assert found.tools == ("t0", "t2")
+    chosen = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)))
+    assert chosen.tools == ("t0", "t2")
     beyond = planned([model("a", 100)], tools(40, 40, 60, pinned=(2,)), limits=PlanLimits(0, 10, 0))
     assert beyond.tools == ("t2",)
 
 
 def test_limits_cut_with_their_names() -> None:
-    found = planned([model("a", 100)], tools(1, 1, 1), limits=PlanLimits(max_tools=2, reserved_output=0))
-    assert [(cut.name, cut.reason) for cut in found.cut] == [("t2", "maxTools")]
-    found = planned([model("a", 100)], tools(6, 6, 4), limits=PlanLimits(tool_tokens=10, reserved_output=0))
-    assert found.tools == ("t0", "t2")
-    assert [(cut.name, cut.reason) for cut in found.cut] == [("t1", "toolTokens")]
+    chosen = planned([model("a", 100)], tools(1, 1, 1), limits=PlanLimits(max_tools=2, reserved_output=0))
+    assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t2", "maxTools")]
+    chosen = planned([model("a", 100)], tools(6, 6, 4), limits=PlanLimits(tool_tokens=10, reserved_output=0))
+    assert chosen.tools == ("t0", "t2")
+    assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t1", "toolTokens")]
 
 
-def test_what_a_provider_takes_at_most_bounds_too() -> None:
-    found = planned([model("a", 100, max_tools=1), model("b", 100)], tools(1, 1))
-    assert (found.model, found.tools) == ("b", ("t0", "t1"))
+def test_the_most_tools_that_a_provider_takes_bound_a_plan() -> None:
+    chosen = planned([model("a", 100, max_tools=1), model("b", 100)], tools(1, 1))
+    assert (chosen.model, chosen.tools) == ("b", ("t0", "t1"))
 
 
 def test_input_may_be_bounded_below_the_window() -> None:
@@ -112,17 +112,17 @@ def test_input_may_be_bounded_below_the_window() -> None:
 def test_descriptions_are_shortened_before_a_tool_is_cut() -> None:
     candidates = [Candidate("a", 60, 40), Candidate("b", 60, 60)]
     limits = PlanLimits(reserved_output=0, shorten=True)
-    found = planned([model("m", 100)], candidates, limits=limits)
-    assert (found.tools, found.shortened) == (("a", "b"), ("a",))
-    assert found.numbers.tool_tokens == 100
+    chosen = planned([model("m", 100)], candidates, limits=limits)
+    assert (chosen.tools, chosen.shortened) == (("a", "b"), ("a",))
+    assert chosen.numbers.tool_tokens == 100
     assert planned([model("m", 100)], candidates).tools == ("a",)
     assert planned([model("m", 120)], candidates, limits=limits).shortened == ()
 
 
 def test_another_model_is_tried_before_descriptions_are_shortened() -> None:
     limits = PlanLimits(reserved_output=0, shorten=True)
-    found = planned([model("a", 100), model("b", 200)], [Candidate("t", 150, 50)], limits=limits)
-    assert (found.model, found.shortened) == ("b", ())
+    chosen = planned([model("a", 100), model("b", 200)], [Candidate("t", 150, 50)], limits=limits)
+    assert (chosen.model, chosen.shortened) == ("b", ())
 
 
 def test_of_one_name_the_first_counts() -> None:
@@ -130,8 +130,8 @@ def test_of_one_name_the_first_counts() -> None:
 
 
 def test_no_tools_at_all_is_a_plan_too() -> None:
-    found = planned([model("a", 100)], [], ConversationTokens(0, 90))
-    assert (found.tools, found.numbers.tool_tokens, found.numbers.available) == ((), 0, 10)
+    chosen = planned([model("a", 100)], [], ConversationTokens(0, 90))
+    assert (chosen.tools, chosen.numbers.tool_tokens, chosen.numbers.available) == ((), 0, 10)
 
 
 def test_a_conversation_that_fits_nowhere_is_refused_with_what_would() -> None:
@@ -174,11 +174,11 @@ def test_the_stricter_of_two_limits_counts() -> None:
     assert both == PlanLimits(3, 7, 20, shorten=False, reserved_floor=20)
 
 
-def test_what_a_route_reserves_can_be_lowered_in_the_route_alone() -> None:
-    asked = PlanLimits(reserved_output=30)
-    answer = refused([model("a", 100)], tools(80), limits=asked.within(PlanLimits(reserved_output=10)))
+def test_reserved_output_tokens_of_a_route_can_be_lowered_in_the_route_alone() -> None:
+    reserved = PlanLimits(reserved_output=30)
+    answer = refused([model("a", 100)], tools(80), limits=reserved.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 20 instead of 30" in answer.would_fit
-    answer = refused([model("a", 100)], tools(95), limits=asked.within(PlanLimits(reserved_output=10)))
+    answer = refused([model("a", 100)], tools(95), limits=reserved.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 5 instead of 30 in the route" in answer.would_fit
 
 
@@ -186,8 +186,8 @@ def followed(hint: str, given: Given) -> Given:
     """The question as a hint changes it; every number in the hint has to be possible."""
 
     def number(pattern: str) -> int | None:
-        found = re.search(pattern, hint)
-        return int(found[1]) if found else None
+        match = re.search(pattern, hint)
+        return int(match[1]) if match else None
 
     models, candidates, talk, limits = given
     if (most := number(r"a model that takes (\d+) tokens")) is not None:
@@ -231,7 +231,7 @@ sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.booleans()
     limits=limits_of_all_kinds,
     factor=st.sampled_from((1000, 1300)),
 )
-def test_whatever_a_refusal_advises_gives_a_plan(
+def test_the_advice_of_a_refused_plan_gives_a_plan(
     sizes: list[tuple[int, int, bool]],
     windows: list[tuple[int, int | None]],
     provider: int | None,
@@ -265,23 +265,23 @@ def test_a_plan_keeps_its_promises(
     family = Family("f", 1100, factor, 9)
     candidates = [Candidate(f"t{i}", a, min(a, b), pinned) for i, (a, b, pinned) in enumerate(sizes)]
     models = [model(f"m{i}", size, family=family) for i, size in enumerate(windows)]
-    found = plan(models, candidates, ConversationTokens(0, talk), limits, "letters")
-    assert found == plan(models, candidates, ConversationTokens(0, talk), limits, "letters")
-    if isinstance(found, PlanRefused):
-        assert found.would_fit
+    answer = plan(models, candidates, ConversationTokens(0, talk), limits, "letters")
+    assert answer == plan(models, candidates, ConversationTokens(0, talk), limits, "letters")
+    if isinstance(answer, PlanRefused):
+        assert answer.would_fit
         return
     names = [tool.name for tool in candidates]
-    assert sorted([*found.tools, *(cut.name for cut in found.cut)]) == sorted(names)
-    assert list(found.tools) == [name for name in names if name in found.tools]
-    assert {tool.name for tool in candidates if tool.pinned} <= set(found.tools)
-    assert found.numbers.available >= 0
-    spent = found.numbers.tool_tokens + found.numbers.message_tokens + found.numbers.reserved_output_tokens
-    assert found.numbers.available == found.numbers.context_window - spent
-    free = [tool for tool in candidates if tool.name in found.tools and not tool.pinned]
+    assert sorted([*answer.tools, *(cut.name for cut in answer.cut)]) == sorted(names)
+    assert list(answer.tools) == [name for name in names if name in answer.tools]
+    assert {tool.name for tool in candidates if tool.pinned} <= set(answer.tools)
+    assert answer.numbers.available >= 0
+    spent = answer.numbers.tool_tokens + answer.numbers.message_tokens + answer.numbers.reserved_output_tokens
+    assert answer.numbers.available == answer.numbers.context_window - spent
+    free = [tool for tool in candidates if tool.name in answer.tools and not tool.pinned]
     if free and limits.max_tools is not None:
-        assert len(found.tools) <= limits.max_tools
+        assert len(answer.tools) <= limits.max_tools
     if free and limits.tool_tokens is not None:
-        assert found.numbers.tool_tokens <= limits.tool_tokens
+        assert answer.numbers.tool_tokens <= limits.tool_tokens
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ CHECK: Final = Checks().of("default/web", "get", DEFINITION)
 SNAPSHOT: Final = build({"web": catalog("web", "http://w", [entry(DEFINITION)])})
 TOOL: Final = replace(select(SNAPSHOT).targets[b"/mcp"].everything["web__get"], check=None)
 OTHER: Final = replace(TOOL, tool=None)
-"""Route of a request that is no tool call."""
+"""Route of a request that is not a tool call."""
 TASK: Final = TaskRef("sealed", ServerKey("default", "web"), "get", "t", None)
 TASK.check = CHECK
 ADA: Final = Identity(kind="apiKey", principal="ada", owner="ada")
@@ -156,8 +156,8 @@ class Case:
             ),
         )
         for _ in range(self.copies):
-            said = f'{{"{META}clientCapabilities":{self.capabilities}}}'
-            params = {"name": Raw(b'"get"')} | ({"_meta": Raw(said.encode())} if self.modern else {})
+            meta_json = f'{{"{META}clientCapabilities":{self.capabilities}}}'
+            params = {"name": Raw(b'"get"')} | ({"_meta": Raw(meta_json.encode())} if self.modern else {})
             meta = RequestMeta("", extensions=self.extensions)
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
             request.recording = self.recording
@@ -242,7 +242,7 @@ def deepest(read: Callable[[int], object] = read_result) -> int:
 
 
 async def from_the_loop(action: Callable[[], T]) -> T:
-    """What `action` returns, called by the loop as a transport is: with few frames above it."""
+    """Result of `action`, run by the loop as a transport is: with few frames above it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -323,5 +323,5 @@ async def test_a_caller_within_the_gateway_has_a_result_of_any_depth_or_a_refusa
 
 
 async def below(frames: int, work: Awaitable[T]) -> T:
-    """What `work` returns, awaited by coroutines as those of an application."""
+    """Result of `work`, awaited by coroutines as those of an application."""
     return await work if frames == 0 else await below(frames - 1, work)

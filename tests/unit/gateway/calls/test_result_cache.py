@@ -1,4 +1,4 @@
-"""What is kept of results, for whom, how long, and how much."""
+"""The cache of results: which are kept, for whom, how long, and how much."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Waiting:
     def __init__(self) -> None:
         self.told: list[object] = []
 
-    def take_result(self, kept: Kept) -> None:
-        self.told.append(bytes(kept.result))
+    def take_result(self, result: Kept) -> None:
+        self.told.append(bytes(result.result))
 
     def send(self) -> None:
         self.told.append("go")
@@ -26,7 +26,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [
         (b'{"a":1,"b":2}', b'{ "b": 2, "a": 1 }', True),
         (b'{"a":{"x":1,"y":[1,2]}}', b'{"a":{"y":[1,2],"x":1}}', True),
@@ -39,12 +39,12 @@ class Waiting:
         (b'{"a":1}', b'{"a":true}', False),
     ],
 )
-def test_equal_arguments_have_one_key(one: bytes, other: bytes | None, same: bool) -> None:
-    assert (key_of(A, one) == key_of(A, other)) is same
+def test_equal_arguments_have_one_key(first: bytes, other: bytes | None, same: bool) -> None:
+    assert (key_of(A, first) == key_of(A, other)) is same
 
 
 @pytest.mark.parametrize("arguments", [b'{"a":1e999}', b'{"a":"\xff"}', b'{"a":"%b"}' % (b"x" * MAX_ARGUMENTS)])
-def test_what_cannot_be_read_or_is_large_has_no_key(arguments: bytes) -> None:
+def test_arguments_that_cannot_be_read_or_are_large_have_no_key(arguments: bytes) -> None:
     assert key_of(A, arguments) is None
 
 
@@ -58,9 +58,9 @@ def test_a_result_is_kept_for_its_time() -> None:
     cache = ResultCache(1 << 20, clock)
     cache.store(A, Raw(b"{}"), modern=True, seconds=10)
     clock.now = 9.9
-    kept = cache.get(A)
-    assert kept is not None
-    assert (bytes(kept.result), kept.modern, cache.age(kept)) == (b"{}", True, 9.9)
+    entry = cache.get(A)
+    assert entry is not None
+    assert (bytes(entry.result), entry.modern, cache.age(entry)) == (b"{}", True, 9.9)
     clock.now = 10.0
     assert cache.get(A) is None
     assert (cache.hits, cache.misses, cache.bytes, len(cache)) == (1, 1, 0, 0)
@@ -80,7 +80,7 @@ def test_the_cache_is_bounded_and_lets_go_of_what_was_not_used() -> None:
     assert cache.get(A) is None
     assert cache.get(keys[-1]) is not None
     cache.store(keys[-1], Raw(b"y"), modern=True, seconds=10)
-    assert cache.bytes == sum(len(kept.result) + 300 for kept in cache._results.values())
+    assert cache.bytes == sum(len(entry.result) + 300 for entry in cache._results.values())
 
 
 def test_equal_calls_wait_for_the_one_that_is_made() -> None:
@@ -91,7 +91,7 @@ def test_equal_calls_wait_for_the_one_that_is_made() -> None:
     assert cache.follow(A, waiting[2])
     cache.unfollow(A, waiting[2])
     cache.store(A, Raw(b"{}"), modern=True, seconds=1)
-    assert [one.told for one in waiting] == [[], [b"{}"], []]
+    assert [follower.told for follower in waiting] == [[], [b"{}"], []]
     assert not cache.follow(A, waiting[0])
 
 
@@ -99,10 +99,10 @@ def test_after_a_failure_everybody_makes_the_call() -> None:
     cache = ResultCache()
     waiting = [Waiting(), Waiting()]
     cache.follow(A, Waiting())
-    for one in waiting:
-        cache.follow(A, one)
+    for follower in waiting:
+        cache.follow(A, follower)
     cache.failed(A)
-    assert [one.told for one in waiting] == [["go"], ["go"]]
+    assert [follower.told for follower in waiting] == [["go"], ["go"]]
     assert cache.get(A) is None
 
 
@@ -110,10 +110,10 @@ def test_a_call_that_is_given_up_is_made_by_the_next() -> None:
     cache = ResultCache()
     waiting = [Waiting(), Waiting()]
     cache.follow(A, Waiting())
-    for one in waiting:
-        cache.follow(A, one)
+    for follower in waiting:
+        cache.follow(A, follower)
     cache.given_up(A)
-    assert [one.told for one in waiting] == [["lead"], []]
+    assert [follower.told for follower in waiting] == [["lead"], []]
     cache.store(A, Raw(b"{}"), modern=True, seconds=1)
     assert waiting[1].told == [b"{}"]
     cache.follow(A, Waiting())

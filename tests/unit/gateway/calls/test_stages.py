@@ -208,26 +208,26 @@ KEYLESS: Final[dict[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", KEYLESS)
 def test_a_call_is_not_looked_up(name: str) -> None:
-    kept = ResultCache(1 << 20, lambda: CLOCK)
-    made = {"route": KEEPING, "cache": kept, **KEYLESS[name]}
+    results = ResultCache(1 << 20, lambda: CLOCK)
+    made = {"route": KEEPING, "cache": results, **KEYLESS[name]}
     assert stages.cache(call(**made)) is None
-    assert (kept.hits, kept.misses) == (0, 0)
+    assert (results.hits, results.misses) == (0, 0)
 
 
 def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() -> None:
-    kept = ResultCache(1 << 20, lambda: CLOCK)
-    first, second, other = (call(KEEPING, given, cache=kept) for given in ('{"n":1}', '{ "n": 1 }', '{"n":2}'))
-    assert [stages.cache(one) for one in (first, second, other)] == [None] * 3
+    results = ResultCache(1 << 20, lambda: CLOCK)
+    first, second, other = (call(KEEPING, given, cache=results) for given in ('{"n":1}', '{ "n": 1 }', '{"n":2}'))
+    assert [stages.cache(request) for request in (first, second, other)] == [None] * 3
     assert first._key is not None
     assert (second._following, second._key) == (first._key, None)
     assert other._key not in (None, first._key)
 
 
 def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:
-    kept = ResultCache(1 << 20, lambda: CLOCK)
+    results = ResultCache(1 << 20, lambda: CLOCK)
     route = replace(KEEPING, per_client=True)
-    mine = call(route, cache=kept, opened=ASKING)
-    shared = call(KEEPING, cache=kept)
+    mine = call(route, cache=results, opened=ASKING)
+    shared = call(KEEPING, cache=results)
     stages.cache(mine)
     stages.cache(shared)
     assert mine._key is not None

@@ -95,7 +95,7 @@ def test_a_token_that_begins_like_the_one_asked_for_is_another() -> None:
         (b'{"progressToken":"a,b"}', b'{"progressToken":41}'),
     ],
 )
-def test_nothing_but_the_token_changes_in_a_meta(meta: bytes, told: bytes) -> None:
+def test_the_progress_token_alone_changes_in_a_meta(meta: bytes, told: bytes) -> None:
     text = b'{"name":"n","_meta":%b}' % meta
     assert params(text, was="legacy", to="legacy", ours=b"41") == b'{"name":"own","_meta":%b}' % told
 
@@ -168,7 +168,7 @@ def test_a_request_for_input_reaches_a_modern_client_untouched() -> None:
 
 @pytest.mark.parametrize("text", [b"[]", b"null", b'"x"', b"7", b'{"content":[}'])
 @pytest.mark.parametrize("to", ["modern", "legacy"])
-def test_what_is_no_result_is_no_mcp(text: Any, to: str) -> None:
+def test_results_that_are_not_objects_are_not_mcp(text: Any, to: str) -> None:
     with pytest.raises(NotMcp):
         result(text, was="legacy", to=to)
 

@@ -8,7 +8,7 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_operator.publish.compile import compile_rules
 
 
-def test_words_are_compiled_anew_when_tiers_change_and_not_when_policies_do() -> None:
+def test_phrases_are_compiled_again_when_tiers_change_and_not_when_policies_do() -> None:
     choosers = Choosers()
     rules = compile_rules([], [], {})
     chooser = choosers.of(rules)

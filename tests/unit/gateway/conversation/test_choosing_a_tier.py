@@ -100,7 +100,7 @@ def test_a_state_that_was_not_signed_here_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matched"),
     [
         ("what did you say", ["what did you say"]),
         ("what did you say and what did he say", ["what did you say", "what did"]),
@@ -111,9 +111,9 @@ def test_a_state_that_was_not_signed_here_is_refused() -> None:
         ("", []),
     ],
 )
-def test_every_phrase_counts_but_where_a_longer_one_of_another_meaning_begins(text: str, found: list[str]) -> None:
+def test_every_phrase_counts_but_where_a_longer_one_of_another_meaning_begins(text: str, matched: list[str]) -> None:
     phrases = Phrases([("what did", 1), ("what did you say", 0), ("the news", 1), ("find the", 2), ("sort*", 2)])
-    assert [phrase for phrase, _ in phrases.find(normal(text))] == found
+    assert [phrase for phrase, _ in phrases.find(normal(text))] == matched
 
 
 def test_of_several_phrases_the_one_that_begins_last_is_told() -> None:

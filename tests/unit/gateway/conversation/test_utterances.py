@@ -1,6 +1,6 @@
 """How often the shipped phrases choose the tier that a person chose. `-s` prints the accuracy per tier.
 
-All but the unseen ones are by the author of the phrases, so what is held out is no sample of the world. The unseen ones
+All but the unseen ones are by the author of the phrases, so the held out ones do not sample the world. The unseen ones
 show where phrases end.
 """
 
@@ -32,33 +32,38 @@ ORDER = ("fast", "standard", "deep")
     ],
 )
 def test_the_shipped_phrases_choose_as_a_person_does(kind: str, least: float, least_per_tier: float) -> None:
-    found = accuracy(CHOOSER, kind)
-    print(f"\n{kind}: {found.share():.1%} right; {found}")  # noqa: T201  # what the test is run for with -s
-    assert found.share() >= least
-    assert min(found.share(tier) for tier in ORDER) >= least_per_tier
+    measured = accuracy(CHOOSER, kind)
+    print(f"\n{kind}: {measured.share():.1%} right; {measured}")  # noqa: T201  # what the test is run for with -s
+    assert measured.share() >= least
+    assert min(measured.share(tier) for tier in ORDER) >= least_per_tier
 
 
 @pytest.mark.parametrize("kind", ["past", "place", "rule"])
 def test_past_events_distant_locations_and_specific_rules_ask_for_a_look_up(kind: str) -> None:
-    said = sentences()[kind]
-    share = sum(raised(CHOOSER, text) for text in said) / len(said)
-    print(f"\n{kind}: {share:.1%} of {len(said)} raised")  # noqa: T201  # what the test is run for with -s
-    assert len(said) >= 40
+    texts = sentences()[kind]
+    share = sum(raised(CHOOSER, text) for text in texts) / len(texts)
+    print(f"\n{kind}: {share:.1%} of {len(texts)} raised")  # noqa: T201  # what the test is run for with -s
+    assert len(texts) >= 40
     assert share >= 0.95
 
 
 def test_ordinary_sentences_stay_in_the_fastest_tier() -> None:
-    said = sentences()["ordinary"]
-    share = sum(raised(CHOOSER, text) for text in said) / len(said)
-    print(f"\nordinary: {share:.1%} of {len(said)} raised")  # noqa: T201  # what the test is run for with -s
-    assert len(said) >= 120
+    texts = sentences()["ordinary"]
+    share = sum(raised(CHOOSER, text) for text in texts) / len(texts)
+    print(f"\nordinary: {share:.1%} of {len(texts)} raised")  # noqa: T201  # what the test is run for with -s
+    assert len(texts) >= 120
     assert share <= 0.03
 
 
 def test_sentences_that_the_words_were_never_tuned_by_are_told_apart_as_well() -> None:
-    said = sentences("classes-unseen.txt")
-    share = {kind: sum(raised(CHOOSER, text) for text in texts) / len(texts) for kind, texts in said.items()}
-    assert {kind: len(texts) for kind, texts in said.items()} == {"past": 20, "place": 20, "rule": 20, "ordinary": 60}
+    texts_by_kind = sentences("classes-unseen.txt")
+    share = {kind: sum(raised(CHOOSER, text) for text in texts) / len(texts) for kind, texts in texts_by_kind.items()}
+    assert {kind: len(texts) for kind, texts in texts_by_kind.items()} == {
+        "past": 20,
+        "place": 20,
+        "rule": 20,
+        "ordinary": 60,
+    }
     assert min(share["past"], share["place"], share["rule"]) >= 0.8
     assert share["ordinary"] <= 0.1
 
@@ -70,11 +75,11 @@ def test_a_phrase_is_in_one_list_of_the_shipped_words_only() -> None:
     assert [phrase for phrase, times in Counter(every).items() if times > 1] == []
 
 
-def test_there_are_enough_utterances_to_speak_of_accuracy() -> None:
-    said = [each for each in utterances() if each.kind in ("looked at", "held out")]
-    assert len(said) >= 200
-    assert sum(len(each.heard) > 1 for each in said) >= 20
-    assert len({each.heard[-1] for each in said}) == len(said)
+def test_utterances_are_enough_to_speak_of_accuracy() -> None:
+    spoken = [each for each in utterances() if each.kind in ("looked at", "held out")]
+    assert len(spoken) >= 200
+    assert sum(len(each.heard) > 1 for each in spoken) >= 20
+    assert len({each.heard[-1] for each in spoken}) == len(spoken)
 
 
 @pytest.mark.parametrize("utterance", [each for each in utterances() if len(each.heard) > 1])

@@ -30,7 +30,7 @@ def helper() -> None: ...
 
 
 def names(loaded: LoadedTools) -> list[str]:
-    return [one.name for one in loaded.tools]
+    return [tool.name for tool in loaded.tools]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_entry_points_of_installed_packages_are_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "place", "why"),
+    ("source", "source_file", "why"),
     [
         ("x = 1 / 0\n", "broken.py", "ZeroDivisionError: division by zero"),
         ("def f(:\n", "broken.py", "SyntaxError"),
@@ -90,13 +90,15 @@ def test_entry_points_of_installed_packages_are_found(folder: Path) -> None:
         ("x = 1\n", "else.where", "No module named 'else'"),
     ],
 )
-def test_a_broken_module_is_told_and_leaves_the_others_alone(folder: Path, source: str, place: str, why: str) -> None:
+def test_a_broken_module_is_told_and_leaves_the_others_alone(
+    folder: Path, source: str, source_file: str, why: str
+) -> None:
     (folder / "broken.py").write_text(source)
     (folder / "mine.py").write_text(GOOD)
-    loaded = load([place, "mine.py"], points=())
+    loaded = load([source_file, "mine.py"], points=())
     assert len(loaded.tools) == 4
     (problem,) = loaded.problems
-    assert place in str(problem)
+    assert source_file in str(problem)
     assert why in str(problem)
 
 

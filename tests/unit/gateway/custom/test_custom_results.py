@@ -1,4 +1,4 @@
-"""What a handler returns or raises, as a result of MCP."""
+"""Values that a handler returns or raises, as results of MCP."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ IMAGE = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
 
 
 def of(value: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result(value))
-    return found
+    members: dict[str, Any] = json.loads(result(value))
+    return members
 
 
 def shown(value: Any) -> dict[str, Any]:
-    """What JSON that is no content comes to: a text, and structure where it is an object."""
+    """JSON that is not content becomes a text, and structure where it is an object."""
     text = {"content": [{"type": "text", "text": json.dumps(value, separators=(",", ":"))}]}
     return {**text, "structuredContent": value} if isinstance(value, dict) else text
 
@@ -76,12 +76,12 @@ def test_a_returned_value_becomes_a_result(value: Any, expected: dict[str, Any])
 
 
 def test_a_result_of_the_sdk_is_taken_as_it_is() -> None:
-    found = of(mcp_types.CallToolResult(content=[mcp_types.TextContent(text="hello")], is_error=True))
-    assert found == {"content": [TEXT], "isError": True}
+    members = of(mcp_types.CallToolResult(content=[mcp_types.TextContent(text="hello")], is_error=True))
+    assert members == {"content": [TEXT], "isError": True}
 
 
 @pytest.mark.parametrize("value", [object(), {"a": object()}, [len], {1, object()}, "\ud800", {"a": "\ud800"}])
-def test_what_is_no_json_is_refused(value: Any) -> None:
+def test_values_that_are_not_json_are_refused(value: Any) -> None:
     with pytest.raises(Unusable):
         result(value)
 

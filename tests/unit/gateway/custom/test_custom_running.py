@@ -12,7 +12,7 @@ from fairlead_tools.handlers.running import Stepped, awaited
 
 
 class Ready:
-    """Something to await that is no coroutine and takes nothing back."""
+    """Something to await that is not a coroutine and takes nothing back."""
 
     def __await__(self) -> Any:
         return iter(())
@@ -69,7 +69,7 @@ async def test_a_cancellation_reaches_the_handler_and_its_task() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), asyncio.CancelledError()])
-async def test_whatever_a_handler_raises_is_kept_apart(error: BaseException) -> None:
+async def test_exceptions_of_a_handler_become_handler_failed(error: BaseException) -> None:
     async def handler() -> None:
         await asyncio.sleep(0)
         raise error

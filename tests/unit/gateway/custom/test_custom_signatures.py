@@ -1,4 +1,4 @@
-"""What a handler's signature and docstring come to: a definition, and a binding of arguments."""
+"""Signatures and docstrings of handlers become a definition, and a binding of arguments."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def taken(handler: Callable[..., Any] | CustomTool) -> Prepared:
 
 
 def definition(handler: Callable[..., Any] | CustomTool) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(taken(handler).definition)
-    return found
+    members: dict[str, Any] = json.loads(taken(handler).definition)
+    return members
 
 
 def test_a_decorated_function_stays_the_function_that_it_was() -> None:
@@ -68,9 +68,9 @@ def test_description_and_parameters_are_read_from_the_docstring_in_every_style(d
         return email
 
     lookup.__doc__ = docstring
-    found = definition(lookup)
-    assert found["description"] == "Look it up.\n\nAt once."
-    assert found["inputSchema"]["properties"]["email"] == {"type": "string", "description": "The address of a person."}
+    read = definition(lookup)
+    assert read["description"] == "Look it up.\n\nAt once."
+    assert read["inputSchema"]["properties"]["email"] == {"type": "string", "description": "The address of a person."}
 
 
 def test_the_schema_holds_types_defaults_bounds_and_nothing_that_repeats_the_names() -> None:
@@ -124,11 +124,11 @@ def test_arguments_that_do_not_fit_are_named_by_place_and_never_quoted() -> None
     assert bind is not None
     with pytest.raises(UnfitArguments) as caught:
         bind({"to": {"street": "Quay", "number": "x"}, "secret": "hunter2", "more": 1})
-    said = str(caught.value)
-    assert "to.number" in said
-    assert "secret:" in said
-    assert "more:" in said
-    assert "hunter2" not in said
+    message = str(caught.value)
+    assert "to.number" in message
+    assert "secret:" in message
+    assert "more:" in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize("name", ["json", "schema", "model_config", "_private", "copy", "class_"])
@@ -152,7 +152,7 @@ def test_a_handler_that_takes_any_keywords_takes_any_arguments() -> None:
 
 
 @pytest.mark.parametrize("hint", ["Context", "Context | None", 'Annotated[Context, "of the call"]'])
-def test_the_context_is_no_argument(hint: str) -> None:
+def test_the_context_is_not_an_argument(hint: str) -> None:
     scope: dict[str, Any] = {"Context": Context, "Annotated": Annotated}
     exec(f"def handler(x: int, c: {hint} = None) -> int:\n    return x\n", scope)  # noqa: S102  # from the table above
     prepared = taken(scope["handler"])
@@ -229,7 +229,7 @@ def _yielding() -> Any:
         (CustomTool(name="a", handler="x"), "cannot be called"),  # type: ignore[arg-type]  # that is the point
     ],
 )
-def test_what_cannot_be_published_is_refused_with_a_reason(wanted: Any, why: str) -> None:
+def test_handlers_that_cannot_be_published_are_refused_with_a_reason(wanted: Any, why: str) -> None:
     with pytest.raises(BadTool) as caught:
         taken(wanted)
     assert why in str(caught.value).replace("its handler yields", "it yields")

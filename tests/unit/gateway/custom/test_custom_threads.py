@@ -40,7 +40,7 @@ def test_an_idle_thread_is_used_again() -> None:
     threads.shutdown()
 
 
-def test_what_has_not_begun_when_they_go_is_dropped() -> None:
+def test_work_that_has_not_begun_at_shutdown_is_dropped() -> None:
     threads = Threads(1, "test")
     begun = threading.Event()
     released = threading.Event()

@@ -27,7 +27,7 @@ class Broken(Names):
         raise LookupError(token)
 
 
-async def test_whoever_does_not_answer_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_authenticator_that_does_not_answer_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     for authenticator in (Silent(), Broken()):
         verdict = await Identities([authenticator], seconds=0.05).identify(b"Bearer s3cret")
         assert isinstance(verdict, CredentialRefusal)
@@ -36,7 +36,7 @@ async def test_whoever_does_not_answer_lets_nobody_in(caplog: pytest.LogCaptureF
     assert "s3cret" not in caplog.text
 
 
-async def test_more_credentials_than_can_be_looked_up_are_refused_at_once() -> None:
+async def test_credentials_beyond_the_number_of_lookups_are_refused_at_once() -> None:
     identities = Identities([Silent()], seconds=30)
     waiting = [asyncio.ensure_future(identities.identify(b"Bearer %d" % number)) for number in range(WAITING)]
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What the prober calls and when, in virtual time, and what it makes of the answers."""
+"""Calls of the prober, in virtual time, and its judgement of the answers."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class World:
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
         return None
 
     # The judge.
@@ -154,8 +154,8 @@ class World:
         return [at for at, name in self.server.called if name == tool]
 
     def verdict(self) -> tuple[bool | None, str] | None:
-        found = self.prober.verdict(KEY)
-        return None if found is None else (found.ok, found.cause)
+        judged = self.prober.verdict(KEY)
+        return None if judged is None else (judged.ok, judged.cause)
 
 
 @asynccontextmanager

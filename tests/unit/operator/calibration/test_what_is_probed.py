@@ -1,4 +1,4 @@
-"""Which tools may be called by a probe."""
+"""Tools that a probe may call."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_tools_that_might_have_effects_are_never_probed(tool: ToolEntry, trusted
     assert planned(tool, trusted=trusted).probes == ()
 
 
-def test_given_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
-    found = planned(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
-    assert found.probes == (PlannedProbe("t", b'{"x":40}', True, 60.0),)
+def test_probe_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
+    plan_of_tool = planned(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
+    assert plan_of_tool.probes == (PlannedProbe("t", b'{"x":40}', True, 60.0),)
 
 
 def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
@@ -98,12 +98,16 @@ def test_a_server_that_is_not_to_be_probed_is_left_alone() -> None:
 
 
 def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_themselves() -> None:
-    said: dict[str, dict[str, Any]] = {"silent": {}, "declared": {"probe": "Declared"}, "never": {"probe": "Never"}}
-    found = {
-        word: len(planned(entry(READ_ONLY), calibration=calibration, default="ReadOnly").probes)
-        for word, calibration in said.items()
+    calibrations: dict[str, dict[str, Any]] = {
+        "silent": {},
+        "declared": {"probe": "Declared"},
+        "never": {"probe": "Never"},
     }
-    assert found == {"silent": 1, "declared": 0, "never": 0}
+    counts = {
+        word: len(planned(entry(READ_ONLY), calibration=calibration, default="ReadOnly").probes)
+        for word, calibration in calibrations.items()
+    }
+    assert counts == {"silent": 1, "declared": 0, "never": 0}
 
 
 def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:

@@ -1,4 +1,4 @@
-"""What the fields of a LatencyTier change: the same calls, another decision."""
+"""Fields of a LatencyTier: the same calls, another decision."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_figures_say_when_the_last_call_behind_them_was_and_a_later_hour_is_wort
         record.observe(Sample(str(next(NUMBERS)), at, 120.0, AttemptOutcome.OK))
     record.observe(Sample(str(next(NUMBERS)), 1_769_859_000.0, 5.0, AttemptOutcome.BAD))
     published = record.state("a", "laptop", 0.0)
-    assert published.measured_at == "2026-01-31T09:00:00Z", "a failed call is no figure"
+    assert published.measured_at == "2026-01-31T09:00:00Z", "a failed call is not a figure"
     figures = record.window.quantiles()
     assert not worth_a_document(published, figures, "2026-01-31T09:59:59Z")
     assert worth_a_document(published, figures, "2026-01-31T10:00:00Z")

@@ -21,7 +21,7 @@ from fairlead_operator.latency.health import HealthScore
         ("BBBB" * 50 + "GGGGG", 25, False),
     ],
 )
-def test_four_bad_calls_degrade_and_five_good_ones_heal(calls: str, score: int, degraded: bool) -> None:
+def test_four_bad_calls_degrade_a_tool_and_five_good_ones_heal_it(calls: str, score: int, degraded: bool) -> None:
     health = HealthScore()
     for call in calls:
         health.observe(bad=call == "B")
@@ -47,16 +47,16 @@ def mixture(seed: int, share_fast: float, fast: float, slow: float, sigma: float
     )
 
 
-def found(share_fast: float, fast: float, slow: float, sigma: float) -> int:
+def threshold(share_fast: float, fast: float, slow: float, sigma: float) -> int:
     return sum(is_bimodal(mixture(seed, share_fast, fast, slow, sigma)) for seed in range(200))
 
 
 def test_two_heaps_are_found_and_one_heap_is_not_taken_for_two() -> None:
-    assert found(0.7, 50, 900, 0.15) == 200
-    assert found(0.9, 50, 900, 0.15) >= 190
-    assert found(1.0, 120, 120, 0.5) == 0
-    assert found(1.0, 120, 120, 1.0) == 0
+    assert threshold(0.7, 50, 900, 0.15) == 200
+    assert threshold(0.9, 50, 900, 0.15) >= 190
+    assert threshold(1.0, 120, 120, 0.5) == 0
+    assert threshold(1.0, 120, 120, 1.0) == 0
 
 
-def test_too_few_samples_say_nothing() -> None:
+def test_thirty_samples_are_needed_for_a_bimodal_tool() -> None:
     assert not is_bimodal([50.0] * 15 + [900.0] * 14)

@@ -50,11 +50,11 @@ def calls(count: int, milliseconds: float, at: float = 0.0) -> list[Sample]:
     return [Sample(f"{at} {milliseconds} {n}", at, milliseconds, AttemptOutcome.OK) for n in range(count)]
 
 
-def publish(book: Ledger, now: float) -> list[State]:
-    due = [decode(encode(state)) for state in book.due(now, STAMP)]
+def publish(ledger: Ledger, now: float) -> list[State]:
+    due = [decode(encode(state)) for state in ledger.due(now, STAMP)]
     for state in due:
         assert isinstance(state, State)
-        book.take_stored(state, now)
+        ledger.take_stored(state, now)
     return due  # type: ignore[return-value]  # the loop has looked
 
 
@@ -63,69 +63,69 @@ def test_a_server_that_nobody_called_writes_nothing() -> None:
 
 
 def test_steady_figures_are_published_once_and_then_not_again() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 100.0), 0.0)
-    assert len(publish(book, 0.0)) == 1
-    book.take(ROPE, calls(20, 105.0, at=61.0), 61.0)
-    assert publish(book, 61.0) == []
+    figures = ledger()
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    assert len(publish(figures, 0.0)) == 1
+    figures.take(ROPE, calls(20, 105.0, at=61.0), 61.0)
+    assert publish(figures, 61.0) == []
 
 
 def test_steady_figures_are_published_again_once_far_more_calls_stand_behind_them() -> None:
-    book = ledger()
-    book.take(ROPE, calls(2, 100.0), 0.0)
-    publish(book, 0.0)
-    book.take(ROPE, calls(5, 100.0, at=61.0), 61.0)
-    assert publish(book, 61.0) == []
-    book.take(ROPE, calls(1, 100.0, at=122.0), 122.0)
-    (state,) = publish(book, 122.0)
+    figures = ledger()
+    figures.take(ROPE, calls(2, 100.0), 0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(5, 100.0, at=61.0), 61.0)
+    assert publish(figures, 61.0) == []
+    figures.take(ROPE, calls(1, 100.0, at=122.0), 122.0)
+    (state,) = publish(figures, 122.0)
     assert state.servers[0].tools[0].quantiles is not None
     assert state.servers[0].tools[0].quantiles.samples == 8
 
 
 def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 100.0), 0.0)
-    publish(book, 0.0)
-    book.take(ROPE, calls(80, 150.0, at=10.0), 10.0)
-    assert publish(book, 59.0) == []
-    (state,) = publish(book, 60.0)
+    figures = ledger()
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(80, 150.0, at=10.0), 10.0)
+    assert publish(figures, 59.0) == []
+    (state,) = publish(figures, 60.0)
     assert state.servers[0].tools[0].quantiles is not None
     assert state.servers[0].tools[0].quantiles.p50_ms == 150.0
 
 
 def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were() -> None:
-    book = ledger()
+    figures = ledger()
     tar = ToolKey(ROPE.server, "tar", "cluster")
-    book.take(ROPE, calls(20, 100.0), 0.0)
-    book.take(tar, calls(20, 100.0), 0.0)
-    book.decide(0.0)
-    publish(book, 0.0)
-    book.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
-    book.take(tar, calls(10, 900.0, at=1.0), 1.0)
-    book.decide(1.0)
-    (state,) = publish(book, 1.0)
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.take(tar, calls(20, 100.0), 0.0)
+    figures.decide(0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
+    figures.take(tar, calls(10, 900.0, at=1.0), 1.0)
+    figures.decide(1.0)
+    (state,) = publish(figures, 1.0)
     rope, moved = (tool.quantiles for tool in state.servers[0].tools)
     assert rope is not None
     assert moved is not None
     assert (rope.p50_ms, rope.p99_ms, rope.samples) == (100.0, 100.0, 100)
     assert moved.p99_ms == 900.0
-    book.take(ROPE, calls(100, 112.0, at=2.0), 2.0)
-    book.rewrite(0)
-    (state,) = publish(book, 2.0)
+    figures.take(ROPE, calls(100, 112.0, at=2.0), 2.0)
+    figures.rewrite(0)
+    (state,) = publish(figures, 2.0)
     assert [tool.quantiles.p50_ms for tool in state.servers[0].tools if tool.quantiles] == [112.0, 900.0]
 
 
 def test_the_reasons_of_a_document_state_the_quantile_that_stands_in_its_figures() -> None:
-    book = ledger()
+    figures = ledger()
     tar = ToolKey(ROPE.server, "tar", "cluster")
-    book.take(ROPE, calls(20, 100.0), 0.0)
-    book.take(tar, calls(20, 100.0), 0.0)
-    book.decide(0.0)
-    publish(book, 0.0)
-    book.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
-    book.take(tar, calls(10, 900.0, at=1.0), 1.0)
-    book.decide(1.0)
-    (state,) = publish(book, 1.0)
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.take(tar, calls(20, 100.0), 0.0)
+    figures.decide(0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
+    figures.take(tar, calls(10, 900.0, at=1.0), 1.0)
+    figures.decide(1.0)
+    (state,) = publish(figures, 1.0)
     for tool in state.servers[0].tools:
         assert tool.quantiles is not None
         for reason in (*tool.fits.values(), *tool.hidden.values()):
@@ -133,13 +133,13 @@ def test_the_reasons_of_a_document_state_the_quantile_that_stands_in_its_figures
 
 
 def test_a_tool_that_leaves_a_tier_is_published_with_the_figures_that_decided_it() -> None:
-    book = ledger()
-    book.take(ROPE, calls(100, 490.0), 0.0)
-    book.decide(0.0)
-    publish(book, 0.0)
-    book.take(ROPE, calls(30, 530.0, at=1.0), 1.0)
-    assert [move.after for move in book.decide(1.0)] == [("deep",)]
-    (state,) = publish(book, 1.0)
+    figures = ledger()
+    figures.take(ROPE, calls(100, 490.0), 0.0)
+    figures.decide(0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(30, 530.0, at=1.0), 1.0)
+    assert [move.after for move in figures.decide(1.0)] == [("deep",)]
+    (state,) = publish(figures, 1.0)
     (rope,) = state.servers[0].tools
     assert rope.quantiles is not None
     assert rope.quantiles.p95_ms == 530.0
@@ -147,32 +147,32 @@ def test_a_tool_that_leaves_a_tier_is_published_with_the_figures_that_decided_it
 
 
 def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 100.0), 0.0)
-    publish(book, 0.0)
-    book.take(ROPE, calls(5, 900.0, at=1.0), 1.0)
-    (move,) = book.decide(1.0)
+    figures = ledger()
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    publish(figures, 0.0)
+    figures.take(ROPE, calls(5, 900.0, at=1.0), 1.0)
+    (move,) = figures.decide(1.0)
     assert (move.tool, move.before, move.after) == (ROPE, ("fast", "deep"), ("deep",))
-    (state,) = publish(book, 1.0)
+    (state,) = publish(figures, 1.0)
     assert state.servers[0].tools[0].tiers == ("deep",)
     assert "late=5/5" in state.servers[0].tools[0].hidden["fast"]
     assert "left the fast tier: 5 of its last 5 calls took over 500 ms (p95 900 ms)" in move.sentence
-    assert publish(book, 2.0) == []
+    assert publish(figures, 2.0) == []
 
 
 def test_a_document_that_could_not_be_written_is_due_again() -> None:
-    book = ledger()
-    book.take(ROPE, calls(5, 900.0), 0.0)
-    book.decide(0.0)
-    assert len(book.due(0.0, STAMP)) == 1
-    assert len(book.due(0.1, STAMP)) == 1
+    figures = ledger()
+    figures.take(ROPE, calls(5, 900.0), 0.0)
+    figures.decide(0.0)
+    assert len(figures.due(0.0, STAMP)) == 1
+    assert len(figures.due(0.1, STAMP)) == 1
 
 
 def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 100.0) + calls(5, 900.0, at=1.0), 1.0)
-    book.decide(1.0)
-    (state,) = publish(book, 1.0)
+    figures = ledger()
+    figures.take(ROPE, calls(20, 100.0) + calls(5, 900.0, at=1.0), 1.0)
+    figures.decide(1.0)
+    (state,) = publish(figures, 1.0)
     again = Ledger(TIERS)
     again.restore([state])
     again.know(catalog(), 0.0)
@@ -183,14 +183,14 @@ def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -
 
 
 def test_tools_and_servers_that_are_gone_leave_the_documents() -> None:
-    book = ledger(catalog(), catalog("other"))
+    figures = ledger(catalog(), catalog("other"))
     tar = ToolKey(ServerKey("shop", "other"), "tar", "cluster")
     for key in (ROPE, tar):
-        book.take(key, calls(20, 100.0), 0.0)
-    publish(book, 0.0)
-    book.know(catalog(tools=("tar",)), 1.0)
-    book.forget({ROPE.server})
-    (state,) = publish(book, 1.0)
+        figures.take(key, calls(20, 100.0), 0.0)
+    publish(figures, 0.0)
+    figures.know(catalog(tools=("tar",)), 1.0)
+    figures.forget({ROPE.server})
+    (state,) = publish(figures, 1.0)
     assert state.servers == ()
 
 
@@ -199,27 +199,27 @@ def test_samples_of_tools_that_nobody_knows_are_refused() -> None:
 
 
 def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
-    book = ledger(catalog(tools=("rope", "tar"), estimated=800))
+    figures = ledger(catalog(tools=("rope", "tar"), estimated=800))
     tar = ToolKey(ROPE.server, "tar", "cluster")
-    book.take(ROPE, calls(12, 100.0), 0.0)
-    book.take(tar, calls(2, 100.0), 0.0)
-    book.decide(0.0)
-    publish(book, 0.0)
-    assert [state.tiers for state in book.states(ROPE.server, 0.0)] == [("fast", "deep"), ("deep",)]
-    book.know(catalog(tools=("rope", "tar"), estimated=50), 1.0)
-    (move,) = book.decide(1.0)
+    figures.take(ROPE, calls(12, 100.0), 0.0)
+    figures.take(tar, calls(2, 100.0), 0.0)
+    figures.decide(0.0)
+    publish(figures, 0.0)
+    assert [state.tiers for state in figures.states(ROPE.server, 0.0)] == [("fast", "deep"), ("deep",)]
+    figures.know(catalog(tools=("rope", "tar"), estimated=50), 1.0)
+    (move,) = figures.decide(1.0)
     assert (move.tool, move.after) == (tar, ("fast", "deep"))
-    book.know(catalog(tools=("rope", "tar"), estimated=900), 2.0)
-    (move,) = book.decide(2.0)
+    figures.know(catalog(tools=("rope", "tar"), estimated=900), 2.0)
+    (move,) = figures.decide(2.0)
     assert (move.tool, move.after) == (tar, ("deep",))
     assert "left the fast tier: it declares 900 ms, and the tier allows 500 ms" in move.sentence
 
 
 def test_an_equal_catalog_changes_nothing() -> None:
-    book = ledger()
-    before = book.changes
-    book.know(catalog(), 1.0)
-    assert book.changes == before
+    figures = ledger()
+    before = figures.changes
+    figures.know(catalog(), 1.0)
+    assert figures.changes == before
 
 
 def restarted(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -> Ledger:
@@ -231,10 +231,10 @@ def restarted(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -
 
 
 def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> None:
-    book = ledger()
-    book.take(ROPE, calls(5, 900.0), 0.0)
-    book.decide(0.0)
-    (state,) = publish(book, 0.0)
+    figures = ledger()
+    figures.take(ROPE, calls(5, 900.0), 0.0)
+    figures.decide(0.0)
+    (state,) = publish(figures, 0.0)
     again = restarted(state, 1000.0)
     assert [again.decide(now) for now in (1000.0, 1001.0, 1029.0)] == [[], [], []]
     (move,) = again.decide(1030.0)
@@ -242,10 +242,10 @@ def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> Non
 
 
 def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 900.0), 0.0)
-    book.decide(0.0)
-    (state,) = publish(book, 0.0)
+    figures = ledger()
+    figures.take(ROPE, calls(20, 900.0), 0.0)
+    figures.decide(0.0)
+    (state,) = publish(figures, 0.0)
     assert state.servers[0].tools[0].tiers == ("deep",)
     again = restarted(state, tiers=(Tier(name="fast", max_latency_ms=1000, default=True), TIERS[1]))
     again.decide(0.0)
@@ -255,77 +255,77 @@ def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None
 
 
 def test_decisions_of_other_tiers_are_moves_and_published_at_once() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 300.0), 0.0)
-    book.decide(0.0)
-    publish(book, 0.0)
+    figures = ledger()
+    figures.take(ROPE, calls(20, 300.0), 0.0)
+    figures.decide(0.0)
+    publish(figures, 0.0)
     new = Tier(name="new", max_latency_ms=400)
-    book.decide_by((Tier(name="fast", max_latency_ms=200), new, TIERS[1]), 1.0)
-    (move,) = book.decide(1.0)
+    figures.decide_by((Tier(name="fast", max_latency_ms=200), new, TIERS[1]), 1.0)
+    (move,) = figures.decide(1.0)
     assert (move.before, move.after) == (("fast", "new", "deep"), ("new", "deep"))
-    (state,) = publish(book, 1.0)
+    (state,) = publish(figures, 1.0)
     assert state.servers[0].tools[0].tiers == ("new", "deep")
 
 
 def test_principals_of_a_tier_do_not_change_what_it_shows() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
-    book.decide(0.0)
-    publish(book, 0.0)
-    book.decide_by((Tier(name="fast", max_latency_ms=500, call_timeout_ms=900), TIERS[1]), 1.0)
-    assert book.decide(1.0) == []
-    assert publish(book, 1.0) == []
-    assert book.states(ROPE.server, 1.0)[0].points["fast"] == 12
+    figures = ledger()
+    figures.take(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
+    figures.decide(0.0)
+    publish(figures, 0.0)
+    figures.decide_by((Tier(name="fast", max_latency_ms=500, call_timeout_ms=900), TIERS[1]), 1.0)
+    assert figures.decide(1.0) == []
+    assert publish(figures, 1.0) == []
+    assert figures.states(ROPE.server, 1.0)[0].points["fast"] == 12
 
 
 def test_figures_of_two_environments_stay_apart() -> None:
-    book = ledger()
+    figures = ledger()
     there = ToolKey(ROPE.server, ROPE.name, "local")
-    book.take(ROPE, calls(20, 100.0), 0.0)
-    book.take(there, calls(20, 10.0), 0.0)
-    assert [(s.environment, s.quantiles and s.quantiles.p50_ms) for s in book.states(ROPE.server, 0.0)] == [
+    figures.take(ROPE, calls(20, 100.0), 0.0)
+    figures.take(there, calls(20, 10.0), 0.0)
+    assert [(s.environment, s.quantiles and s.quantiles.p50_ms) for s in figures.states(ROPE.server, 0.0)] == [
         ("cluster", 100.0),
         ("local", 10.0),
     ]
 
 
 def test_a_hundred_servers_share_a_document_and_the_next_begins_another() -> None:
-    book = ledger(*(catalog(f"s{n:03}") for n in range(101)))
+    figures = ledger(*(catalog(f"s{n:03}") for n in range(101)))
     for n in range(101):
-        book.take(ToolKey(ServerKey("shop", f"s{n:03}"), "rope", "cluster"), calls(20, 100.0), 0.0)
-    assert [len(state.servers) for state in publish(book, 0.0)] == [100, 1]
+        figures.take(ToolKey(ServerKey("shop", f"s{n:03}"), "rope", "cluster"), calls(20, 100.0), 0.0)
+    assert [len(state.servers) for state in publish(figures, 0.0)] == [100, 1]
 
 
 def test_other_tiers_judge_earlier_measurements_again() -> None:
-    book = ledger()
-    book.take(ROPE, calls(20, 300.0), 0.0)
-    book.decide_by((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
-    book.decide(1.0)
-    assert book.states(ROPE.server, 1.0)[0].tiers == ("deep",)
+    figures = ledger()
+    figures.take(ROPE, calls(20, 300.0), 0.0)
+    figures.decide_by((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
+    figures.decide(1.0)
+    assert figures.states(ROPE.server, 1.0)[0].tiers == ("deep",)
 
 
 def test_measurements_from_before_the_tiers_count_when_the_tiers_are_known() -> None:
     early = Ledger(())
     always = ledger()
     early.know(catalog(), 0.0)
-    for book in (early, always):
-        assert book.take(ROPE, calls(5, 700.0), 0.0)
-        book.watch(ROPE.server, {ROPE.name})
-        book.decide(0.0)
+    for figures in (early, always):
+        assert figures.take(ROPE, calls(5, 700.0), 0.0)
+        figures.watch(ROPE.server, {ROPE.name})
+        figures.decide(0.0)
     assert [state.servers for state in publish(early, 0.0)] == [()]
     early.decide_by(TIERS, 1.0)
     early.decide(1.0)
-    ((now,), (then,)) = (book.states(ROPE.server, 1.0) for book in (early, always))
+    ((now,), (then,)) = (figures.states(ROPE.server, 1.0) for figures in (early, always))
     assert now.tiers == ("deep",)
     assert (now.quantiles, now.points, now.tiers) == (then.quantiles, then.points, then.tiers)
     assert publish(early, 1.0)
 
 
 def test_servers_that_are_gone_before_the_tiers_are_known_leave_nothing() -> None:
-    book = Ledger(())
-    book.know(catalog(), 0.0)
-    book.take(ROPE, calls(5, 700.0), 0.0)
-    book.forget(())
-    book.decide_by(TIERS, 1.0)
-    book.know(catalog(), 1.0)
-    assert book.states(ROPE.server, 1.0) == ()
+    figures = Ledger(())
+    figures.know(catalog(), 0.0)
+    figures.take(ROPE, calls(5, 700.0), 0.0)
+    figures.forget(())
+    figures.decide_by(TIERS, 1.0)
+    figures.know(catalog(), 1.0)
+    assert figures.states(ROPE.server, 1.0) == ()

@@ -337,7 +337,7 @@ def test_a_degraded_tool_moves_up_one_tier_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("quantile", ["p50", "p90", "p95", "p99"])
-def test_more_samples_never_allow_fewer_late_calls(quantile: str) -> None:
+def test_late_calls_allowed_never_fall_with_the_number_of_samples(quantile: str) -> None:
     detector = DETECTORS[quantile]
     allowed = [detector.late_allowed(n) for n in range(10, 101)]
     assert allowed == sorted(allowed)

@@ -16,7 +16,7 @@ async def test_a_definition_is_approved_alone_at_a_gateway_and_the_rest_stays_he
         await world.answer(tool("add", "adds faster"), tool("evil", "new"))
         pins = world.pins()
         assert pins is not None
-        world.ask(next(one.approval for one in pins.held if one.name == "add"))
+        world.ask(next(held.approval for held in pins.held if held.name == "add"))
         await world.look()
         after = world.pins()
         catalog = world.catalog()
@@ -24,10 +24,10 @@ async def test_a_definition_is_approved_alone_at_a_gateway_and_the_rest_stays_he
         assert catalog is not None
 
         assert world.served() == {"add": "adds faster"}
-        assert [one.name for one in after.held] == ["evil"]
+        assert [held.name for held in after.held] == ["evil"]
         assert catalog.held == 1
-        assert [(one.by, one.definitions) for one in after.approvals] == [("ann", 1)]
-        assert "1 definitions approved by ann, now in force" in [one.note for one in world.platform.announced]
+        assert [(approval.by, approval.definitions) for approval in after.approvals] == [("ann", 1)]
+        assert "1 definitions approved by ann, now in force" in [event.note for event in world.platform.announced]
 
 
 async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> None:
@@ -46,10 +46,10 @@ async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> Non
 
 
 def test_approvals_that_wait_are_bounded() -> None:
-    asked = AskedApprovals()
-    asked.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MOST_EACH + 1))
-    assert "0" not in asked.of(KEY)
-    assert len(asked.of(KEY)) == MOST_EACH
-    asked.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MOST_SERVERS))
-    assert asked.of(KEY) == {}
-    assert len(asked.of(ServerKey("team", "other0"))["h"]) == 256
+    approvals = AskedApprovals()
+    approvals.take(AskedApproval("team", "demo", str(number), "ann") for number in range(MOST_EACH + 1))
+    assert "0" not in approvals.of(KEY)
+    assert len(approvals.of(KEY)) == MOST_EACH
+    approvals.take(AskedApproval("team", f"other{number}", "h", "x" * 9999) for number in range(MOST_SERVERS))
+    assert approvals.of(KEY) == {}
+    assert len(approvals.of(ServerKey("team", "other0"))["h"]) == 256

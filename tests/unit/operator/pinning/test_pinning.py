@@ -30,8 +30,8 @@ async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while
         how = f"approve with fairlead approve, or spec.approval.hash: {world.held_hash()}"
         assert f"held back: 1 tool changed (add); {how}" in shown.message
         assert world.condition("Ready").status == "True"
-        (news,) = [one for one in world.platform.announced if one.reason == "ChangesHeldBack"]
-        assert "add" in news.note
+        (event,) = [event for event in world.platform.announced if event.reason == "ChangesHeldBack"]
+        assert "add" in event.note
         assert world.held == {KEY: 1}
 
 
@@ -70,9 +70,9 @@ async def test_an_approval_puts_the_change_in_force_and_says_so() -> None:
         await world.look()
         assert world.served() == {"add": "adds faster", "mul": "multiplies"}
         assert world.condition("Approved").status == "True"
-        assert "2 definitions approved, now in force" in [one.note for one in world.platform.announced]
+        assert "2 definitions approved, now in force" in [event.note for event in world.platform.announced]
         await world.answer(tool("add", "adds"), tool("mul", "multiplies"))
-        assert world.served()["add"] == "adds faster", "what was approved once is no pass for ever"
+        assert world.served()["add"] == "adds faster", "an approval is not a pass for ever"
 
 
 async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> None:
@@ -156,7 +156,7 @@ async def test_pins_that_somebody_deletes_or_edits_are_written_again() -> None:
         assert world.served() == {"add": "adds"}
         pins = world.pins()
         assert pins is not None
-        assert [one.name for one in pins.held] == ["add"]
+        assert [pin.name for pin in pins.held] == ["add"]
         assert before.labels == world.documents.blobs[pins_name(KEY)].labels
 
 
@@ -177,8 +177,8 @@ async def test_prompts_resources_and_instructions_are_pinned_too() -> None:
         await world.answer(tool("add", "adds"))
         catalog = world.catalog()
         assert catalog is not None
-        assert [msgspec.json.decode(one.definition)["description"] for one in catalog.prompts] == ["greets"]
-        assert [one.name for one in catalog.resources] == ["log://1"]
+        assert [msgspec.json.decode(listed.definition)["description"] for listed in catalog.prompts] == ["greets"]
+        assert [listed.name for listed in catalog.resources] == ["log://1"]
         message = world.condition("Approved").message
         assert "1 prompt changed (greet); 1 resource new (log://2); 1 of them look suspicious" in message
 
@@ -197,13 +197,15 @@ async def test_a_skill_whose_files_change_is_held_back_and_its_old_digests_stay_
         await world.answer(tool("add", "adds"))
         catalog = world.catalog()
         assert catalog is not None
-        assert [one.name for one in catalog.skills] == ["skill://pdf/SKILL.md"], "one of another shape is left out"
+        assert [listed.name for listed in catalog.skills] == ["skill://pdf/SKILL.md"], (
+            "one of another shape is left out"
+        )
         assert catalog.pinned
         world.script.listings = {"skills/list": [skill("pdf", "bb"), skill("new", "cc")]}
         await world.answer(tool("add", "adds"))
         catalog = world.catalog()
         assert catalog is not None
-        assert [msgspec.json.decode(one.definition) for one in catalog.skills] == [skill("pdf", "aa")]
+        assert [msgspec.json.decode(listed.definition) for listed in catalog.skills] == [skill("pdf", "aa")]
         message = world.condition("Approved").message
         assert "1 skill changed (skill://pdf/SKILL.md); 1 skill new (skill://new/SKILL.md)" in message
 
@@ -253,15 +255,15 @@ async def test_suspicious_definitions_are_told_and_served_as_they_are() -> None:
         assert world.condition("Ready").status == "True"
         assert world.served() == {"add": evil}
         await world.answer(tool("add", evil))
-        assert [one.reason for one in world.platform.announced].count("SuspiciousDefinitions") == 1
+        assert [event.reason for event in world.platform.announced].count("SuspiciousDefinitions") == 1
     async with world.operator():
         await world.look()
         assert world.condition("DefinitionsClean").reason == "SuspiciousDefinitions", "a restart forgets nothing"
 
 
 def test_the_hash_of_what_is_held_back_is_of_a_set_and_nothing_has_none() -> None:
-    one, other = (Pinned(sort="tool", name=name, definition=Raw(b"{}")) for name in "ab")
-    assert held_hash((one, other)) == held_hash((other, one)) != held_hash((one,))
+    first, other = (Pinned(sort="tool", name=name, definition=Raw(b"{}")) for name in "ab")
+    assert held_hash((first, other)) == held_hash((other, first)) != held_hash((first,))
     assert held_hash(()) == ""
 
 
