@@ -11,6 +11,7 @@ import logging
 import random as randomness
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fairlead_gateway.core import ports
@@ -47,20 +48,29 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 """Begins to ask the server whether it lives, and later calls with the error, or None for an answer."""
 
 
+@dataclass(frozen=True)
+class Timing:
+    """Time and chance, which a test makes its own."""
+
+    later: Later
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, the clock of deadlines."""
+    random: Callable[[], float] = randomness.random
+    """Gives [0, 1)."""
+
+
 class Guard(ports.AdmissionGuard):
-    """Limits, queue, circuit breaker and retry budget of one server. `clock`: seconds, the clock of deadlines; `random`
-    gives [0, 1). `lost` gets the reason each time that the server could not be reached, or went away under a call; with
-    `sharing` the rate is that of all replicas. Without `ping`, time-outs of one tool open nothing.
+    """Limits, queue, circuit breaker and retry budget of one server. `lost` gets the reason each time that the server
+    could not be reached, or went away under a call; with `sharing` the rate is that of all replicas. Without `ping`,
+    time-outs of one tool open nothing.
     """
 
     def __init__(
         self,
         name: str,
         bounds: AdmissionLimits,
-        later: Later,
+        timing: Timing,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        random: Callable[[], float] = randomness.random,
         sharing: Sharing | None = None,
         lost: Callable[[str], None] = lambda reason: None,
         ping: Ping | None = None,
@@ -69,9 +79,9 @@ class Guard(ports.AdmissionGuard):
         self._ping = ping
         self._pinging = False
         self._lost = lost
-        self.breaker = Breaker(random)
-        self.random = random
-        self.clock = clock
+        self.breaker = Breaker(timing.random)
+        self.random = timing.random
+        self.clock = timing.clock
         self.busy = 0
         self._noted = (0, float("-inf"))
         self.responses_seen = 0
@@ -83,7 +93,7 @@ class Guard(ports.AdmissionGuard):
         self._turns: FairQueue[Waiter] = FairQueue()
         self._waiting = self._turns.ring
         """Empty while nobody waits."""
-        self._later = later
+        self._later = timing.later
         self._sweeping = False
         self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing, bounds.burst)
         """Limit on calls a second, retries not counted."""
