@@ -168,7 +168,7 @@ class Guard(ports.AdmissionGuard):
             self._lost(error.reason)
         if given_up:
             if ticket == TRIAL:
-                self.breaker.given_up()
+                self.breaker.give_up()
         elif error is None or not self._bounds.breaks or not counts(error):
             self._judge_answer(error, ticket)
         elif (
@@ -217,7 +217,7 @@ class Guard(ports.AdmissionGuard):
         was_closed = breaker.closed
         if trial and tool and self._ask(trial=True):
             return  # the trial goes on until the server answers that, or does not
-        if breaker.failed(self.clock(), error, trial=trial, tool=tool):
+        if breaker.record_failure(self.clock(), error, trial=trial, tool=tool):
             self._opened(was_closed=was_closed)
         elif breaker.undecided:
             self._ask(trial=False)
@@ -241,7 +241,7 @@ class Guard(ports.AdmissionGuard):
         self._pinging = False
         if error is not None and counts(error) and self.responses_seen == responses_seen:
             was_closed = self.breaker.closed
-            if self.breaker.silent(self.clock(), trial=trial):
+            if self.breaker.record_silence(self.clock(), trial=trial):
                 self._opened(was_closed=was_closed)
         else:
             self._judge_answer(error, TRIAL if trial else PLAIN)
@@ -250,7 +250,7 @@ class Guard(ports.AdmissionGuard):
     def _recovered(self) -> None:
         if not self.breaker.closed:
             log.warning("%s answers again", self.name)
-        self.breaker.succeeded()
+        self.breaker.record_success()
 
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _says_nothing(error):
@@ -258,7 +258,7 @@ class Guard(ports.AdmissionGuard):
             if self.breaker.troubled:
                 self._recovered()
         elif ticket == TRIAL:
-            self.breaker.given_up()
+            self.breaker.give_up()
 
     def _past_breaker(self, now: float) -> Ticket:
         breaker = self.breaker
