@@ -26,7 +26,8 @@ from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
-from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.http_service import PortLimits
+from fairlead_gateway.endpoint.mcp_endpoint import ClientAccess, McpEndpoint, RequestHandlers
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.reports.outbox import Outbox
@@ -144,23 +145,19 @@ def _endpoint(
         """This gateway and those behind it, for a client that looks for a way back to itself."""
         return together(shared.installation, gateways_behind(shared.served.get().snapshot, base))
 
-    return McpEndpoint(
-        shared.allow,
+    handlers = RequestHandlers(
         dispatcher,
         BuiltinMethods(SERVER_INFO, requests.sessions, requests.set_level, installations),
-        shared.metrics,
-        settings.listening.limits,
-        shared.identities,
-        shared.resource,
+        own_tools,
+        recorder,
+        shared.startup_wait,
+        settings.results.router_tokens or None,
+    )
+    return McpEndpoint(
+        ClientAccess(shared.allow, shared.identities, shared.resource, shared.installation),
+        handlers,
         streams,
         EventStore(shared.clock, cancels_abandoned=settings.calls.cancel_abandoned, counts=shared.metrics.shares),
-        shared.startup_wait,
-        shared.clock,
-        shared.proxies,
-        shared.buffers,
-        shared.installation,
-        served=shared.served,
-        recorder=recorder,
-        own_tools=own_tools,
-        router_tokens=settings.results.router_tokens or None,
+        PortLimits(settings.listening.limits, shared.proxies, shared.buffers),
+        shared.served,
     )

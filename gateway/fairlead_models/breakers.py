@@ -129,17 +129,17 @@ class ModelBreakers:
         """Close the breaker of a model."""
         guarded = self._guarded.get(target)
         if guarded is not None and guarded.breaker.troubled:
-            guarded.breaker.succeeded()
+            guarded.breaker.record_success()
 
     def failed(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
         """Count a failure of a model."""
-        self._of(target).breaker.failed(self._clock(), error, trial=trial)
+        self._of(target).breaker.record_failure(self._clock(), error, trial=trial)
 
     def given_up(self, target: ModelTarget) -> None:
         """End a trial without an outcome."""
         guarded = self._guarded.get(target)
         if guarded is not None:
-            guarded.breaker.given_up()
+            guarded.breaker.give_up()
 
     def put_off(self, target: ModelTarget, seconds: float) -> None:
         """Send no requests to a model for so many seconds."""

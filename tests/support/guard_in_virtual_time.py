@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Guard
+from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Guard, Timing
 from fairlead_mcp.errors import ConnectionLost, McpError
 
 LOST = ConnectionLost("it hung up", sent=True)
@@ -19,7 +19,7 @@ class World:
         self.now = 100.0
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self.guard = Guard(
-            "a/x", AdmissionLimits(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0
+            "a/x", AdmissionLimits(**{"limit": 2, **bounds}), Timing(self._later, lambda: self.now, lambda: 0.0)
         )
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.guard import Guard
+from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.registry import Unreachable
 
 BOOK = MetricsRegistry()
@@ -30,7 +30,7 @@ class Upstreams:
 
     def reach(self, server: Server) -> ServerBinding:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
-        guard = Guard(str(server.key), AdmissionLimits(1), lambda delay, action: None)
+        guard = Guard(str(server.key), AdmissionLimits(1), Timing(lambda delay, action: None))
         return ServerBinding(server, upstream, guard, timeout=1, max_bytes=1, server_info=b"{}")
 
 

@@ -175,7 +175,7 @@ class ClientConnection(RequestSink):
     def when_writable(self, resume: Callable[[], None]) -> None:
         self._paused_servers.append(resume)
 
-    def answered(self) -> None:
+    def end_exchange(self) -> None:
         self.current = None
         self.since = self._clock()
         if self.ending and not self.transport.is_closing():
@@ -200,14 +200,14 @@ class ClientConnection(RequestSink):
     def waiting(self) -> int:
         return len(self.pipeline)
 
-    def begun(self) -> None:
+    def begin_request(self) -> None:
         self.since = self._clock()
 
-    def expected(self) -> None:
+    def send_continue(self) -> None:
         if self.current is None:
             self.transport.write(responses.CONTINUE)
 
-    def ready(self, request: HttpExchange | FallbackRequest) -> None:
+    def take_request(self, request: HttpExchange | FallbackRequest) -> None:
         if self.transport.is_closing():
             return
         if self._whole and isinstance(request, HttpExchange):

@@ -71,7 +71,7 @@ class HttpConnection:
         """Pause or resume reading, after what decides it has changed."""
         raise NotImplementedError
 
-    def answered(self) -> None:
+    def end_exchange(self) -> None:
         """The exchange in progress is over."""
         raise NotImplementedError
 
@@ -329,4 +329,4 @@ class HttpExchange(core.Exchange):
                 transport.write(data)
             if not self.keep_alive:
                 transport.close()
-        connection.answered()
+        connection.end_exchange()

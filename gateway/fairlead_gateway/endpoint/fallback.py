@@ -221,7 +221,7 @@ class FallbackRequest(asyncio.Transport):
         """The answer is written."""
         if not self.response_complete:
             self.lost()
-            self._connection.answered()
+            self._connection.end_exchange()
 
     def _receive(self, data: bytes) -> None:
         if self._protocol is not None:

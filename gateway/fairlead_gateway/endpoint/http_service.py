@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import Cancellable
@@ -14,18 +17,29 @@ from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 
 
+@dataclass(frozen=True)
+class PortLimits:
+    """Limits on the clients of a port, and how these are told apart."""
+
+    bounds: ClientLimits
+    proxies: TrustedProxies
+    buffers: AnswerBuffers
+
+
 class HttpService:
     """Service of a port without MCP endpoints; `McpEndpoint` is that of clients' port. A class and no Protocol, as
     compiled code reads the attributes of its own classes at a tenth of the price.
     """
 
-    def __init__(
-        self, bounds: ClientLimits, limiter: ConnectionLimiter, proxies: TrustedProxies, buffers: AnswerBuffers
-    ) -> None:
+    def __init__(self, limits: PortLimits, counts: ShareCounts | None = None) -> None:
+        """`counts` gets the number of connections."""
+        bounds = limits.bounds
         self.bounds = bounds
-        self.connection_limiter = limiter
-        self.proxies = proxies
-        self.buffers = buffers
+        self.proxies = limits.proxies
+        self.buffers = limits.buffers
+        self.connection_limiter = ConnectionLimiter(
+            bounds.connections, bounds.connections_each, limits.proxies.many_share, counts
+        )
         self.head_cache = HeadCache()
         self.targets: dict[bytes, View] = {}
         """MCP endpoints by the usual form of their request targets."""

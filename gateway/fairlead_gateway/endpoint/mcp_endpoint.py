@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,27 +24,22 @@ from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
-from fairlead_gateway.endpoint.client_limits import ClientLimits
-from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.event_store import SINCE, Cancellable, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.held_requests import HeldRequests
-from fairlead_gateway.endpoint.http_service import HttpService
+from fairlead_gateway.endpoint.http_service import HttpService, PortLimits
 from fairlead_gateway.endpoint.inbound import SESSION, accepts_streams, check_origin, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.session_claims import claim_session, claim_session_of_unanswered
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
-from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
-from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.decision import denial
 from fairlead_gateway.policy.selection import Selection, ServedSelection
 from fairlead_gateway.policy.tiers import in_tier
 from fairlead_gateway.policy.view import MERGED, View
-from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.methods import method_in_era
@@ -59,6 +54,30 @@ _FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503:
 """Fields of rejections, by status."""
 
 
+@dataclass(frozen=True)
+class ClientAccess:
+    """Who may ask, and under which names the gateway is asked."""
+
+    allow: AllowList
+    identities: Identities
+    resource: ProtectedResource
+    installation: str
+    """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
+
+
+@dataclass(frozen=True)
+class RequestHandlers:
+    """Parts that answer requests which were admitted."""
+
+    dispatcher: Dispatcher
+    builtin_methods: BuiltinMethods
+    own_tools: OwnToolCalls
+    recorder: ContextRecorder
+    startup_wait: StartupWait
+    router_tokens: int | None
+    """Tokens that a result may have at the router endpoint, where nobody says another number."""
+
+
 class McpEndpoint(HttpService):
     """Request handler that all connections share. `selection`, the snapshot with its views, is replaced as a whole, by
     `activate`.
@@ -66,42 +85,27 @@ class McpEndpoint(HttpService):
 
     def __init__(
         self,
-        allow: AllowList,
-        dispatcher: Dispatcher,
-        builtin_methods: BuiltinMethods,
-        metrics: MetricsRegistry,
-        bounds: ClientLimits,
-        identities: Identities,
-        resource: ProtectedResource,
+        access: ClientAccess,
+        handlers: RequestHandlers,
         streams: NotificationStreams,
         event_store: EventStore,
-        startup_wait: StartupWait,
-        clock: Callable[[], float] = time.monotonic,
-        proxies: TrustedProxies | None = None,
-        buffers: AnswerBuffers | None = None,
-        installation: str = "",
-        *,
+        limits: PortLimits,
         served: ServedSelection,
-        recorder: ContextRecorder,
-        own_tools: OwnToolCalls,
-        router_tokens: int | None = None,
     ) -> None:
-        """`router_tokens`: those that a result may have at the router endpoint, where nobody says another number."""
-        proxies = TrustedProxies() if proxies is None else proxies
-        limiter = ConnectionLimiter(bounds.connections, bounds.connections_each, proxies.many_share, metrics.shares)
-        super().__init__(bounds, limiter, proxies, AnswerBuffers() if buffers is None else buffers)
-        self.allow = allow
-        self.installation = installation
-        """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
-        self.identities = identities
-        self.resource = resource
+        dispatcher = handlers.dispatcher
+        metrics = dispatcher.context.metrics
+        super().__init__(limits, metrics.shares)
+        self.allow = access.allow
+        self.installation = access.installation
+        self.identities = access.identities
+        self.resource = access.resource
         self.dispatcher = dispatcher
         self.context = dispatcher.context
         self.server_requests = dispatcher.context.server_requests
         self.sessions = self.server_requests.sessions
-        self.builtin_methods = builtin_methods
+        self.builtin_methods = handlers.builtin_methods
         self.metrics = metrics
-        self.clock = clock
+        self.clock = dispatcher.context.clock
         self._served = served
         self.selection = served.selection  # each request reads it: a step less
         self.targets = self.selection.targets
@@ -112,9 +116,11 @@ class McpEndpoint(HttpService):
         self.stream_starts = StreamStarts()
         self.pending_tasks: set[asyncio.Task[None]] = set()
         """Requests that wait for their authentication or for a view to be built."""
-        self.held_requests = HeldRequests(served.get, startup_wait, self.context.server_info, metrics, self._fail)
-        self.router_tokens = router_tokens
-        self.meta_calls = MetaCalls(dispatcher, recorder, own_tools, self)
+        self.held_requests = HeldRequests(
+            served.get, handlers.startup_wait, self.context.server_info, metrics, self._fail
+        )
+        self.router_tokens = handlers.router_tokens
+        self.meta_calls = MetaCalls(dispatcher, handlers.recorder, handlers.own_tools, self)
         self._recorders = {method: metrics.recorder(method) for method in TIMED}
 
     def activate(self, selection: Selection) -> None:

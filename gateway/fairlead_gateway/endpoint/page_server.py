@@ -19,11 +19,10 @@ from fairlead_gateway.core.operations_page import Page, PageRequest, PageRespons
 from fairlead_gateway.core.request import by_name
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.client_limits import ClientLimits
-from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.exchange import HttpConnection
 from fairlead_gateway.endpoint.fallback import FallbackRequest, RequestServer
 from fairlead_gateway.endpoint.framing import Field, FramingError
-from fairlead_gateway.endpoint.http_service import HttpService
+from fairlead_gateway.endpoint.http_service import HttpService, PortLimits
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.addresses import AllowList
@@ -37,15 +36,21 @@ LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
 MAX_REQUEST_BYTES: Final = 16 << 10
 """Bytes of the head of a request, and of its body."""
 CONNECTIONS: Final = 512
-"""At once; three quarters of them from one address."""
-_LIMITS: Final = ClientLimits(
-    head=MAX_REQUEST_BYTES, body=MAX_REQUEST_BYTES, keep_alive=10.0, body_seconds=10.0, connections=CONNECTIONS
+"""At once; CONNECTIONS_EACH of them from one address."""
+CONNECTIONS_EACH: Final = CONNECTIONS * 3 // 4
+_BOUNDS: Final = ClientLimits(
+    head=MAX_REQUEST_BYTES,
+    body=MAX_REQUEST_BYTES,
+    keep_alive=10.0,
+    body_seconds=10.0,
+    connections=CONNECTIONS,
+    connections_each=CONNECTIONS_EACH,
 )
 
 
 def operations_service() -> HttpService:
     """Service of the operations port, whose requests are all for pages."""
-    return HttpService(_LIMITS, ConnectionLimiter(CONNECTIONS), TrustedProxies(), AnswerBuffers())
+    return HttpService(PortLimits(_BOUNDS, TrustedProxies(), AnswerBuffers()))
 
 
 class PageServer(RequestServer):

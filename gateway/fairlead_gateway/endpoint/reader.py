@@ -33,15 +33,15 @@ class RequestSink(HttpConnection):
         """Requests that wait for the answers to those before them."""
         raise NotImplementedError
 
-    def begun(self) -> None:
+    def begin_request(self) -> None:
         """The first byte of a request came."""
         raise NotImplementedError
 
-    def expected(self) -> None:
+    def send_continue(self) -> None:
         """The client waits for a 100 response before it sends the body (`Expect: 100-continue`)."""
         raise NotImplementedError
 
-    def ready(self, request: HttpExchange | FallbackRequest) -> None:
+    def take_request(self, request: HttpExchange | FallbackRequest) -> None:
         """A request can be served: an exchange with its body, a fallback request before it."""
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class RequestReader:
         self._fields = _NO_FIELDS
         self.in_head = self.in_message = True
         self._number = self._overhead = 0
-        self._sink.begun()
+        self._sink.begin_request()
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
@@ -212,7 +212,7 @@ class RequestReader:
             exchange.can_stream = self.parser.get_http_version() != "1.0"
             keep = keep and exchange.can_stream
         exchange.keep_alive = keep
-        self._sink.ready(exchange)
+        self._sink.take_request(exchange)
 
     # Inside
 
@@ -245,7 +245,7 @@ class RequestReader:
         if length is not None and int(length) > self._service.bounds.body:
             raise FramingError(413, f"the body is larger than {self._service.bounds.body} bytes")
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
-            self._sink.expected()
+            self._sink.send_continue()
 
     def _begin_fallback(self) -> None:
         """Judge the head of a request for the application, and hand it on. Raises FramingError."""
@@ -262,7 +262,7 @@ class RequestReader:
         self._fallback = request = self._fallbacks.request(self._sink)
         request.keep_alive = self.parser.should_keep_alive()
         request.head(method, self._target, version, fields)
-        self._sink.ready(request)
+        self._sink.take_request(request)
 
     def _decline_upgrade(self, rest: bytes) -> None:
         """Read the request once more without the offer (RFC 9110 section 7.8 lets a server ignore it).

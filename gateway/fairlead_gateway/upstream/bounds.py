@@ -1,4 +1,4 @@
-"""Limits on the calls of one server, from its document."""
+"""Facts about the calls of one server, from its document: limits, era, concurrency."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ class AdmissionLimits(msgspec.Struct, frozen=True):
     breaks: bool = True
     """Whether a circuit breaker guards it; False where there is no transport that could fail."""
     burst: int | None = None
+
+
+class ServerTraits(msgspec.Struct, frozen=True):
+    """Era and concurrency of a server, as its catalog says. A stream that negotiates knows its era better."""
+
+    modern: bool
+    limit: int = 64
+    """Calls at once."""

@@ -92,7 +92,7 @@ class Breaker:
         """Whether enough failed in a row, and all of it may be due to one tool that takes too long."""
         return self.closed and self._failures >= FAILURES > self._others and len(self._late) == 1
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """The server answered."""
         self._failures = self._others = 0
         self._late.clear()
@@ -101,7 +101,7 @@ class Breaker:
         self.closed = True
         self.troubled = False
 
-    def failed(self, now: float, error: Exception, *, trial: bool, tool: str = "") -> bool:
+    def record_failure(self, now: float, error: Exception, *, trial: bool, tool: str = "") -> bool:
         """Count a failure that `counts`; True where it opens with that. `tool`: the tool that took too long; empty
         where the server itself failed.
         """
@@ -119,7 +119,7 @@ class Breaker:
             return False
         return self._open(now)
 
-    def silent(self, now: float, *, trial: bool) -> bool:
+    def record_silence(self, now: float, *, trial: bool) -> bool:
         """Take a ping that was not answered; True where it opens with that."""
         if not self.closed and not trial:
             return False
@@ -134,6 +134,6 @@ class Breaker:
         self.closed = False
         return True
 
-    def given_up(self) -> None:
+    def give_up(self) -> None:
         """End a trial that says nothing of the server; the next call is one."""
         self._trial = False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.core.ports import Gauges
+from fairlead_gateway.upstream.bounds import ServerTraits
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Negotiated
@@ -27,18 +27,16 @@ class ChildUpstream(StreamUpstream):
         self,
         host: ChildHost,
         key: Hashable,
-        endpoint: ChildEndpoint,
+        spec: ChildSpec,
+        traits: ServerTraits,
         *,
-        env: dict[str, str],
-        modern: bool,
-        limit: int,
         shared: bool,
-        own: bytes | None = None,
+        own: ClientStream | None = None,
     ) -> None:
-        super().__init__(key, modern=modern, limit=limit, own=None if own is None else ClientStream(own))
+        super().__init__(key, traits, own)
         self._host = host
         self._key = key
-        self._spec = ChildSpec.of(endpoint.command, endpoint.args, env, endpoint.cwd)
+        self._spec = spec
         self._shared = shared
         self._unlisten = None if self.own is None else host.listen(self)
         if not shared:

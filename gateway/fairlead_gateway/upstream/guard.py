@@ -11,6 +11,7 @@ import logging
 import random as randomness
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from fairlead_gateway.core import ports
@@ -47,20 +48,29 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 """Begins to ask the server whether it lives, and later calls with the error, or None for an answer."""
 
 
+@dataclass(frozen=True)
+class Timing:
+    """Time and chance, which a test makes its own."""
+
+    later: Later
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, the clock of deadlines."""
+    random: Callable[[], float] = randomness.random
+    """Gives [0, 1)."""
+
+
 class Guard(ports.AdmissionGuard):
-    """Limits, queue, circuit breaker and retry budget of one server. `clock`: seconds, the clock of deadlines; `random`
-    gives [0, 1). `lost` gets the reason each time that the server could not be reached, or went away under a call; with
-    `sharing` the rate is that of all replicas. Without `ping`, time-outs of one tool open nothing.
+    """Limits, queue, circuit breaker and retry budget of one server. `lost` gets the reason each time that the server
+    could not be reached, or went away under a call; with `sharing` the rate is that of all replicas. Without `ping`,
+    time-outs of one tool open nothing.
     """
 
     def __init__(
         self,
         name: str,
         bounds: AdmissionLimits,
-        later: Later,
+        timing: Timing,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        random: Callable[[], float] = randomness.random,
         sharing: Sharing | None = None,
         lost: Callable[[str], None] = lambda reason: None,
         ping: Ping | None = None,
@@ -69,9 +79,9 @@ class Guard(ports.AdmissionGuard):
         self._ping = ping
         self._pinging = False
         self._lost = lost
-        self.breaker = Breaker(random)
-        self.random = random
-        self.clock = clock
+        self.breaker = Breaker(timing.random)
+        self.random = timing.random
+        self.clock = timing.clock
         self.busy = 0
         self._noted = (0, float("-inf"))
         self.responses_seen = 0
@@ -83,7 +93,7 @@ class Guard(ports.AdmissionGuard):
         self._turns: FairQueue[Waiter] = FairQueue()
         self._waiting = self._turns.ring
         """Empty while nobody waits."""
-        self._later = later
+        self._later = timing.later
         self._sweeping = False
         self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing, bounds.burst)
         """Limit on calls a second, retries not counted."""
@@ -158,7 +168,7 @@ class Guard(ports.AdmissionGuard):
             self._lost(error.reason)
         if given_up:
             if ticket == TRIAL:
-                self.breaker.given_up()
+                self.breaker.give_up()
         elif error is None or not self._bounds.breaks or not counts(error):
             self._judge_answer(error, ticket)
         elif (
@@ -207,7 +217,7 @@ class Guard(ports.AdmissionGuard):
         was_closed = breaker.closed
         if trial and tool and self._ask(trial=True):
             return  # the trial goes on until the server answers that, or does not
-        if breaker.failed(self.clock(), error, trial=trial, tool=tool):
+        if breaker.record_failure(self.clock(), error, trial=trial, tool=tool):
             self._opened(was_closed=was_closed)
         elif breaker.undecided:
             self._ask(trial=False)
@@ -231,7 +241,7 @@ class Guard(ports.AdmissionGuard):
         self._pinging = False
         if error is not None and counts(error) and self.responses_seen == responses_seen:
             was_closed = self.breaker.closed
-            if self.breaker.silent(self.clock(), trial=trial):
+            if self.breaker.record_silence(self.clock(), trial=trial):
                 self._opened(was_closed=was_closed)
         else:
             self._judge_answer(error, TRIAL if trial else PLAIN)
@@ -240,7 +250,7 @@ class Guard(ports.AdmissionGuard):
     def _recovered(self) -> None:
         if not self.breaker.closed:
             log.warning("%s answers again", self.name)
-        self.breaker.succeeded()
+        self.breaker.record_success()
 
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _says_nothing(error):
@@ -248,7 +258,7 @@ class Guard(ports.AdmissionGuard):
             if self.breaker.troubled:
                 self._recovered()
         elif ticket == TRIAL:
-            self.breaker.given_up()
+            self.breaker.give_up()
 
     def _past_breaker(self, now: float) -> Ticket:
         breaker = self.breaker

@@ -11,6 +11,7 @@ import asyncio
 import random
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Raw
@@ -21,11 +22,12 @@ from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.background import Background
+from fairlead_gateway.upstream.bounds import ServerTraits
 from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
 from fairlead_gateway.upstream.session import ServerSession
-from fairlead_gateway.upstream.sessions import IDLE_SECONDS, ServerSessions
+from fairlead_gateway.upstream.sessions import IDLE_SECONDS, RequestForm, ServerSessions
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, UnsupportedVersion
 from fairlead_mcp.http.answer import Answer
@@ -46,43 +48,46 @@ _FRAME: Final = len(BEFORE_ID) + len(_END)
 """Bytes of a body beside id, method and params."""
 
 
+@dataclass(frozen=True)
+class HttpAccess:
+    """How a server is reached over HTTP: fields of every request, TLS, and the addresses of a host, one per pod."""
+
+    headers: Mapping[str, str]
+    tls: ssl.SSLContext | None = None
+    resolve: Resolve = resolve_by_dns
+
+
 class HttpUpstream(Upstream):
-    """`resolve` gives the addresses of a host, one per pod; `session_idle` is in seconds; `health` is that of the
-    server's pods, where several upstreams share it.
-    """
+    """`session_idle` is in seconds; `health` is that of the server's pods, where several upstreams share it."""
 
     def __init__(
         self,
         target: Target,
-        *,
-        modern: bool,
+        traits: ServerTraits,
         client: eras.Client,
-        headers: Mapping[str, str] | None = None,
-        tls: ssl.SSLContext | None = None,
-        limit: int = 64,
-        resolve: Resolve = resolve_by_dns,
+        access: HttpAccess,
+        *,
         session_idle: float = IDLE_SECONDS,
         health: PodHealthTable | None = None,
     ) -> None:
-        self._modern = modern
+        self._modern = traits.modern
         self._client = client
-        self.mask = Mask(Credential(headers=dict(headers or {})))
-        self._head = target.head(headers=headers)
+        self.mask = Mask(Credential(headers=dict(access.headers)))
+        self._head = target.head(headers=access.headers)
         self._modern_heads: dict[str, bytes] = {}
         self._methods: dict[str, bytes] = {}
         """Members of requests between id and params."""
         self._last_id = 0
 
         def pool(addresses: Resolve, most: int) -> Pool:
-            return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
+            return Pool(target.host, target.port, ssl=access.tls, limit=most, resolve=addresses)
 
         self._health = health or PodHealthTable(random.random)
-        self._pools = PodPools(pool, resolve, target, limit=limit, listener=self, health=self._health)
+        self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
         self.pool = self._pools.any.calls
         self.background = Background(target.host, self.pool.clock)
-        self.sessions = ServerSessions(
-            self._head, client, self._pools, self.next_id, self._read_plainly, self.background, session_idle
-        )
+        form = RequestForm(self._head, client, self.next_id, self._read_plainly)
+        self.sessions = ServerSessions(form, self._pools, self.background, session_idle)
         self._sessions = self.sessions.open  # read with every call, as the next is
         self._idle = self.sessions.idle
         self._no_legacy = False

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.upstream.bounds import ServerTraits
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.errors import McpError
@@ -22,9 +23,9 @@ class LinkUpstream(StreamUpstream):
     """Upstream of one link; `mask` hides its credential in errors."""
 
     def __init__(
-        self, link: StreamClient, *, modern: bool, limit: int, own: ClientStream | None = None, mask: Mask | None = None
+        self, link: StreamClient, traits: ServerTraits, *, own: ClientStream | None = None, mask: Mask | None = None
     ) -> None:
-        super().__init__(link.name, modern=modern, limit=limit, own=own)
+        super().__init__(link.name, traits, own)
         self._link = link
         self._mask = mask or Mask(None)
 

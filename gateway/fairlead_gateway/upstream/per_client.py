@@ -214,7 +214,7 @@ class PerClientUpstream(Upstream):
                 task = server_tasks.read(result)
                 task_id, process = affinity.split(task.task_id)
                 if process is not None:
-                    self._tasks_of(session, process).opened(task_id, task)
+                    self._tasks_of(session, process).open(task_id, task)
             elif b'"requestState"' in bytes(result):
                 state = states.state_in(jsonrpc.decode_object(result))
                 process = None if state is None else affinity.split(state)[1]
@@ -231,7 +231,7 @@ class PerClientUpstream(Upstream):
         if not is_about_task(request):
             session.awaited = False
         elif session.tasks is not None:
-            session.tasks.closed(_task_id(request))
+            session.tasks.close(_task_id(request))
 
     # Inside
 
@@ -240,10 +240,10 @@ class PerClientUpstream(Upstream):
             return
         task_id = _task_id(request)
         if request.method == server_tasks.CANCEL:
-            session.tasks.closed(task_id)
+            session.tasks.close(task_id)
         elif request.method == server_tasks.GET:
             try:
-                session.tasks.answered(task_id, server_tasks.read(result))
+                session.tasks.update(task_id, server_tasks.read(result))
             except NotMcp:
                 return
 

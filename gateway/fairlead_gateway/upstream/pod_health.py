@@ -73,7 +73,7 @@ class PodHealth:
             return False
         return self.heard_at < since or now - self.heard_at >= self._ping_pause
 
-    def answered(self, now: float) -> None:
+    def record_answer(self, now: float) -> None:
         """A ping was answered."""
         self._ping_pause = min(self._ping_pause * 2, MAX_PING_PAUSE) if self.heard_at else PING_AFTER
         self.heard_at = now
@@ -122,7 +122,7 @@ class PodHealthTable:
         """Seconds of silence, beside a call that waits, after which an unanswered ping counts."""
         return PING_AFTER if self.concurrent else self._patience
 
-    def outlasted(self, silence: float) -> None:
+    def learn_patience(self, silence: float) -> None:
         """A pod that was left after `silence` seconds answered after all: it may have been at work."""
         self._patience = min(max(self._patience, silence * 2), MAX_PATIENCE)
 

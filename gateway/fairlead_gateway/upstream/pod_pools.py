@@ -312,7 +312,7 @@ class PodPools:
         if alive:
             if pod.pools.calls.activity().oldest <= asked_at:
                 self.health.concurrent = True
-            health.answered(now)
+            health.record_answer(now)
             if health.left:
                 self._return(pod, now)
         elif now - asked_at > PING_SECONDS + STALLED_SECONDS:
@@ -324,7 +324,7 @@ class PodPools:
 
     def _return(self, pod: ServerPod, now: float) -> None:
         log.info("the pod %s of %s answers again", pod.address[0], self.host)
-        self.health.outlasted(now - pod.health.silent_since)
+        self.health.learn_patience(now - pod.health.silent_since)
         pod.health.take_back(now)
         self._sort()
 

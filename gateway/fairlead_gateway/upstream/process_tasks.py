@@ -31,20 +31,20 @@ class ProcessTasks:
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, task_id: str, task: Task) -> None:
+    def open(self, task_id: str, task: Task) -> None:
         """The process has made a task."""
         if task.status not in TERMINAL:
             self._open[task_id] = _Open(asyncio.get_running_loop().time())
             self._follow(task_id, task.ttl_ms)
 
-    def answered(self, task_id: str, task: Task) -> None:
+    def update(self, task_id: str, task: Task) -> None:
         """The process has said how a task is; its `ttlMs` may have changed."""
         if task.status in TERMINAL:
-            self.closed(task_id)
+            self.close(task_id)
         elif task_id in self._open:
             self._follow(task_id, task.ttl_ms)
 
-    def closed(self, task_id: str) -> None:
+    def close(self, task_id: str) -> None:
         """A task has ended, or is cancelled. No-op for one that is not open."""
         ended = self._open.pop(task_id, None)
         if ended is not None and ended.timer is not None:
@@ -53,7 +53,7 @@ class ProcessTasks:
     def clear(self) -> None:
         """Forget all of them; nothing is told."""
         for task_id in [*self._open]:
-            self.closed(task_id)
+            self.close(task_id)
 
     def _follow(self, task_id: str, ttl_ms: int | None) -> None:
         task = self._open[task_id]
@@ -68,6 +68,6 @@ class ProcessTasks:
             task.timer = asyncio.get_running_loop().call_at(due, self._over, task_id)
 
     def _over(self, task_id: str) -> None:
-        self.closed(task_id)
+        self.close(task_id)
         if not self._open:
             self._expired()

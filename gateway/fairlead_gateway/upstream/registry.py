@@ -36,11 +36,11 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.sending import ANSWERED
-from fairlead_gateway.upstream.bounds import AdmissionLimits
+from fairlead_gateway.upstream.bounds import AdmissionLimits, ServerTraits
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.gated import GatedUpstream
-from fairlead_gateway.upstream.guard import Guard
-from fairlead_gateway.upstream.http import HttpUpstream
+from fairlead_gateway.upstream.guard import Guard, Timing
+from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
@@ -57,6 +57,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
@@ -98,8 +99,7 @@ class _Identity(msgspec.Struct, frozen=True):
 
     endpoint: Endpoint
     credential: CredentialRef | None
-    modern: bool
-    limit: int
+    traits: ServerTraits
     rate: float | None
     """Calls a second."""
     burst: int | None
@@ -219,8 +219,7 @@ class Registry:
         return _Identity(
             catalog.endpoint,
             catalog.credential,
-            modern,
-            limit,
+            ServerTraits(modern, limit),
             rate=catalog.limits.calls_per_second,
             burst=catalog.limits.burst,
             per_client=catalog.session == PER_CLIENT,
@@ -229,7 +228,7 @@ class Registry:
     def _guard(self, key: ServerKey, identity: _Identity) -> Guard:
         local = isinstance(identity.endpoint, LocalEndpoint)
         bounds = AdmissionLimits(
-            identity.limit,
+            identity.traits.limit,
             identity.rate,
             self._settings.waiting,
             self._settings.queue_seconds,
@@ -240,7 +239,7 @@ class Registry:
         return Guard(
             str(key),
             bounds,
-            loop.call_later,
+            Timing(loop.call_later),
             sharing=self._sharing,
             lost=lambda reason: self._lost(key, reason),
             ping=Pinger(lambda: self._held[key].upstream, self._client, time.monotonic, PING_SECONDS),
@@ -264,8 +263,8 @@ class Registry:
     async def _reached(self, key: ServerKey, identity: _Identity, credential: Credential) -> Upstream:
         endpoint = identity.endpoint
         if isinstance(endpoint, LocalEndpoint):
-            return self._local(identity.limit)
-        stateless = isinstance(endpoint, HttpEndpoint) and identity.modern
+            return self._local(identity.traits.limit)
+        stateless = isinstance(endpoint, HttpEndpoint) and identity.traits.modern
         per_client = identity.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
 
@@ -287,7 +286,7 @@ class Registry:
         return PerClientUpstream(
             str(key),
             make,
-            modern=identity.modern,
+            modern=identity.traits.modern,
             settings=self._settings.per_client,
             counts=self._shares,
         )
@@ -310,12 +309,10 @@ class Registry:
         return ChildUpstream(
             self._children,
             key,
-            endpoint,
-            env=credential.env,
-            modern=identity.modern,
-            limit=identity.limit,
+            ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd),
+            identity.traits,
             shared=self._shared and own is None,
-            own=own,
+            own=None if own is None else ClientStream(own),
         )
 
     async def _http(
@@ -325,17 +322,8 @@ class Registry:
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
         idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
-        return lambda _: HttpUpstream(
-            target,
-            modern=identity.modern,
-            client=self._client,
-            headers={**credential.headers, **self._via},
-            tls=tls,
-            limit=identity.limit,
-            resolve=self._resolve(key),
-            session_idle=idle,
-            health=health,
-        )
+        access = HttpAccess({**credential.headers, **self._via}, tls, self._resolve(key))
+        return lambda _: HttpUpstream(target, identity.traits, self._client, access, session_idle=idle, health=health)
 
     async def _link(
         self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
@@ -357,8 +345,8 @@ class Registry:
             own = None if features is None else ClientStream(features)
             idle = self.link_seconds if own is None else NEVER  # `PerClientUpstream` ends those of clients
             side = ClientSide(self._client) if own is None else ClientSide(self._client, own.offering, own.relay)
-            link = StreamClient(str(key), opener, StreamPolicy(legacy=not identity.modern, idle=idle), side=side)
-            shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
+            link = StreamClient(str(key), opener, StreamPolicy(legacy=not identity.traits.modern, idle=idle), side=side)
+            shared = LinkUpstream(link, identity.traits, own=own, mask=Mask(credential))
             return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))
 
         return make

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -41,29 +41,28 @@ STREAM_SECONDS: Final = 2.0
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
-class ServerSessions:
-    """`head` is the prepared head of requests, `read` gives the result in an answer to a request id or raises McpError;
-    `idle` is in seconds.
-    """
+class RequestForm(NamedTuple):
+    """Form of requests to a server, and of its answers."""
 
-    def __init__(
-        self,
-        head: bytes,
-        client: eras.Client,
-        pools: PodPools,
-        next_id: Callable[[], bytes],
-        read: Callable[[Answer, bytes], Raw],
-        background: Background,
-        idle: float = IDLE_SECONDS,
-        most: int = MAX_SESSIONS,
-    ) -> None:
-        self.most = most
+    head: bytes
+    """Prepared head of requests."""
+    client: eras.Client
+    next_id: Callable[[], bytes]
+    read: Callable[[Answer, bytes], Raw]
+    """Gives the result in the answer to a request id, or raises McpError."""
+
+
+class ServerSessions:
+    """Legacy sessions with one server, shared ones and clients' own. `idle` is in seconds."""
+
+    def __init__(self, form: RequestForm, pools: PodPools, background: Background, idle: float = IDLE_SECONDS) -> None:
+        self.most = MAX_SESSIONS
         """Sessions that may be open before an idle one is ended for another."""
-        self._head = head
-        self._client = client
+        self._head = form.head
+        self._client = form.client
         self._pools = pools
-        self._next_id = next_id
-        self._read = read
+        self._next_id = form.next_id
+        self._read = form.read
         self._background = background
         self._clock = pools.any.calls.clock
         self._opening: dict[SessionKey, asyncio.Task[ServerSession]] = {}

@@ -18,6 +18,7 @@ from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import TaskCall
 from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.bounds import ServerTraits
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_mcp import jsonrpc, methods, states
@@ -119,16 +120,15 @@ class ClientStream:
 
 
 class StreamUpstream(Upstream):
-    """Upstream over one stream, for `limit` requests at once. `modern` is the era of its catalog, until the stream
-    negotiates one; `own`: the one client whose stream it is, None where all clients share it. To a
-    legacy server that they share no capability is declared (`upstream.gated`).
+    """Upstream over one stream. `own`: the one client whose stream it is, None where all clients share it. To a legacy
+    server that they share no capability is declared (`upstream.gated`).
     """
 
-    def __init__(self, name: Hashable, *, modern: bool, limit: int, own: ClientStream | None) -> None:
+    def __init__(self, name: Hashable, traits: ServerTraits, own: ClientStream | None) -> None:
         self.name = name
-        self.limit = ConcurrencyLimit(limit, name)
+        self.limit = ConcurrencyLimit(traits.limit, name)
         self.own = own
-        self._modern = modern
+        self._modern = traits.modern
         self._count = itertools.count(1).__next__
 
     def negotiated(self) -> Negotiated | None:

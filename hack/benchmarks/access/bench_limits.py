@@ -35,7 +35,7 @@ from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.trace import TRACEPARENT, carried
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.guard import QUEUED, Guard
+from fairlead_gateway.upstream.guard import QUEUED, Guard, Timing
 from fairlead_mcp.errors import McpError
 from fairlead_tools.otel.log_records import OtlpEvents
 from gateway.gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
@@ -91,7 +91,7 @@ def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
 def works() -> dict[str, Callable[[], object]]:
     """Work to measure, by its name."""
     both = Caps(MANY, MANY)
-    guard = Guard("default/demo", AdmissionLimits(64), lambda delay, action: None)
+    guard = Guard("default/demo", AdmissionLimits(64), Timing(lambda delay, action: None))
     denials = Auditor(Writer(Nowhere(), lambda entry: b"", time.time), "denials")
     params = {"arguments": Raw(b'{"a":1}'), "_meta": Raw(b'{"k":1}')}
     everything = Auditor(Writer(Nowhere(), lambda entry: b"", time.time, capacity=MANY), "all")
@@ -188,7 +188,7 @@ class World:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         bounds = AdmissionLimits(PLACES, waiting=10_000, queue=1e9)
-        self.guard = Guard("default/demo", bounds, self.later, clock=lambda: self.now, random=self.random.random)
+        self.guard = Guard("default/demo", bounds, Timing(self.later, lambda: self.now, self.random.random))
 
     def later(self, delay: float, action: Callable[[], None]) -> None:
         self._count += 1

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.guard import RETRY_BUDGET, Guard
+from fairlead_gateway.upstream.guard import RETRY_BUDGET, Guard, Timing
 from gatewayworld import MODERN, ask, calling, catalog, entry, limits, running
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern
@@ -105,7 +105,7 @@ async def test_a_call_whose_time_is_up_is_given_up_at_both_pods(tmp_path: Path) 
 
 
 def test_hedges_are_paid_from_the_budget_of_retries() -> None:
-    guard = Guard("s", AdmissionLimits(1000), lambda delay, action: None)
+    guard = Guard("s", AdmissionLimits(1000), Timing(lambda delay, action: None))
     made = sum(guard.enter_hedge() for _ in range(100))
     assert made == RETRY_BUDGET
     for _ in range(made + 1):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_app.gateway import Gateway
-from fairlead_gateway.endpoint.page_server import CONNECTIONS, MAX_REQUEST_BYTES
+from fairlead_gateway.endpoint.page_server import CONNECTIONS_EACH, MAX_REQUEST_BYTES
 from gatewayworld import running
 from waiting import eventually
 
@@ -85,10 +85,10 @@ async def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
 
 async def test_probes_are_answered_while_one_address_holds_all_connections_that_it_may(tmp_path: Path) -> None:
     async with running(tmp_path) as gateway, contextlib.AsyncExitStack() as stack:
-        for _ in range(CONNECTIONS * 3 // 4):
+        for _ in range(CONNECTIONS_EACH):
             _, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
             stack.callback(writer.close)
-        await eventually(lambda: len(gateway._operations.connections) == CONNECTIONS * 3 // 4)
+        await eventually(lambda: len(gateway._operations.connections) == CONNECTIONS_EACH)
         assert await status_of(gateway, "/healthz", "Host: localhost") == 429
         assert await status_of(gateway, "/healthz", "Host: localhost", source="127.0.0.2") == 200
 

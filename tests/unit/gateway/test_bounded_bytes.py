@@ -38,7 +38,7 @@ from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.guard import Guard
+from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message
 
@@ -145,7 +145,7 @@ class Silent(Upstream):
 
 def binding(upstream: Upstream) -> ServerBinding:
     server: Any = SimpleNamespace(key="default/demo", catalog=SimpleNamespace(session="Shared", online=True))
-    guard = Guard("default/demo", AdmissionLimits(100), lambda seconds, then: None, clock=lambda: 0.0)
+    guard = Guard("default/demo", AdmissionLimits(100), Timing(lambda seconds, then: None, lambda: 0.0))
     return ServerBinding(server, upstream, guard, timeout=1.0, max_bytes=16 * MIB, server_info=b"{}")
 
 

@@ -7,7 +7,7 @@ import pytest
 from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import FAILURES, MAX_SECONDS
-from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, Guard
+from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, Guard, Timing
 from fairlead_mcp.errors import (
     BadHttp,
     ConnectFailed,
@@ -289,7 +289,7 @@ def test_calls_are_not_retried_while_the_breaker_is_open() -> None:
 
 def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_until_a_failure() -> None:
     now = 100.0
-    guard = Guard("demo", AdmissionLimits(limit=1), later=lambda seconds, run: None, clock=lambda: now)
+    guard = Guard("demo", AdmissionLimits(limit=1), Timing(lambda seconds, run: None, lambda: now))
     assert not guard.still_answers(), "it never did"
 
     def answered() -> None:

@@ -10,7 +10,7 @@ import pytest
 from fairlead_gateway.core.ports import CLOSED, OPEN
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import FAILURES
-from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard
+from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard, Timing
 from fairlead_mcp.errors import ConnectFailed, RpcError, Timeout
 from fairlead_tools.refusal import AdmissionRefused
 from guard_in_virtual_time import World
@@ -25,9 +25,7 @@ class Pinged(World):
         self.guard = Guard(
             "a/x",
             AdmissionLimits(limit=9),
-            self._later,
-            clock=lambda: self.now,
-            random=lambda: 0.0,
+            Timing(self._later, clock=lambda: self.now, random=lambda: 0.0),
             ping=self.pings.append,
         )
 

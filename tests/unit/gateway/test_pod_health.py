@@ -42,7 +42,7 @@ def test_a_pod_is_pinged_beside_a_call_that_waits_over_a_second_and_rarely_while
         now = 100.0 + tick / 4
         if health.ping_due(now, 100.0, 99.0):
             pings.append(now - 100.0)
-            health.answered(now)
+            health.record_answer(now)
     assert pings == [1.0, 2.0, 4.0, 8.0, 13.0, 18.0, 23.0, 28.0]
 
 
@@ -55,10 +55,10 @@ def test_an_answer_is_a_sign_of_life_and_needs_no_ping() -> None:
 def test_patience_follows_the_longest_silence_of_a_pod_that_was_at_work() -> None:
     table = PodHealthTable(lambda: 0.0)
     assert table.patience == 1.0
-    table.outlasted(3.0)
-    table.outlasted(2.0)
+    table.learn_patience(3.0)
+    table.learn_patience(2.0)
     assert table.patience == 6.0
-    table.outlasted(300.0)
+    table.learn_patience(300.0)
     assert table.patience == MAX_PATIENCE
     table.concurrent = True
     assert table.patience == 1.0

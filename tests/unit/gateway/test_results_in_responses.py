@@ -7,7 +7,8 @@ import pytest
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.http import HttpUpstream
+from fairlead_gateway.upstream.bounds import ServerTraits
+from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.http_call import HttpCall, result_in
 from fairlead_mcp.eras import Client
 from fairlead_mcp.http.target import Target
@@ -34,7 +35,9 @@ class Kept(ResponseSink):
 
 def call_to(sink: ResponseSink) -> HttpCall:
     """A call that nobody sends: its response is given to it."""
-    upstream = HttpUpstream(Target.from_url("http://127.0.0.1:1/mcp"), modern=True, client=Client("fairlead", "9"))
+    upstream = HttpUpstream(
+        Target.from_url("http://127.0.0.1:1/mcp"), ServerTraits(modern=True), Client("fairlead", "9"), HttpAccess({})
+    )
     return HttpCall(upstream, UpstreamRequest(IDENT, "tools/call", b"{}", deadline=0.0, max_bytes=1 << 20), sink)
 
 

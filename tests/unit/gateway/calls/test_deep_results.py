@@ -42,7 +42,7 @@ from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.bounds import AdmissionLimits
-from fairlead_gateway.upstream.guard import Guard
+from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.methods import TASKS
@@ -76,7 +76,7 @@ class Server(Upstream):
     def __init__(self, modern: bool) -> None:
         self._modern = modern
         self.sinks: list[ResponseSink] = []
-        self.guard = Guard("default/web", AdmissionLimits(10), lambda delay, action: None, clock=lambda: CLOCK)
+        self.guard = Guard("default/web", AdmissionLimits(10), Timing(lambda delay, action: None, lambda: CLOCK))
 
     def reached_by(self, route: Route) -> Route:
         return replace(route, upstream=self, guard=self.guard)
