@@ -34,6 +34,7 @@ CLEAN = (
     "gateway/fairlead_cli",
     "gateway/fairlead_client",
     "gateway/fairlead_console",
+    "gateway/fairlead_formats",
     "gateway/fairlead_gateway",
     "gateway/fairlead_kube",
     "gateway/fairlead_llm",

@@ -17,7 +17,7 @@ from msgspec import Raw
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
 from fairlead_client.policy import Retry, failure, handler_failure, refused
 from fairlead_client.tools import Tool
-from fairlead_formats.messages.call import InvalidCall, read
+from fairlead_formats.messages.call import InvalidCall, read_arguments
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
@@ -111,7 +111,7 @@ def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
     """Raw arguments for the tool: read within bounds, under the original names of properties, and without the nulls by
     which a strict model leaves out what is optional.
     """
-    call = given if isinstance(given, InvalidCall) else read(given)
+    call = given if isinstance(given, InvalidCall) else read_arguments(given)
     if isinstance(call, InvalidCall):
         return InvalidArguments(tool.name, call.reason, (call.reason,))
     return _encode(un_null(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))

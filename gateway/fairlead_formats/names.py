@@ -16,8 +16,9 @@ from typing import Final
 SEPARATOR: Final = "__"
 """Stands between a server's prefix and its tool; no prefix contains it, so the first one is the boundary."""
 SAFE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
-"""The intersection: OpenAI and Bedrock allow 64 of `[A-Za-z0-9_-]`, Gemini refuses a leading digit, Bedrock a leading
-underscore behind some clients; no dot, slash or colon is taken everywhere."""
+"""Names that every provider takes: OpenAI and Bedrock allow 64 of `[A-Za-z0-9_-]`, Gemini refuses a leading digit,
+Bedrock a leading underscore behind some clients; no dot, slash or colon is taken everywhere.
+"""
 MAX_LENGTH: Final = 64
 SUFFIX_LENGTH: Final = 8
 """Hexadecimal digits of the hash that tells apart what would be equal after shortening."""
@@ -123,7 +124,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _number_name(plain: str, taken: set[str]) -> str:
-    """Reached by no name that was not made for it: every suffix of the hash is taken."""
+    """A free name with a number, for names that were crafted so that every suffix of the hash is taken."""
     number = 2
     while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
         number += 1
@@ -133,7 +134,7 @@ def _number_name(plain: str, taken: set[str]) -> str:
 def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
     """The visible name that `name` was probably meant to be, or None.
 
-    Case and separators count for nothing, then similarity decides; of equally near names the first in order. The part
+    Case and separators are ignored, then similarity decides; of equally near names the first in order wins. The part
     behind a server's prefix (`everything__echo`) is compared by itself: a long prefix makes no two tools alike, and a
     prefix that is wrong or left out hides none. The beginning or end of a single name means that name. Only ever give
     it names that the caller may see: the answer is shown to it.

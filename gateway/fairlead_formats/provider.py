@@ -22,10 +22,10 @@ class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):
     tools: Format
     """Definitions; has the name, title and aliases of the format."""
     messages: MessageFormat
-    """Formats with equal messages share one object: between those, messages go over as they are."""
+    """Formats whose messages are the same share one object; between them, messages are passed on unchanged."""
     token_growth: int = 1000
     """Size of definitions in this format for 1,000 in MCP's: what is inlined, and what moves into descriptions. Means
     over 1,282 public MCP tools, rounded up, and never below 1,000 for formats that shrink them (Gemini's `parameters`:
     960); a single tool grows by up to 1,620."""
     families: tuple[str, ...] = ()
-    """Families of models (`tokens.models.Family`) that a route asks in this format unless it names another."""
+    """Families of models (`tokens.models.Family`) that routes ask in this format unless they name another."""

@@ -34,7 +34,7 @@ FORMATS: Final[dict[str, Format]] = {name: provided.tools for name, provided in 
 
 
 class UnknownFormat(ValueError):
-    """A name that no format goes by; the message names the known ones."""
+    """A name that is not the name or alias of a format; the message lists the known names."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no format {name[:64]!r}; known are {', '.join(FORMATS)}")

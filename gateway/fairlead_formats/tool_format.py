@@ -57,7 +57,7 @@ class Action(StrEnum):
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """One part of one definition that the target does not hold as it was."""
+    """One part of a definition that the target format cannot hold as it was."""
 
     tool: str
     """Its name in the source."""

@@ -20,7 +20,7 @@ ACME = """
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.anthropic.tools import AnthropicMessages
 from fairlead_formats.schema import rules
-from fairlead_formats.tools.definitions import Envelope, ProviderTool, ToolFormat, ToolLimits
+from fairlead_formats.tools.definitions import Envelope, ProviderTool, ToolFormat, FormatLimits
 from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
 
 FORMATS = (
@@ -37,7 +37,7 @@ FORMATS = (
                 tools_of,
             ),
             lambda options: (rules.OPENAI, None),
-            ToolLimits(max_tools=2),
+            FormatLimits(max_tools=2),
         ),
         messages=AnthropicMessages(),
         token_growth=2000,

@@ -52,21 +52,21 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class AnswerPart(msgspec.Struct, frozen=True):
-    """One part of the messages that answer a model's."""
+    """One part of the messages that answer a model's message."""
 
     path: str
     result: ToolResult | None = None
-    """None for what is no result."""
+    """None for a part that is not a result."""
     extras: tuple[str, ...] = ()
 
 
-def call(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
+def call_part(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
     """A call as a part."""
     return Part(path, "call", draft=draft, extras=extras)
 
 
 def extras(value: object, *standard: str) -> tuple[str, ...]:
-    """The members of an object beyond the known ones, without those that say nothing: null, empty, false."""
+    """Names of members that are not among the `standard` ones and have a value: not null, empty or false."""
     if not isinstance(value, Mapping):
         return ()
     return tuple(
@@ -80,7 +80,7 @@ def with_paths(path: str, entries: Iterable[object]) -> list[tuple[str, object]]
 
 
 class Answers:
-    """Results of the calls of one message, while the messages that say so are written."""
+    """Results of the calls of one message, for the format that writes them."""
 
     def __init__(self, calls: Sequence[ModelCall], results: Sequence[McpResult | None]) -> None:
         """Raises ValueError where the lengths differ."""
@@ -99,8 +99,8 @@ class Answers:
                 self.pending.append(call.id)
 
     def bodies(self, accept: Accept) -> Iterator[tuple[ModelCall, Body, LossReport]]:
-        """Each call with its result as it was read, media as far as `accept` takes them, and where to report what the
-        form loses of it besides.
+        """Each call with its result, read: media that `accept` refuses are text. The report takes what the format loses
+        besides.
         """
         for call, result in self.results:
             report = LossReport(call)
@@ -119,10 +119,10 @@ class MessageFormat(ABC):
 
     @abstractmethod
     def parts(self, message: object) -> Iterable[Part]:
-        """All that a message holds. Never raises for what that is."""
+        """All parts of a message. Never raises for what it holds."""
 
     def drafts(self, message: object) -> Iterable[Draft]:
-        """The calls in a message as they stand there. Never raises for what it holds."""
+        """The calls of a message, unchecked. Never raises for what it holds."""
         return (part.draft for part in self.parts(message) if part.draft is not None)
 
     def assembler(self, names: Names | None = None) -> Assembler:
@@ -130,9 +130,7 @@ class MessageFormat(ABC):
         return WholeAssembler(self.drafts, names)
 
     def write_id(self, ident: str) -> str:
-        """The id of a call as it is written in this form: itself, or its `substitute_id`, by both of which `OpenCalls`
-        matches results.
-        """
+        """The id of a call in this format: itself or its `substitute_id`. `OpenCalls` matches results by either."""
         return ident
 
     @abstractmethod
@@ -141,9 +139,7 @@ class MessageFormat(ABC):
 
     @abstractmethod
     def in_request(self, message: object) -> list[JsonObject]:
-        """A model's message as it stands in the next request, unchanged; empty where it is in none of the forms that
-        a request takes.
-        """
+        """A model's message as it stands in the next request, unchanged; empty where no request can hold it."""
 
     @abstractmethod
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -151,7 +147,7 @@ class MessageFormat(ABC):
 
     @abstractmethod
     def answers(self, messages: object) -> Iterable[AnswerPart]:
-        """All that one message or a list of them holds, in its order. Never raises for what that is."""
+        """All parts of one message or of a list of messages, in their order. Never raises for what they hold."""
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         """The results in one message or a list of them, in their order. Never raises for what they hold."""
@@ -167,8 +163,8 @@ class MessageFormat(ABC):
     def write_results(
         self, calls: Sequence[ModelCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
     ) -> Written:
-        """The messages that answer `calls`; `results[i]` is of `calls[i]`. None for an invalid call is answered with
-        its reason, for another call it is left to the caller. Raises ValueError where the lengths differ.
+        """The messages that answer `calls`; `results[i]` is of `calls[i]`. Where the result is None, an invalid call is
+        answered with its reason, and a valid one is left to the caller. Raises ValueError where the lengths differ.
         """
         answers = Answers(calls, results)
         messages = tuple(self.write_answers(answers, carry))

@@ -26,7 +26,7 @@ MAX_DEPTH: Final = 64
 MAX_NODES: Final = 100_000
 """Values in the arguments of one call."""
 MAX_NAME: Final = 256
-"""Characters of a name or an id that are kept; no provider allows as many."""
+"""Characters of a name or an id that are read; no provider allows as many."""
 EXCERPT: Final = 2048
 """Characters of unreadable arguments that are kept for the reader of a refusal."""
 
@@ -59,14 +59,16 @@ class ModelCall(msgspec.Struct, frozen=True):
     """One call that a model made."""
 
     id: str
-    """As the model sent it; made from place, name and arguments where it sent none."""
+    """As the model sent it; derived from position, name and arguments where the model sent none."""
     name: str
-    """The original name, where the names of the request know it; else as the model wrote it. Empty: it wrote none."""
+    """The tool's original name where the `Names` of the request have it, else the name as the model wrote it; empty
+    where it wrote none.
+    """
     arguments: JsonObject | InvalidCall
     sent_as: str = ""
     """The name as the model wrote it, which some formats repeat in the result; empty: the same as `name`."""
     made_id: bool = False
-    """`id` was made here: formats that match results by name and order leave it out."""
+    """Whether `id` was derived here: formats that match results by name and order do not send it."""
     kind: str = ""
     """The form it came in, where a format has several: `function_call` and `custom` in OpenAI's messages, `number` for
     the id of an MCP request.
@@ -93,10 +95,10 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 class ResultLoss(msgspec.Struct, frozen=True):
-    """One part of a result, or of a message, that the outcome does not hold as it was."""
+    """One part of a result or of a message that the other format cannot hold as it was."""
 
     call: str
-    """The id of the call; empty for what is beside the calls and results of a message."""
+    """Id of the call; empty for parts of a message that are neither calls nor results."""
     path: str
     """JSON Pointer (RFC 6901) into the result, as `/content/1`; beside results into the request of a conversion, as
     `/message/content/0`.
@@ -133,7 +135,7 @@ DEFAULT_CARRY: Final = Carry()
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Messages that answer calls."""
+    """Messages that carry the results of calls, in one format."""
 
     messages: tuple[JsonObject, ...]
     """To be appended to the conversation, behind the model's message, in this order."""
@@ -180,7 +182,7 @@ _KINDS: Final[dict[type[Any], str]] = {
 }
 
 
-def read(value: object) -> JsonObject | InvalidCall:
+def read_arguments(value: object) -> JsonObject | InvalidCall:
     """Arguments from JSON text or from a decoded object. Nothing at all (None, `""`) is a call without arguments."""
     if isinstance(value, str | bytes):
         return _from_text(value)
@@ -188,7 +190,7 @@ def read(value: object) -> JsonObject | InvalidCall:
         return {}
     if not isinstance(value, dict):
         return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(str(value)[:EXCERPT]))
-    reason = amiss(value)
+    reason = json_fault(value)
     return value if reason is None else InvalidCall(f"the arguments {reason}")
 
 
@@ -209,21 +211,21 @@ def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
         return {}
     if not isinstance(value, dict):
         return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
-    reason = None if _small(text) else amiss(value)
+    reason = None if _small(text) else json_fault(value)
     return value if reason is None else InvalidCall(f"the arguments {reason}", excerpt(text))
 
 
 def _small(text: str | bytes) -> bool:
-    """Whether JSON text cannot exceed the bounds, whatever its strings hold: then it need not be walked. Everything
-    else that `amiss` looks for is no JSON and was refused by the decoder.
+    """Whether JSON text is too small to exceed the bounds, whatever its strings hold, so that it need not be walked.
+    All other faults that `json_fault` looks for are not valid JSON, and the decoder has refused them.
     """
     raw = text.encode() if isinstance(text, str) else text
     opened = raw.count(b"{") + raw.count(b"[")
     return opened <= MAX_DEPTH and opened + raw.count(b",") < MAX_NODES
 
 
-def amiss(value: object) -> str | None:
-    """Fault of a decoded value as JSON within bounds, as the end of a sentence; None where nothing is.
+def json_fault(value: object) -> str | None:
+    """Why a decoded value is not JSON within bounds, as the end of a sentence; None for a good value.
 
     Walks without recursion, and not beyond the bounds.
     """
@@ -235,7 +237,7 @@ def amiss(value: object) -> str | None:
         if nodes > MAX_NODES:
             return f"hold more than {MAX_NODES} values"
         if not isinstance(item, dict | list):
-            reason = _amiss_in_leaf(item)
+            reason = _leaf_fault(item)
             if reason is not None:
                 return reason
             size += len(item) if isinstance(item, str) else 0
@@ -252,14 +254,14 @@ def amiss(value: object) -> str | None:
     return None
 
 
-def _amiss_in_leaf(item: object) -> str | None:
+def _leaf_fault(item: object) -> str | None:
     if isinstance(item, str):
         return None if well_formed(item) else "hold text that is not valid Unicode"
     if isinstance(item, float):
         return None if math.isfinite(item) else "hold a number that is not finite"
     if item is None or isinstance(item, int):
         return None
-    return f"hold something that is no JSON value ({type(item).__name__})"
+    return f"hold something that is not a JSON value ({type(item).__name__})"
 
 
 def well_formed(text: str) -> bool:
@@ -274,30 +276,30 @@ def well_formed(text: str) -> bool:
 
 
 def excerpt(text: str | bytes) -> str:
-    """The beginning of what was sent, as text that can be sent on."""
+    """The first `EXCERPT` characters, with replacements for bytes that are not UTF-8."""
     if isinstance(text, bytes):
         text = text[:EXCERPT].decode("utf-8", "replace")
     return text[:EXCERPT].encode("utf-8", "replace").decode()
 
 
 def kind_of(value: object) -> str:
-    """Noun for a value, for a sentence."""
+    """The JSON type of a value as a noun, for a sentence."""
     return "an object" if isinstance(value, dict) else _KINDS.get(type(value), type(value).__name__)
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """One call as a message holds it, nothing checked."""
+    """One call as it stands in a message, unchecked."""
 
     id: object
     name: object
     arguments: object
     kind: str = ""
     problem: str | None = None
-    """Makes the call invalid whatever it holds."""
+    """Reason for which the call is invalid, whatever else it holds."""
 
 
 def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ModelCall]:
-    """Calls from drafts, one for each. `start` is the place of the first in its message."""
+    """One call for each draft. `start` is the position of the first in its message."""
     seen: set[str] = set()
     calls = []
     for position, draft in enumerate(drafts, start):
@@ -314,7 +316,7 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
 
 
 def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
-    arguments: JsonObject | InvalidCall = read(draft.arguments)
+    arguments: JsonObject | InvalidCall = read_arguments(draft.arguments)
     if draft.problem is not None:
         text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
         arguments = InvalidCall(draft.problem, text)
@@ -339,7 +341,7 @@ def _refuse(call: ModelCall, reason: str) -> ModelCall:
 
 
 def make_id(position: int, name: str, arguments: object) -> str:
-    """An id for a call that came without: the same call at the same place gets the same one."""
+    """An id for a call that came without one; the same call at the same position always gets the same id."""
     try:
         body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -352,19 +354,19 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def text_of(value: object) -> str:
-    """Text that can be sent on; empty for anything else."""
+    """The value if it is text that can be sent as UTF-8; empty for anything else."""
     return value if isinstance(value, str) and well_formed(value) else ""
 
 
 def fitting_id(ident: str, allowed: re.Pattern[str]) -> str:
-    """The id where a provider takes it, else one made from it."""
+    """The id if it matches what a provider allows, else its `substitute_id`."""
     if allowed.match(ident):
         return ident
     return substitute_id(ident)
 
 
 def substitute_id(ident: str) -> str:
-    """The id in place of one that a provider does not take."""
+    """The id that stands for one which a provider does not allow, derived from it."""
     return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 
@@ -379,5 +381,5 @@ def member(value: object, *keys: str) -> Any:
 
 
 def items(value: object) -> list[Any]:
-    """A list as it is; nothing for anything else."""
+    """The value if it is a list; an empty list for anything else."""
     return value if isinstance(value, list) else []

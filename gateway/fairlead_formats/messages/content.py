@@ -1,7 +1,7 @@
 """A tool's result as blocks that a format can carry, each checked, and the text for those that it cannot.
 
-Pure module. The result comes from a server or a caller and is not trusted: a
-provider refuses a whole request for one image that is no base64, so such a block becomes a line of text that says so.
+Pure module. The result comes from a server or a caller and is not trusted: a provider refuses a whole request for one
+image that is not base64, so such a block becomes a line of text that says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairlead_formats.messages.call import ModelCall, ResultLoss, amiss, kind_of, text_of, well_formed
+from fairlead_formats.messages.call import ModelCall, ResultLoss, json_fault, kind_of, text_of, well_formed
 from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
 from fairlead_formats.tool_format import Action, JsonObject
 
@@ -26,12 +26,12 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A text block, or what another block became."""
+    """A text block, or the text that stands for a block of another type."""
 
     path: str
     text: str
     plain: bool = True
-    """It was a text block."""
+    """Whether it was a text block."""
 
 
 class Media(msgspec.Struct, frozen=True):
@@ -56,21 +56,21 @@ class Media(msgspec.Struct, frozen=True):
 
 Block: TypeAlias = Text | Media
 Accept: TypeAlias = Callable[[Media], str | None]
-"""Why a format cannot carry it, as the end of a sentence; None where it can."""
+"""Predicate of media: why a format cannot carry an item, as the end of a sentence; None where it can."""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A result, read."""
+    """A `CallToolResult`, read."""
 
     blocks: tuple[Block, ...]
     structured: Any
     """`structuredContent`; None where there is none."""
     repeated: str
-    """Path of the text block that says the same, as MCP advises for older clients; empty where none does."""
+    """Path of the text block with the JSON of `structured`, which MCP advises for older clients; empty without one."""
     is_error: bool
 
     @property
-    def structured_said(self) -> bool:
+    def structured_in_text(self) -> bool:
         return self.repeated != ""
 
 
@@ -86,7 +86,7 @@ class LossReport:
 
 
 def body_of(result: object, report: LossReport, accept: Accept) -> Body:
-    """Read a result; media that `accept` refuses and whatever is no media come back as text."""
+    """Read a result; media that `accept` refuses, and blocks of other types, come back as text."""
     if not isinstance(result, Mapping):
         report.add("", "block", Action.DESCRIBED, f"the result is {kind_of(result)}, not an object")
         return Body((Text("", "[the tool sent no readable result]", plain=False),), None, "", True)
@@ -112,8 +112,8 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
 def _without_repeats(
     blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport
 ) -> Body:
-    """The body with everything told once. A text that is the JSON of the structured content counts as that; of the
-    structured content goes what other blocks hold.
+    """The body without repetitions. A text block with the JSON of the structured content stands for it; parts of the
+    structured content that other blocks hold are left out.
     """
     path = next((block.path for block in blocks if _says(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
@@ -209,7 +209,7 @@ def _resource(path: str, raw: object, report: LossReport) -> Block:
 
 
 def _check_structured(value: object, report: LossReport) -> Any:
-    reason = amiss(value)
+    reason = json_fault(value)
     if reason is None:
         try:
             _encode(value)
@@ -231,14 +231,14 @@ def _says(block: Block, structured: object) -> bool:
 
 
 def json_text(value: object) -> str:
-    """Compact JSON. For values that `body_of` let through."""
+    """Compact JSON of a value that `body_of` has checked."""
     return _encode(value).decode()
 
 
 def texts(body: Body) -> list[str]:
-    """The texts of a body that the model reads; structured content is one unless a text says the same."""
+    """All texts of a body. The JSON of its structured content is one of them, unless a text block has it."""
     read = [block.text for block in body.blocks if isinstance(block, Text)]
-    if body.structured is not None and not body.structured_said:
+    if body.structured is not None and not body.structured_in_text:
         read.append(json_text(body.structured))
     return read
 
@@ -249,7 +249,7 @@ def media(blocks: Iterable[Block]) -> list[Media]:
 
 
 def join_texts(body: Body, report: LossReport) -> str:
-    """Everything in one string, for formats that take no more; an error is said in its first word."""
+    """The whole body as one string, for formats that hold nothing else; an error begins with `Error: `."""
     parts = texts(body)
     if len(parts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
@@ -258,19 +258,21 @@ def join_texts(body: Body, report: LossReport) -> str:
 
 
 def report_structured(body: Body, report: LossReport) -> None:
-    """Structured content that has no place of its own is told as text."""
+    """Report that structured content is written as text: the format has no place for it."""
     if body.structured is not None:
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "told as JSON text")
 
 
 def report_repeated(body: Body, report: LossReport) -> None:
-    """The text that repeats structured content is left out where that has a place of its own."""
+    """Report that the text block with the JSON of structured content is left out, for that has a place of its own."""
     if body.repeated:
         report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:
-    """For formats without a flag: an error that does not say so itself begins with `Error: `."""
+    """The text, with `Error: ` in front where the result is an error and does not begin with that word: for formats
+    without a flag.
+    """
     if not body.is_error:
         return text
     report.add("/isError", "isError", Action.REWRITTEN, "the format has no flag: the text says it")

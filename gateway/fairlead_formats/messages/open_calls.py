@@ -31,14 +31,14 @@ class CallResult(msgspec.Struct, Generic[Result], frozen=True):
     """A call and its result."""
 
     index: int
-    """Place of the call among all that were added."""
+    """Position of the call among all that were added."""
     call: ModelCall
     result: Result
 
 
 class OpenCalls:
-    """Calls in their order. Each call and each result is looked at a bounded number of times, however often results
-    come: the writer of a conversation decides how many there are.
+    """Calls without results, in their order. Each call and each result is looked at a bounded number of times, however
+    many a conversation has.
     """
 
     def __init__(self, calls: Iterable[ModelCall] = ()) -> None:
@@ -62,12 +62,14 @@ class OpenCalls:
             self._open += 1
 
     def take(self, results: Sequence[Result]) -> tuple[list[CallResult[Result]], list[Result]]:
-        """Calls that have their results now, in their order; and the results that no call has."""
+        """Match results with open calls: the calls that have a result now, in their order, and the results that belong
+        to no call.
+        """
         unused: dict[str, deque[int]] = {}
         for index, result in enumerate(results):
             unused.setdefault(result.id or f"\0{result.name}", deque()).append(index)
         heads: list[tuple[int, str]] = []
-        """The first open call of each key, so that calls are met in their order and no other is looked at."""
+        """Heap of the first open call of each key: calls are taken in their order, and no others are looked at."""
         for key in unused:
             self._push_first(heads, key)
         matched: list[CallResult[Result]] = []

@@ -1,6 +1,6 @@
 """Results in MCP's form from the parts of providers' messages.
 
-Pure module. What no MCP block stands for becomes a text block of its JSON.
+Pure module. A part without an equivalent in MCP becomes a text block of its JSON.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import amiss, text_of
+from fairlead_formats.messages.call import json_fault, text_of
 from fairlead_formats.messages.content import json_text
 from fairlead_formats.tool_format import JsonObject
 
@@ -47,7 +47,7 @@ def as_text(value: object) -> JsonObject:
     text = text_of(value) if isinstance(value, str) else None
     if text is None:
         try:
-            text = json_text(value) if amiss(value) is None else _MISSING
+            text = json_text(value) if json_fault(value) is None else _MISSING
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
             text = _MISSING
     return text_block(text)

@@ -3,7 +3,7 @@
 Pure module. Servers repeat themselves: MCP advises a text block with the JSON of `structuredContent`, and the Python
 SDK wraps what a tool returned, an image's base64 included, as `{"result": …}`. A part counts as repeated where it
 equals a block, where it is the base64 of one (in any alphabet, wrapped in lines, or as a `data:` URL), or where it is a
-long text of one. What is not found here stays: the model rather reads a thing twice than never.
+long text of one. All other parts stay: a model had better read a part twice than never.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIN_DATA: Final = 16
 MIN_TEXT: Final = 64
 """Characters of a text below which its place in the structure says more than the repetition costs."""
 WRAP: Final = "result"
-"""The member by which SDKs make an object of what is none."""
+"""Member in which SDKs wrap a structured result that is not an object."""
 
 _HEAD: Final = MIN_DATA
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
@@ -56,7 +56,7 @@ def same(first: object, second: object) -> bool:
 
 
 class RepeatedContent:
-    """Finds what blocks hold in structured content. `found` counts the parts that were replaced."""
+    """Replaces parts of structured content that blocks hold already. `found` counts the parts that were replaced."""
 
     def __init__(self, blocks: Sequence[object]) -> None:
         self.replaced = 0
@@ -93,7 +93,7 @@ class RepeatedContent:
         return bool(every) and all(isinstance(item, str) and item in self._marks for item in every)
 
     def repeats_all(self, structured: Any) -> bool:
-        """Whether the blocks say, in its order, all that a wrapped value does."""
+        """Whether the blocks hold all entries of a wrapped value, in its order."""
         inner = _unwrap(structured)
         if inner is structured:
             return False

@@ -41,7 +41,7 @@ class Assembler(Protocol):
 
 
 class Partial:
-    """One call in the making. Arguments are bounded while they grow."""
+    """One call of a stream that is not complete. Its arguments are bounded while they grow."""
 
     __slots__ = ("_chunks", "id", "kind", "looks", "name", "size", "whole")
 
@@ -50,12 +50,12 @@ class Partial:
         self.name = name
         self.kind = kind
         self.whole: object = None
-        """Arguments that came in one piece: they count for more than the pieces."""
+        """Arguments that came in one piece; they take precedence over the chunks."""
         self._chunks: list[str] = []
         self.size = self.looks = 0
 
     def append(self, chunk: object) -> None:
-        """More of the arguments' JSON text; anything else is passed over."""
+        """Take a piece of the arguments' JSON text; a value of another type is passed over."""
         if isinstance(chunk, str) and chunk and self.size <= MAX_ARGUMENT_BYTES:
             self._chunks.append(chunk)
             self.size += len(chunk)
@@ -80,7 +80,7 @@ class Partial:
 
 
 class Ready:
-    """Makes calls of finished partials, with ids and places counted over the whole stream."""
+    """Makes calls of complete partials, with ids and positions counted over the whole stream."""
 
     def __init__(self, names: Names | None) -> None:
         self._names = names
@@ -106,12 +106,12 @@ class Ready:
         return call
 
     def has_seen(self, ident: object) -> bool:
-        """Whether a call of this id is out."""
+        """Whether a call with this id was returned already."""
         return ident in self._seen
 
 
 def event_of(event: object) -> Any:
-    """The decoded event; None for text that is none, as `[DONE]`."""
+    """The decoded event; None for text that is not JSON, such as `[DONE]`."""
     if not isinstance(event, str | bytes):
         return event
     try:
@@ -145,7 +145,9 @@ class WholeAssembler:
 
 
 class BlockAssembler:
-    """Calls come out as their blocks stop."""
+    """Assembler of streams that open, grow and close blocks by index (Anthropic, Bedrock): a call is complete when its
+    block stops.
+    """
 
     def __init__(self, names: Names | None = None) -> None:
         self._ready = Ready(names)
@@ -157,7 +159,7 @@ class BlockAssembler:
         return [self._ready.call(_settle(partial), cut_off=True) for partial in left]
 
     def _start(self, index: int, call: Partial | None) -> list[ModelCall]:
-        """A block of an index that never stopped ends with the next of the same index."""
+        """Open a block; an earlier block of the same index that never stopped ends here."""
         ended = self._stop(index, cut_off=True)
         if call is not None and has_room(self._partials):
             self._partials[index] = call
@@ -174,7 +176,9 @@ class BlockAssembler:
 
 
 def _settle(partial: Partial) -> Partial:
-    """The `input` of the start counts only where nothing followed: it is `{}` by rule, whole on some gateways."""
+    """Drop the `input` of the block's start where deltas followed: it is `{}` in the API, and complete only on some
+    gateways.
+    """
     if not partial.empty:
         partial.whole = None
     return partial
@@ -188,25 +192,25 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class BegunCall(Protocol):
-    """One call of a stream, as far as it has come."""
+    """One call of a stream that is not complete yet."""
 
     looks: int
     """How often its arguments were looked at; 0 in the beginning."""
 
     @property
     def text(self) -> str:
-        """Its arguments so far."""
+        """The pieces of its arguments so far."""
         ...
 
     @property
     def size(self) -> int:
-        """Characters of these."""
+        """Characters of these pieces."""
         ...
 
 
 def begins_another(call: BegunCall, arguments: object) -> bool:
-    """Whether a piece with a name begins another call, although nothing but that says so: it has arguments, and those
-    of the call before are whole.
+    """Whether a delta with a name begins another call, although its id and index do not say so: it brings arguments,
+    and those of the call before are complete JSON.
     """
     if not arguments or (isinstance(arguments, str) and not arguments.strip()):
         return False

@@ -30,7 +30,7 @@ class ReportedUsage(msgspec.Struct, frozen=True):
 
 
 class RoundBorder(msgspec.Struct, frozen=True):
-    """Between what two rounds of a loop said."""
+    """Border between the parts of two rounds of the tool loop."""
 
 
 AnswerPart: TypeAlias = TextPart | RefusalPart | ThinkingPart | CallPart | RoundBorder
@@ -46,7 +46,7 @@ class TranslatedAnswer(msgspec.Struct, frozen=True):
     parts: tuple[AnswerPart, ...]
     stop: StopReason
     sequence: str | None = None
-    """The sequence that stopped the model, where that is told."""
+    """The stop sequence that ended the answer, where the provider reports it."""
 
 
 class StreamStart(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class StreamStart(msgspec.Struct, frozen=True):
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """Text, a refusal, or a thought goes on."""
+    """A piece of text, of a refusal or of a thought."""
 
     text: str
     kind: Literal["text", "refusal", "thinking"] = "text"
@@ -69,17 +69,17 @@ class CallBegin(msgspec.Struct, frozen=True):
     id: str
     name: str
     custom: bool = False
-    """Whether it is one of a custom tool, whose text stands in place of arguments."""
+    """Whether it calls a custom tool (OpenAI), whose input is text in place of arguments."""
 
 
 class CallDelta(msgspec.Struct, frozen=True):
-    """The arguments of the last call go on."""
+    """A piece of the arguments of the last call."""
 
     text: str
 
 
 class CallEnd(msgspec.Struct, frozen=True):
-    """The last call is whole."""
+    """The last call is complete."""
 
 
 StreamEvent: TypeAlias = StreamStart | TextDelta | CallBegin | CallDelta | CallEnd | RoundBorder
@@ -89,11 +89,11 @@ class EventReader(Protocol):
     """Reads the events of one stream of a family."""
 
     stop: StopReason | None
-    """None as long as the end was not said."""
+    """None until the stream states its end."""
     sequence: str | None
 
     def events(self, event: Mapping[str, Any]) -> Iterable[StreamEvent]:
-        """The meaning of one event, decoded."""
+        """The neutral events of one decoded event."""
 
     def next_round(self) -> Iterable[StreamEvent]:
         """The border between two rounds, where the family's stream does not show it by itself."""
@@ -116,7 +116,7 @@ class EventWriter(Protocol):
 
 
 def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
-    """All text, that of different rounds apart."""
+    """All text, with `between` between the texts of two rounds."""
     rounds: list[list[str]] = [[]]
     for part in parts:
         if isinstance(part, RoundBorder):
@@ -127,7 +127,7 @@ def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
 
 
 def refusal_text(parts: Iterable[AnswerPart]) -> str:
-    """All words of refusals."""
+    """The text of all refusals."""
     return "".join(part.text for part in parts if isinstance(part, RefusalPart))
 
 
@@ -137,12 +137,12 @@ def thinking_text(parts: Iterable[AnswerPart]) -> str:
 
 
 def stop_with_calls(stop: StopReason, calls: bool) -> StopReason:
-    """The reason, where a natural end may be one for calls."""
+    """The stop reason; `calls` in place of the natural end of an answer with calls."""
     return "calls" if calls and stop == "end" else stop
 
 
 def number(value: object) -> int | None:
-    """A count of tokens."""
+    """The value if it is a count of tokens; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -22,7 +22,7 @@ Role = Literal["system", "user", "assistant"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 EFFORTS: Final[tuple[Effort, ...]] = ("none", "minimal", "low", "medium", "high", "xhigh")
 WRAPPED: Final = "_invalid_arguments"
-"""Member in which arguments stand that are no JSON object, where a format takes nothing but objects."""
+"""Member that wraps arguments which are not a JSON object, in formats that take objects only."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -73,12 +73,12 @@ Part: TypeAlias = TextPart | RefusalPart | ThinkingPart | MediaPart | CallPart |
 
 
 def text_of_part(part: Part) -> str:
-    """Text of a part; empty where it is none."""
+    """The text of a part; empty for parts of other kinds."""
     return part.text if isinstance(part, (TextPart, RefusalPart, ThinkingPart)) else ""
 
 
 class MessageTurn(msgspec.Struct, frozen=True):
-    """Message of one side."""
+    """One message of the system, the user or the model."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -89,11 +89,11 @@ class ToolChoice(msgspec.Struct, frozen=True):
 
     mode: Literal["auto", "none", "required"]
     names: tuple[str, ...] = ()
-    """Names of these alone; empty: of all."""
+    """Names of the tools that the mode is about; empty: all tools."""
 
 
 class OutputSchema(msgspec.Struct, frozen=True):
-    """Form of the answer."""
+    """JSON that the answer has to be."""
 
     schema: Mapping[str, Any] | None
     """JSON Schema; None: any JSON object."""
@@ -124,8 +124,8 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that only Chat Completions and Responses have, by name: `metadata`, `service_tier`, `verbosity`, ..."""
 
     @property
-    def asked_effort(self) -> Effort | None:
-        """The effort, or what the budget stands for."""
+    def requested_effort(self) -> Effort | None:
+        """The effort, or the one that the budget stands for."""
         return self.effort if self.budget is None else effort_of(self.budget)
 
 
@@ -141,9 +141,9 @@ class NeutralRequest(msgspec.Struct, frozen=True, kw_only=True):
     choice: ToolChoice | None = None
     settings: SamplingSettings = SamplingSettings()
     include_usage: bool = True
-    """Whether a stream is to tell usage."""
+    """Whether a stream ends with its usage."""
     array: bool = False
-    """Whether a stream is to be one JSON array, and no events."""
+    """Whether a stream is one JSON array in place of events (Gemini)."""
     echo: Mapping[str, Any] = _NOTHING
     """Members of the request that answers of the client's family repeat."""
 
@@ -181,13 +181,13 @@ def budget_of(settings: SamplingSettings) -> int | None:
 
 
 def as_effort(value: object) -> Effort | None:
-    """An effort by its name, in any case; `max` counts as the highest."""
+    """The effort of a name, in upper or lower case; `max` counts as the highest, an unknown name is None."""
     name = value.lower() if isinstance(value, str) else ""
     return next((effort for effort in EFFORTS if effort == name), "xhigh" if name == "max" else None)
 
 
 def in_runs(turns: Iterable[MessageTurn], joins: Callable[[MessageTurn, MessageTurn], bool]) -> list[MessageTurn]:
-    """The turns, neighbours as one where the first of a run `joins` the next."""
+    """The turns, with neighbours merged where `joins` holds for the first turn of a run and the next one."""
     runs: list[tuple[MessageTurn, list[Part]]] = []
     for turn in turns:
         if runs and joins(runs[-1][0], turn):
@@ -198,13 +198,13 @@ def in_runs(turns: Iterable[MessageTurn], joins: Callable[[MessageTurn, MessageT
 
 
 def leading_system(turns: Sequence[MessageTurn]) -> tuple[list[str], tuple[MessageTurn, ...]]:
-    """Texts of the system's turns in front of all others, and these."""
+    """The texts of the leading system turns, and all other turns."""
     count = next((count for count, turn in enumerate(turns) if turn.role != "system"), len(turns))
     return [system_text(turn) for turn in turns[:count]], tuple(turns[count:])
 
 
 def system_text(turn: MessageTurn) -> str:
-    """Words of one turn of the system's."""
+    """The text of a system turn."""
     return "\n\n".join(part.text for part in turn.parts if isinstance(part, TextPart))
 
 
@@ -229,20 +229,20 @@ def with_matched_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...
 
 
 class _UniqueIds:
-    """Ids of calls, each of one call of the conversation: some servers begin to count anew in every answer."""
+    """Ids of calls that are unique in the conversation: some servers count from zero in every answer."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._renamed = 0
         self._turn: dict[str, deque[str]] = {}
-        """Ids of the turn's calls by those that they came with, without the ones that have results."""
+        """Unique ids of the turn's open calls, by the id that each came with."""
 
     def next_turn(self) -> None:
-        """Begin another turn of the model: results answer calls of their own turn."""
+        """Begin another turn of the model: results answer calls of the turn before them."""
         self._turn.clear()
 
     def rename(self, part: CallPart) -> CallPart:
-        """The call, under another id where an earlier one has its own."""
+        """The call, under a new id where an earlier call has the same one."""
         call, ident = part.call, part.call.id
         while ident in self._taken:
             self._renamed += 1
@@ -253,7 +253,7 @@ class _UniqueIds:
         return part if ident == call.id else CallPart(msgspec.structs.replace(call, id=ident))
 
     def of_result(self, ident: str) -> str:
-        """Id of the call that a result of the current turn is under `ident`."""
+        """Unique id of the call of this turn that a result with the id `ident` answers."""
         waiting = self._turn.get(ident)
         return waiting.popleft() if waiting else ident
 
@@ -273,7 +273,7 @@ def _match_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> 
 
 
 def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
-    """The call; arguments that cannot be read are wrapped in an object, and reported."""
+    """The call; arguments that cannot be read are wrapped in an object and reported."""
     if not isinstance(call.arguments, InvalidCall):
         return call
     losses.add("call_arguments")
@@ -283,9 +283,9 @@ def valid_call(call: ModelCall, losses: TranslationLosses) -> ModelCall:
 def with_names(
     turns: Sequence[MessageTurn], names: Mapping[str, str], properties: Mapping[str, Mapping[str, str]]
 ) -> tuple[MessageTurn, ...]:
-    """The turns with the names of tools that the model knows, in calls and results, and of their properties in
-    arguments; `names`, and `properties` by tool, by the ones that stand there. Calls of custom tools become calls of
-    functions.
+    """The turns with the provider's names of tools in calls and results, and its names of properties in arguments.
+    `names`: by the client's name of a tool; `properties`: by that name, by the client's name of a property. Calls of
+    custom tools become calls of functions.
     """
 
     def renamed(part: Part) -> Part:
@@ -302,17 +302,17 @@ def with_names(
 
 
 def with_properties(call: ModelCall, names: Mapping[str, str] | None) -> ModelCall:
-    """The call with other names of properties in its arguments; itself where there are none."""
+    """The call with properties of its arguments renamed; the same object where `names` is empty."""
     if not names or not call.valid:
         return call
     return msgspec.structs.replace(call, arguments=restore_names(call.arguments, names))
 
 
 def calls_by_id(turns: Sequence[MessageTurn]) -> dict[str, ModelCall]:
-    """All calls of the turns."""
+    """All calls of the turns, by their ids."""
     return {part.call.id: part.call for turn in turns for part in turn.parts if isinstance(part, CallPart)}
 
 
 def call_of(result: ResultPart, calls: Mapping[str, ModelCall]) -> ModelCall:
-    """The call that a result answers; one without arguments where none has its id."""
+    """The call that a result answers; a call without arguments where no call has its id."""
     return calls.get(result.id) or ModelCall(result.id, result.name or "unknown", {})

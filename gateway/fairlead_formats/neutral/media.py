@@ -48,7 +48,7 @@ def _what(mime: str) -> Literal["image", "document", "audio"]:
 
 
 def data_url(part: MediaPart) -> str:
-    """The address of a file, which holds its data where there is none."""
+    """The URL of a file, or a `data:` URL of its content."""
     return part.url or f"data:{part.mime};base64,{part.data}"
 
 
@@ -60,7 +60,7 @@ def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
 
 
 def text_or_media(part: MediaPart) -> MediaPart | TextPart:
-    """The file, or its text where it is nothing else."""
+    """The file, or its content where that is plain text."""
     if part.what != "document" or not part.data or not part.mime.startswith("text/"):
         return part
     try:

@@ -1,4 +1,4 @@
-"""Members of a client's request, taken one by one: what is left over is reported. Pure module."""
+"""Members of a client's request, read one by one: those that nobody read are reported. Pure module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_formats.wire.protocol import BadRequest
 MAX_ENTRIES: Final = 20_000
 """Messages or items of a request that is translated."""
 MAX_PARTS: Final = 40_000
-"""Those with all their parts; likewise the tools of a request."""
+"""Messages or items of a request with all their parts; likewise its tools with theirs."""
 _HOLDERS: Final = (
     "content",
     "parts",
@@ -38,7 +38,7 @@ def decode_body(body: bytes) -> dict[str, Any]:
     with reading_body():
         value = _decode(body)
     if not isinstance(value, dict):
-        raise BadRequest("the body is no JSON object")
+        raise BadRequest("the body is not a JSON object")
     return value
 
 
@@ -50,12 +50,12 @@ class RequestMembers:
         self._losses = losses
 
     def first(self, *names: str) -> Any:
-        """The first of these members that says something; all of them are taken."""
+        """The first of these members that is not null; all of them count as read."""
         values = [self._left.pop(name, None) for name in names]
         return next((value for value in values if value is not None), None)
 
     def text(self, *names: str) -> str | None:
-        """A text."""
+        """A text; None for an empty one and for a value of another type."""
         value = self.first(*names)
         return value if isinstance(value, str) and value else None
 
@@ -67,50 +67,50 @@ class RequestMembers:
         return named
 
     def whole(self, *names: str) -> int | None:
-        """A whole number above zero."""
+        """A whole number above zero; None for any other value."""
         value = self.first(*names)
         return int(value) if _is_number(value) and value == int(value) and value > 0 else None
 
     def number(self, *names: str) -> float | None:
-        """A number."""
+        """A number; None for any other value."""
         value = self.first(*names)
         return value if _is_number(value) else None
 
     def flag(self, *names: str) -> bool | None:
-        """A truth value."""
+        """A boolean; None for any other value."""
         value = self.first(*names)
         return value if isinstance(value, bool) else None
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """A text, or a list of texts."""
+        """A text or a list of texts, without empty ones and values of other types."""
         value = self.first(*names)
         entries = value if isinstance(value, list) else [value]
         return tuple(entry for entry in entries if isinstance(entry, str) and entry)
 
     def take_members(self, *names: str) -> dict[str, Any]:
-        """Those of these members that say something, by name."""
+        """Those of these members that are not null, by name."""
         values = {name: self._left.pop(name, None) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
     def leave_out(self, *names: str) -> None:
-        """Leave members out that the outcome need not have."""
+        """Drop members without reporting them."""
         for name in names:
             self._left.pop(name, None)
 
     def refuse(self, name: str, why: str) -> None:
-        """Raise BadRequest where a member says something."""
+        """Raise BadRequest where a member has a value."""
         if self._left.pop(name, None) not in _NOTHING_SAID:
             raise BadRequest(f"{name}: {why}", name)
 
     def report_rest(self, at: str = "") -> None:
-        """Report all that was not taken and says something."""
+        """Report every member that has a value and was not read."""
         for name, value in self._left.items():
             if value not in _NOTHING_SAID:
                 self._losses.add(at + name)
 
 
 def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
-    """Report the members of a part of a message beyond those known."""
+    """Report the members of a part that are not among the `standard` ones."""
     members = RequestMembers(part, losses)
     members.leave_out("type", *standard)
     members.report_rest()

@@ -19,8 +19,8 @@ def read_assistant_parts(
     losses: TranslationLosses,
     other: Callable[[object], Part | None],
 ) -> Iterator[Part]:
-    """The parts that a model said, but for its thoughts, which go to no other model. `other` reads or reports what is
-    neither text, call, thought nor a tool of the provider's.
+    """The parts of an assistant's message without its thoughts, which go to no other model. `other` reads or reports a
+    part that is neither text, call, thought nor a tool of the provider's own.
     """
     calls = iter(messages.parse_calls(list(entries)))
     for entry, part in zip(entries, messages.parts(list(entries)), strict=False):

@@ -1,6 +1,6 @@
 """A pair of wire formats: clients of one, a provider of another.
 
-The loop of model and tools runs in the provider's format; what that writes for a client of its own is translated on
+The loop of model and tools runs in the provider's format; what that format writes for its own clients is translated on
 its way out. Pure module, but for the time of an answer.
 """
 
@@ -97,7 +97,7 @@ class TranslatedRequest:
 
 
 class PairFormat:
-    """Wire format of clients of `front` before a provider of `provider`."""
+    """Wire format for clients that speak `front`, in front of a provider that speaks `provider`."""
 
     request_headers: frozenset[str] = frozenset()
     answer_headers = ("retry-after", "retry-after-ms")

@@ -77,7 +77,7 @@ class PairAnswer:
         return None  # signatures do not reach clients of another family
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the id of the first round. Calls that were `ran` are not shown."""
+        """With the id of the first round. Calls that ran here are not shown."""
         rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
         last = self._read(self.inner, loop.theirs)
         parts: list[AnswerPart] = []
@@ -116,11 +116,11 @@ class PairStream:
         self._writer = exchange.client.writer(exchange.request, created, exchange.losses)
         self._started = False
         self._held: list[str] | None = None
-        """Arguments of an open call whose text is known when they are whole: of a custom tool, or of one whose
-        properties have other names there.
+        """Arguments of the open call, held until they are complete: of a custom tool, or of a tool whose properties
+        have other names at the provider.
         """
         self._properties: Mapping[str, str] | None = None
-        """Those names to the client's own, of the open call."""
+        """The provider's names of the open call's properties, to the client's own."""
         self._border = b""
         """Written between two rounds."""
 
@@ -226,7 +226,7 @@ class PairStream:
 
 
 def rename_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
-    """The part; a call under the client's name for its tool, and in the form of its tool."""
+    """The part; a call under the client's name of its tool, as a call of a custom tool where it is one."""
     if not isinstance(part, CallPart):
         return part
     name = tools.names.get(part.call.wire_name, part.call.wire_name)

@@ -77,7 +77,7 @@ def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
 
 
 def custom_call(call: ModelCall) -> ModelCall:
-    """A call of a function that stands for a custom tool, as one of that."""
+    """A call of a function that stands for a custom tool, as a call of that custom tool."""
     return msgspec.structs.replace(call, kind=CUSTOM, arguments=freeform(_text(call.arguments)))
 
 

@@ -1,4 +1,4 @@
-"""How much work one definition may cause.
+"""Bounds on the work of converting one definition.
 
 Pure module. A schema comes from a foreign server: it may be nested without end, or a few lines that unfold into
 gigabytes. A step that can grow is paid for here first, so that a bomb is refused before it is expanded.

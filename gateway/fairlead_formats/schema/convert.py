@@ -42,7 +42,7 @@ class ConvertedSchema(msgspec.Struct, frozen=True):
 def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) -> ConvertedSchema:
     """`inputSchema` for `lax`, or for `strict` where that is given and loses nothing.
 
-    Raises Unusable for what is no schema of an object, and TooMuch for what asks for too much work.
+    Raises UnusableSchema for a schema that is not of an object, and TooMuch for one that asks for too much work.
     """
     if lax.names is None or schema.__class__ is not dict:
         return _convert(schema, lax, strict)

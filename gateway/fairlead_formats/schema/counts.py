@@ -1,6 +1,6 @@
 """How large a converted schema is, in the measures that strict modes bound.
 
-Pure module, called at the end of a strict conversion and by nobody else.
+Pure module, for the end of a strict conversion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MANY_VALUES: Final = 250
 
 
 _BESIDE: Final = LISTS | DEFINITIONS
-"""Keywords whose schemas are no level of their own."""
+"""Keywords whose schemas do not count as a level."""
 
 
 class Counts:

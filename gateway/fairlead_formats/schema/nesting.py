@@ -1,9 +1,9 @@
 """Schemas that are nested deeper than a target takes: deeper parts are moved into definitions, or told in words.
 
-Pure module, called at the end of a conversion for targets with `max_levels`. A level is a schema within a schema: a
-property, an item, an alternative; what a `$ref` points to begins anew. Gemini refuses the whole request with "exceeds
-the maximum allowed nesting depth", and says nowhere how much that is: five levels are those of declarations that are
-in wide use there, and the refused ones of the field reports have six or more.
+Pure module, for the end of a conversion to a target with `max_levels`. A level is a schema within a schema: a property,
+an item, an alternative; the target of a `$ref` counts from 1 again. Gemini refuses the whole request with "exceeds the
+maximum allowed nesting depth", and says nowhere how much that is: five levels are those of declarations that are in
+wide use there, and the refused ones of the field reports have six or more.
 """
 
 from __future__ import annotations

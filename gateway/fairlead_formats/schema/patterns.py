@@ -114,7 +114,7 @@ def _unfit(text: str, *, lookaround: bool) -> str | None:
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        return f"the pattern is none in Python's syntax: {error}"
+        return f"the pattern is not valid in Python's syntax: {error}"
     return None
 
 
@@ -140,13 +140,13 @@ def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
 
 
 def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`exclusiveMinimum` as `minimum`: exact for integers, told for other numbers."""
+    """`exclusiveMinimum` as `minimum`: exact for integers, described for other numbers."""
     bound = _inclusive(walk, schema, path, notes, "exclusiveMinimum", 1)
     out["minimum"] = max(bound, schema.get("minimum", bound))
 
 
 def upper(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`exclusiveMaximum` as `maximum`, likewise."""
+    """`exclusiveMaximum` as `maximum`: exact for integers, described for other numbers."""
     bound = _inclusive(walk, schema, path, notes, "exclusiveMaximum", -1)
     out["maximum"] = min(bound, schema.get("maximum", bound))
 

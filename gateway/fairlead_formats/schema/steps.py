@@ -90,11 +90,11 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 
 
 def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """`nullable` is of OpenAPI 3.0 and no keyword of JSON Schema: the tool's server is held to refuse null, and so is
-    the gateway, which checks arguments against the original.
+    """The schema without `nullable`, a keyword of OpenAPI 3.0 and not of JSON Schema: the tool's server is expected to
+    refuse null, and so does the gateway, which checks arguments against the original.
     """
     action = Action.DROPPED if schema["nullable"] else Action.REWRITTEN
-    walk.lose(path, "nullable", action, "nullable is no keyword of JSON Schema")
+    walk.lose(path, "nullable", action, "nullable is not a keyword of JSON Schema")
     return {key: value for key, value in schema.items() if key != "nullable"}
 
 
@@ -122,7 +122,7 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
     """A list of types as one type, `nullable` or an `anyOf`, each alternative with the keywords about its type."""
     others = [kind for kind in kinds if kind != "null"]
     if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-        kinds = others or kinds  # null is no value, whatever the types say
+        kinds = others or kinds  # null is not a value, whatever the types say
     if len(kinds) == 1:
         walk.lose(path, "type", Action.REWRITTEN, "the enum does not hold null")
         return {**schema, "type": kinds[0]}

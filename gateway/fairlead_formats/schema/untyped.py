@@ -19,8 +19,8 @@ JsonObject = dict[str, Any]
 SCALARS: Final = ("string", "number", "boolean")
 
 
-def no_object(walk: Walk, schema: Any, path: str) -> JsonObject:
-    """A boolean schema, or no schema at all, below the root."""
+def for_non_object(walk: Walk, schema: Any, path: str) -> JsonObject:
+    """The object for a boolean schema below the root, or for a value that is not a schema."""
     if schema is False:
         if walk.target.nested["not"] is Cell.KEEP:
             walk.lose(path, "false", Action.REWRITTEN, "a schema is an object")
@@ -28,7 +28,7 @@ def no_object(walk: Walk, schema: Any, path: str) -> JsonObject:
         walk.lose(path, "false", Action.DESCRIBED, "that a value may not be given is said in words")
         return {"type": "string", "description": "Must not be given."}
     if schema is not True:
-        walk.lose(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is no schema")
+        walk.lose(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is not a schema")
     return anything(walk, path)
 
 
@@ -45,7 +45,7 @@ def _array_of_strings() -> JsonObject:
 
 
 def cut(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonObject:
-    """Where a reference leads into what is being unfolded."""
+    """The schema for a reference into a schema that is being unfolded: its shape is only described."""
     name = walk.refs.name(ref)
     walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} leads into itself: from here on its shape is only told")
     kind = target.get("type", "object") if isinstance(target, dict) else "object"

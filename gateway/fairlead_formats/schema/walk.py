@@ -1,6 +1,6 @@
-"""The walk through a schema: every subschema is resolved, reshaped and written anew as the target's table says.
+"""Walk through a schema: every subschema is resolved, reshaped and rewritten by the target's table.
 
-Pure module. What is done with single keywords stands in `steps`; here is the order of things.
+Pure module. `steps` has what is done with single keywords; here is the order of the steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$re
 
 
 class NotStrict(Exception):
-    """The schema cannot become strict without losing something; a value within the package."""
+    """The schema cannot become strict without a loss; caught within the package."""
 
     def __init__(self, path: str, keyword: str, why: str) -> None:
         super().__init__(why)
@@ -45,7 +45,7 @@ class Walk:
         self._active: list[str] = []
 
     def lose(self, path: str, keyword: str, action: Action, why: str) -> None:
-        """Note what happened. Raises NotStrict where the target is strict and the schema no longer says the same."""
+        """Report a loss. Raises NotStrict where the target is strict and the schema no longer says the same."""
         if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
             raise NotStrict(path, keyword, why)
         self.losses.append((path, keyword, action, why))
@@ -54,7 +54,7 @@ class Walk:
         """A converted subschema. Raises TooMuch, NotStrict."""
         self.bounds.node(depth)
         if schema.__class__ is not dict:
-            return untyped.no_object(self, schema, path)
+            return untyped.for_non_object(self, schema, path)
         schema = self.sane(schema, path)
         mark = len(self._active)
         try:
@@ -72,7 +72,9 @@ class Walk:
         bad = _malformed_keywords(schema)
         for keyword in bad:
             action = Action.REWRITTEN if _says_nothing(keyword, schema[keyword]) else Action.DROPPED
-            self.lose(path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is no value of {keyword}")
+            self.lose(
+                path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is not a valid value of {keyword}"
+            )
         return {key: value for key, value in schema.items() if key not in bad}
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
@@ -130,7 +132,7 @@ class Walk:
         if "oneOf" in schema and table["oneOf"] is Cell.FIX:
             schema = steps.one_of(self, schema, path)
         if schema == merge.NOTHING:
-            return untyped.no_object(self, False, path)
+            return untyped.for_non_object(self, False, path)
         if "$ref" in schema:  # a part of allOf was nothing else
             return self._reference(schema, path, depth)
         reshaped = steps.reshape(self, schema, path)

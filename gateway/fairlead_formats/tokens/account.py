@@ -53,9 +53,9 @@ class TaskTokens(msgspec.Struct, frozen=True):
 
     turns: int
     read: int
-    """By the model, all turns together, whether from a cache or not."""
+    """Tokens that the model reads in all turns, from a cache or not."""
     written: int
-    """By the model, beyond what it writes with tools listed."""
+    """Tokens that the model writes beyond those with tools listed."""
     largest: int
     """Tokens of the longest prompt."""
     priced: int

@@ -50,7 +50,7 @@ def audio_tokens(data: str) -> int:
 
 
 def image_size(head: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, from the beginning of a PNG, GIF, WebP or JPEG; None for anything else."""
+    """Width and height in pixels, from the beginning of a PNG, GIF, WebP or JPEG; None for other formats."""
     try:
         if head[:8] == b"\x89PNG\r\n\x1a\n":
             size = struct.unpack(">II", head[16:24])

@@ -132,7 +132,7 @@ class ContextWindows:
         self._live = {bare(name): _window(value) for name, value in live.items()}
 
     def names(self) -> set[str]:
-        """Every model that something is known of, by its bare name."""
+        """Bare names of all models with a known window."""
         return {*self._configured, *self._live, *shipped_windows().models}
 
     def with_live(self, live: Mapping[str, ContextWindow | int]) -> ContextWindows:

@@ -41,7 +41,7 @@ class Sizes:
 
     def of(self, definition: bytes | Mapping[str, Any], key: bytes | None = None) -> Size:
         """The size of an MCP definition, raw or decoded. `key` is its hash where the caller has one; it must be over
-        all that is shown, name included. A definition that is no JSON object costs what its bytes do.
+        all that is shown, name included. A definition that is not a JSON object costs what its bytes do.
         """
         raw = definition if isinstance(definition, bytes) else None
         if key is None:

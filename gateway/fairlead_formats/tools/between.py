@@ -81,6 +81,6 @@ def _as_they_came(read: Read, target: ToolFormat) -> Conversion:
 
 
 def _providers_own(read: Read, source: Format, target: Format) -> list[Original]:
-    """Tools of the provider's own, which are no functions and go out in the form they came in."""
+    """Tools of the provider's own, which are not functions and go out in the form they came in."""
     same = isinstance(target, ToolFormat) and target.like(source)
     return [original for original in read.originals if not original.name] if same else []

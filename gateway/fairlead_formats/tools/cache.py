@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def hash_of(tool: Definition) -> str | None:
-    """A key for a definition; None for one that is no JSON."""
+    """A key for a definition; None for one that is not JSON."""
     try:
         return hashlib.blake2b(_encode(tool), digest_size=16).hexdigest()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):

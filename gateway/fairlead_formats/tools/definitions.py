@@ -80,7 +80,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class ProviderTool(msgspec.Struct, frozen=True):
-    """Parts that a reader found in one tool of a provider's."""
+    """Parts of one tool in a provider's form, as its envelope reads them."""
 
     name: Any
     description: Any = None
@@ -91,13 +91,13 @@ class ProviderTool(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Where the parts of a tool stand in one provider's request."""
+    """Places of a tool's parts in one provider's request."""
 
     write: Callable[[Parts], JsonObject]
     rename: Callable[[JsonObject, str], JsonObject]
     """A written tool under its name; shares all else with what it was given."""
     read: Callable[[JsonObject], ProviderTool]
-    """Raises Unusable for what is no function tool."""
+    """Raises UnusableSchema for a tool that is not a function."""
     request: Callable[[list[Definition]], JsonObject]
     unpack: Callable[[Any], list[Any]]
     """The tools of a request, of a list, or of one tool alone."""
@@ -107,7 +107,7 @@ class Envelope(msgspec.Struct, frozen=True):
     """Whether functions are a group of their own among the tools."""
 
 
-class ToolLimits(msgspec.Struct, frozen=True):
+class FormatLimits(msgspec.Struct, frozen=True):
     """Limits of one format on the tools of a request; None: no limit is known."""
 
     max_tools: int | None = None
@@ -119,7 +119,7 @@ class ToolLimits(msgspec.Struct, frozen=True):
     """Strict tools among those of one request."""
 
 
-NO_LIMITS: Final = ToolLimits()
+NO_LIMITS: Final = FormatLimits()
 
 
 class ToolFormat:
@@ -132,7 +132,7 @@ class ToolFormat:
         aliases: tuple[str, ...],
         envelope: Envelope,
         targets: Callable[[Options], Targets],
-        limits: ToolLimits = NO_LIMITS,
+        limits: FormatLimits = NO_LIMITS,
     ) -> None:
         self.name = name
         self.title = title
@@ -229,7 +229,7 @@ class ToolFormat:
         given = tool.get("description")
         text = given if isinstance(given, str) else ""
         if given is not None and not isinstance(given, str):
-            losses.append(Loss(name, "/description", "description", Action.DROPPED, "the description is no text"))
+            losses.append(Loss(name, "/description", "description", Action.DROPPED, "the description is not text"))
         if not text.strip() and self._limits.needs_description:
             title = tool.get("title")
             text = title if isinstance(title, str) and title.strip() else name
@@ -252,7 +252,7 @@ class ToolFormat:
             losses: tuple[Loss, ...]
             try:
                 if not isinstance(tool, dict):
-                    raise UnusableSchema(f"{constraint_texts.compact(tool)} is no tool")
+                    raise UnusableSchema(f"{constraint_texts.compact(tool)} is not a tool")
                 parts = self.envelope.read(tool)
                 tools.append(_definition(parts))
                 losses = tuple(Loss(parts.name, at, word, Action.DROPPED, why) for at, word, why in parts.lost)
@@ -294,7 +294,7 @@ def _definition(parts: ProviderTool) -> JsonObject:
     if isinstance(parts.description, str) and parts.description:
         tool["description"] = parts.description
     if parts.schema is not None and not isinstance(parts.schema, dict):
-        raise UnusableSchema(f"{constraint_texts.compact(parts.schema)} is no schema of an object")
+        raise UnusableSchema(f"{constraint_texts.compact(parts.schema)} is not a schema of an object")
     tool["inputSchema"] = parts.schema or {"type": "object", "properties": {}}
     if isinstance(parts.output, dict):
         tool["outputSchema"] = parts.output

@@ -19,7 +19,7 @@ def rename_tool(tool: JsonObject, name: str) -> JsonObject:
 
 
 def lost_settings(tool: JsonObject, carried: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
-    """The members of a tool besides those known: (path, keyword, why)."""
+    """The members of a tool besides those `carried`: (path, keyword, why)."""
     return tuple(
         (f"{at}/{member}", member, "a setting of the provider's, which MCP has no place for")
         for member in tool
@@ -48,5 +48,5 @@ def in_tools(tools: list[Definition]) -> JsonObject:
 
 
 def providers_own(tool: JsonObject) -> ProvidersOwn:
-    """The refusal of a tool that is no function."""
+    """The refusal of a tool that is not a function."""
     return ProvidersOwn(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")

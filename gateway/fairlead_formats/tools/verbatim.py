@@ -1,6 +1,6 @@
 """A tool's definition as it is shown: the server's own bytes, but for the name and description that we decide.
 
-Pure module, called when a snapshot is built. Nothing else of a definition is looked at or written anew: schemas,
+Pure module, called when a snapshot is built. Nothing else of a definition is looked at or rewritten: schemas,
 annotations, icons and members that nobody knows stay byte for byte, or clients would validate against something else.
 """
 
@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class UnusableDefinition(ValueError):
-    """Bytes that are no JSON object in UTF-8 and so cannot stand in a list."""
+    """Bytes that are not a JSON object in UTF-8 and so cannot stand in a list."""
 
 
 def with_name(definition: bytes, *, name: str, description: str | None = None) -> bytes:
@@ -44,8 +44,8 @@ def verbatim(definition: bytes, *, name: str) -> bytes:
 
 
 def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
-    """The definition with members of its `_meta` added or replaced, all else as it is. One whose `_meta` is no object
-    stays as it is. Raises UnusableDefinition.
+    """The definition with members of its `_meta` added or replaced, all else as it is. One whose `_meta` is not an
+    object stays as it is. Raises UnusableDefinition.
     """
     whole = _read(definition)
     try:

@@ -6,8 +6,8 @@ in, by one with 131 random bits that holds the provider's own; each request to a
 Between the two the gateway knows its own ids alone. Replaced are ids of calls in the forms of Chat Completions,
 Responses, Anthropic's Messages and Gemini.
 
-An id also says whether its turn may have been kept: where it was known from the beginning that it would not be, nobody
-has to look for it.
+An id also says whether its turn may have been kept: where the gateway knew from the beginning that it would not keep
+the turn, it does not look for it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
         for item in value:
             yield from _ids(item)
     elif isinstance(value, Mapping):
-        yield from _own_id(value)
+        yield from _block_id(value)
         for member, item in value.items():
             if member == "tool_calls" and isinstance(item, list):
                 yield from ((ident, "call", LONGEST_IN_CHAT) for call in item for ident in _text(call, "id"))
@@ -114,7 +114,7 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
                 yield from _ids(item)
 
 
-def _own_id(value: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
+def _block_id(value: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
     """The id of a block or item that says by its type that it is a call."""
     kind = value.get("type")
     if kind == "tool_use":

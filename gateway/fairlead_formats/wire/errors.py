@@ -14,7 +14,7 @@ _WORDS: Final = frozenset({"invalid_api_key", "authentication_error", "unauthent
 
 
 class LlmError(Exception):
-    """An answer that is no success."""
+    """An error that the gateway answers a client with."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class FamilyFormat(ABC):
 
 @contextmanager
 def reading_body() -> Iterator[None]:
-    """Raise BadRequest for what cannot be read of a body inside."""
+    """Raise BadRequest for a body that cannot be read in the block."""
     try:
         yield
     except msgspec.ValidationError as error:

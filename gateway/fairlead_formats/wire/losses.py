@@ -13,14 +13,14 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class TranslationLosses:
-    """Codes in the order in which they were found, each one time."""
+    """Codes in the order in which they were added, each once."""
 
     def __init__(self, codes: Iterable[str] = ()) -> None:
         self._codes = dict.fromkeys(codes)
         self._more = 0
 
     def add(self, code: str) -> None:
-        """Note one; a member's name may be a code, and is cut and made fit for a header."""
+        """Add a code, such as the name of a member: it is cut and made fit for a header."""
         fit = _UNFIT.sub("_", code)[:MAX_CODE] or "_"
         if fit in self._codes:
             return
@@ -30,7 +30,7 @@ class TranslationLosses:
             self._codes[fit] = None
 
     def update(self, codes: Iterable[str]) -> None:
-        """Note all of these."""
+        """Add all of these codes."""
         for code in codes:
             self.add(code)
 

@@ -150,7 +150,7 @@ class WireRequest(Protocol):
 
     @property
     def losses(self) -> TranslationLosses | None:
-        """What the provider's format has no place for; None where the client speaks that format."""
+        """Codes of members that the provider's format lacks; None where the client speaks that format."""
 
     @property
     def restored_bytes(self) -> int:
@@ -316,7 +316,7 @@ class WireFormat(Protocol):
         """Calls of models among the messages of a request, in their order."""
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        """Role and text of a message of a request. Clients write JSON anew, so no bytes are compared."""
+        """Role and text of a message of a request. Clients rewrite JSON, so bytes are not compared."""
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         """The messages, those of calls that a turn is kept for (by `CallPlace.start`) replaced by the whole turn. The

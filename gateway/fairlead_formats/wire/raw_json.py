@@ -19,7 +19,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def decode_object(raw: bytes | Raw) -> dict[str, Any]:
-    """A message; an empty one for what is none."""
+    """The decoded object; an empty one for anything else."""
     try:
         message = _any(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -58,8 +58,9 @@ MAX_LISTED: Final = 64
 def add_usage(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, depth: int = MAX_DEPTH
 ) -> dict[str, Any]:
-    """The sum of two usages. What only one of them has stays as it is; of what is no number the later one counts: no
-    detail is made up. Objects of lists are added where they differ in numbers alone, as those of one modality.
+    """The sum of two usages. A member that only one of them has stays as it is; of members that are not numbers the
+    later one counts. Objects in lists are added where they differ in numbers alone, such as the details of one
+    modality.
     """
     total = dict(first or {})
     for name, value in (second or {}).items():

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_formats.messages.call import read as read_arguments
+from fairlead_formats.messages.call import read_arguments
 from fairlead_speech.cascaded.audio import BYTES_PER_MS
 from fairlead_speech.gemini.messages import TOOL_RESULT, Message, gateway_message
 from fairlead_speech.gemini.routed_setup import RoutedSetup

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import Carry, ModelCall
-from fairlead_formats.messages.call import read as read_arguments
+from fairlead_formats.messages.call import Carry, ModelCall, read_arguments
 from fairlead_formats.registry import message_format
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.problems import RATE_LIMITED

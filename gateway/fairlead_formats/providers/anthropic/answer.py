@@ -43,7 +43,7 @@ class AnthropicAnswer:
             usage = _any(self._members.get("usage", b"null"))
             reason = _any(self._members.get("stop_reason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadAnswer(f"the provider's answer is no message: {error}") from error
+            raise BadAnswer(f"the provider's answer is not a message: {error}") from error
         except KeyError as error:
             raise BadAnswer("the provider's answer has no content") from error
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
@@ -56,7 +56,7 @@ class AnthropicAnswer:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members by which clients know the answer."""
+        """Members that identify the answer to clients."""
         return {name: raw for name, raw in self._members.items() if name in ("id", "model")}
 
     @property
@@ -109,12 +109,12 @@ class AnthropicAnswer:
         return _encode(members)
 
     def visible_blocks(self, number: int, theirs: Collection[str] | None) -> list[bytes | Raw]:
-        """Blocks that the client gets of this answer as round `number`."""
+        """Blocks of this answer that the client gets, as those of round `number`."""
         return [block.mark(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, theirs)]
 
 
 def _with_id(block: Block) -> Block:
-    """The block, a call with an id where it came without."""
+    """The block; a call without an id gets one."""
     if block.kind != TOOL_USE or (isinstance(block.members.get("id"), str) and block.members["id"]):
         return block
     return _with(block, "id", new_id("toolu"))

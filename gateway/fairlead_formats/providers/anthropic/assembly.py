@@ -1,7 +1,7 @@
 """Blocks of one streamed answer as they would be in a whole one. Pure module.
 
-Texts grow; a signature comes at once, and counts in place of what was there before; the input of a call is JSON in
-pieces, which stays as the model wrote it. Members of deltas that nobody here knows grow like text.
+Texts grow; a signature comes in one delta, and replaces an earlier one; the input of a call is JSON in pieces, which
+stays as the model wrote it. Unknown members of deltas grow like text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import InnerCall
 
 INVALID: Final = "INVALID_JSON"
-"""Member that holds the input of a call which is no JSON (Anthropic's guide to fine-grained tool streaming)."""
+"""Member that holds the input of a call which is not JSON (Anthropic's guide to fine-grained tool streaming)."""
 _INPUT: Final = "partial_json"
 _REPLACED: Final = frozenset({"signature"})
 _LISTED: Final[Mapping[str, str]] = {"citation": "citations"}
@@ -28,7 +28,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class StreamedBlock:
-    """One block, as far as it has come."""
+    """One block of a stream that is not complete yet."""
 
     def __init__(self, start: Mapping[str, Raw], taken: Collection[str] = ()) -> None:
         """`taken`: ids of the calls before it."""
@@ -46,11 +46,11 @@ class StreamedBlock:
             self._start["id"] = Raw(_encode(self.members["id"]))
 
     def grow_text(self, name: str, piece: str) -> None:
-        """Take a piece of the text of a member."""
+        """Add a piece of the text of a member."""
         self._grown.setdefault(name, []).append(piece)
 
     def grow(self, delta: Mapping[str, Any]) -> None:
-        """Take a delta."""
+        """Add a delta."""
         for name, value in delta.items():
             if name == _INPUT:
                 self._input.append(str(value))
@@ -63,7 +63,7 @@ class StreamedBlock:
                 self._grown.setdefault(name, []).append(value)
 
     def unwrap(self, call: InnerCall) -> None:
-        """Make the call of `execute_tool` that which it names."""
+        """Replace a call of `execute_tool` by the call that it names."""
         self.members["name"], self._start["name"] = call.name, Raw(_encode(call.name))
         self._input = [call.arguments.decode()]
 

@@ -1,4 +1,4 @@
-"""Content blocks of Anthropic Messages: whose calls they make, and of which round the thoughts are.
+"""Content blocks of Anthropic Messages: who runs their calls, and which round their thoughts are of.
 
 Pure module, which takes whatever a client or a model wrote. A client gets the blocks of all rounds in one message, and
 sends them back in one; the API takes thoughts in the message of their own answer only. Signatures of thoughts from the
@@ -27,7 +27,7 @@ MARK: Final = "fairlead."
 ELSEWHERE: Final = "fairlead.0."
 """Signature of thoughts of a model of another family, which are shown, and do not go out again."""
 UNFINISHED: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
-"""Stop reasons after which a call may lack its end: it is not run."""
+"""Stop reasons after which a call may be cut off, so that it is not run."""
 _MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -36,7 +36,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class Block(msgspec.Struct, frozen=True):
-    """One block, as it came and decoded."""
+    """One block: its raw JSON and its decoded members."""
 
     raw: bytes | Raw
     members: Mapping[str, Any]
@@ -59,11 +59,11 @@ class Block(msgspec.Struct, frozen=True):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether a model of another family thought it."""
+        """Whether it is a thought of another family's model."""
         return self.signature == ELSEWHERE
 
     def unwrap(self, call: InnerCall) -> Block:
-        """The call of `execute_tool` as that which it names."""
+        """A call of `execute_tool`, replaced by the call that it names."""
         raws: dict[str, Any] = dict(_members(self.raw))
         return block_of(_encode({**raws, "name": call.name, "input": Raw(call.arguments)}))
 
@@ -98,7 +98,7 @@ def blocks_of(content: bytes | Raw) -> list[Block]:
 
 
 def tool_name(block: Mapping[str, Any]) -> str:
-    """Name by which a call is one of the caller's tools: that of its toolset, where it is of one."""
+    """Name that decides whose tool a call is of: the name of its toolset where it has one, else its own."""
     for member in ("toolset_name", "name"):
         if isinstance(block.get(member), str):
             return str(block[member])
@@ -106,12 +106,12 @@ def tool_name(block: Mapping[str, Any]) -> str:
 
 
 def is_hidden(block: Mapping[str, Any], theirs: Collection[str] | None) -> bool:
-    """Whether a block is a call that the caller does not see, for it is run here."""
+    """Whether a block is a call that the gateway runs, which the caller does not see."""
     return theirs is not None and block.get("type") == TOOL_USE and tool_name(block) not in theirs
 
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
-    """The message with its calls by the names that decide whose they are, and without those that may lack their end."""
+    """The message with its calls under their `tool_name`, and without calls that may be cut off."""
     finished = stop_reason not in UNFINISHED
     finished_blocks = [
         {**block, "name": tool_name(block)} if block.get("type") == TOOL_USE else block
@@ -132,7 +132,7 @@ def mark_signature(signature: str, number: int, mark: str) -> str:
 
 
 def thought_key(signature: str) -> CallKey | None:
-    """The mark of a thought, by which a turn is found again; None where it has none of ours."""
+    """Key of the turn that a marked signature belongs to; None for a signature without a mark of the gateway."""
     match = _MARKED.match(signature)
     return None if match is None or match[2] is None else CallKey(match[2], SIGNED_THOUGHT)
 

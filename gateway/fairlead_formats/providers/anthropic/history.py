@@ -63,8 +63,8 @@ def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes 
 
 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
-    """A model's message as the messages of its rounds, and the results that belong into the message behind it. Shown
-    calls of one round stand together, with their results behind them: what follows a result is of the next round.
+    """A model's message, split into the messages of its rounds, and the results that belong into the message behind it.
+    Shown calls of one round stand together, with their results behind them: what follows a result is of the next round.
     """
     back = restore_calls(blocks) if calls else {}
     parts: list[tuple[list[Block], list[Block]]] = [([], [])]
@@ -89,9 +89,9 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
 
 
 def _of_one_answer(blocks: Sequence[Block], *, one_round: bool) -> list[Block]:
-    """The blocks with thoughts of one answer alone. `one_round`: they are those of one round, as far as can be seen.
-    Otherwise thoughts of hidden rounds are among them: they go, and those of the last one stand in front, where the
-    API wants them before a call; without a call all may go.
+    """The blocks with the thoughts of one answer only, as the API demands. `one_round`: all blocks are of one round, as
+    far as can be seen. Else thoughts of hidden rounds are among them: those of the last round stand in front, where the
+    API wants them before a call, and all others are left out; without a call all thoughts are.
     """
     thoughts = [block for block in blocks if block.kind in SIGNED]
     rounds = {block.round for block in thoughts}
@@ -105,7 +105,9 @@ def _of_one_answer(blocks: Sequence[Block], *, one_round: bool) -> list[Block]:
 
 
 def _with_results(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
-    """A message with results of calls in front of all that it has, in a message of their own where it is no user's."""
+    """A message with results of calls in front of its content; a message of their own for the results where that
+    message is not the user's.
+    """
     blocks = _content(raw) if results and _role(raw) == "user" else None
     if blocks is None:
         return [*_results_message(results), raw]
@@ -126,7 +128,7 @@ def _role(raw: bytes | Raw) -> str:
 
 
 def _content(raw: bytes | Raw) -> list[Block] | None:
-    """Blocks of a message; None where they cannot be read, which the API tells better."""
+    """Blocks of a message; None where they cannot be read: the API's error says why."""
     try:
         return blocks_of(bytes(_members(raw)["content"]))
     except (*_BROKEN, KeyError):

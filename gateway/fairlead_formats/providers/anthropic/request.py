@@ -78,12 +78,12 @@ class AnthropicRequest(FamilyRequest):
 
 
 def _parallel(choice: dict[str, Any]) -> dict[str, Any]:
-    """Members of a choice that hold whichever tool is chosen."""
+    """Members of a choice that apply to every tool."""
     return {name: value for name, value in choice.items() if name not in ("type", "name")}
 
 
 def _name(tool: _ToolEntry) -> str:
-    """Name by which calls of a tool of the caller's are known; of a toolset that of its family."""
+    """Name that calls of one of the caller's tools have; for a toolset the name of its family."""
     family, toolset, _ = (tool.type or "").partition(_TOOLSET)
     return tool.name or (family if toolset else "")
 
@@ -97,7 +97,7 @@ _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 
 
 def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signed thoughts, but for those in its last `keep_last` messages; None where there are none.
+    """The request without signed thoughts, except those in its last `keep_last` messages; None where it has none.
 
     Thinking is off where the turn at the end has lost a thought in front of a call: the API refuses that turn else.
     """

@@ -1,8 +1,8 @@
-"""Calls that were run here as Anthropic shows those of its own MCP connector: blocks `mcp_tool_use` and
-`mcp_tool_result`, and back to calls and results of a request. Pure module.
+"""Calls that the gateway ran, shown as Anthropic shows those of its own MCP connector: blocks `mcp_tool_use` and
+`mcp_tool_result`, and from these back to calls and results of a request. Pure module.
 
-Source: Anthropic's guide to the MCP connector. Blocks are ours by the beginning of their id. What comes back is the
-caller's text like any other: it may have changed, and is trusted no further than a result that it wrote itself.
+Source: Anthropic's guide to the MCP connector. The gateway's blocks are told by the beginning of their ids. What a
+caller sends back may have been changed, and is trusted no further than a result that the caller wrote itself.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ def _texts(result: Any) -> list[dict[str, str]]:
 
 
 def is_ours(block: Block) -> bool:
-    """Whether a block is half of a call that was run here."""
+    """Whether a block is the call or the result of a call that the gateway ran."""
     member = _IDS.get(block.kind)
     return member is not None and str(block.members.get(member, "")).startswith(_OURS)
 
 
 def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
-    """By `key` of a block of ours: the call or the result in its place. Halves of pairs, and what no request may hold,
-    are left out.
+    """By the `key` of a block that the gateway wrote: the call or the result for which it stands. Calls without
+    results, results without calls, and blocks that no request may hold are left out.
     """
     uses = {_ident(each): each for each in blocks if is_ours(each) and each.kind == _USE and _whole(each)}
     results = {_ident(each): each for each in blocks if is_ours(each) and each.kind == _RESULT}
@@ -90,7 +90,7 @@ def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
 
 
 def key(block: Block) -> tuple[str, str]:
-    """Type of a block of ours, and the id of its call."""
+    """Type of a block that the gateway wrote, and the id of its call."""
     return block.kind, _ident(block)
 
 

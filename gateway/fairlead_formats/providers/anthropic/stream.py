@@ -63,8 +63,8 @@ class _BlockThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field=
 
 
 class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
-    """A piece of text or of a thought, and nothing else that anybody has to know of: most of a stream. It passes as it
-    is.
+    """A piece of text or of a thought and nothing else that matters here: most events of a stream. It is passed on as
+    it is.
     """
 
     index: int
@@ -92,7 +92,7 @@ class AnthropicStream:
         self._thought: str | None = None
         self.mark = new_mark()
         self._running = False
-        """Whether the client has calls of this round, and not their results."""
+        """Whether the client sees calls of this round without their results."""
         self._begin()
 
     def _begin(self) -> None:
@@ -100,14 +100,14 @@ class AnthropicStream:
         self._ids: set[str] = set()
         """Ids of the calls among them."""
         self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
-        """By the provider's index: a block, and its index in the client's stream; None: it is not there."""
+        """By the provider's index: a block, and its index in the client's stream; None for a hidden block."""
         self._last: dict[str, Raw] = {}
         """Members of `message_delta`."""
         self._delta: dict[str, Raw] = {}
         self._round_usage: dict[str, Any] = {}
         self._size = 0
         self._calls = self._hides = False
-        """Whether the client has calls of this round, and whether it lacks some."""
+        """Whether the client sees calls of this round, and whether some are hidden from it."""
         self.stop_reason: str | None = None
         self.done = False
 
@@ -132,7 +132,9 @@ class AnthropicStream:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
 
     def _pass_text(self, data: bytes) -> bool:
-        """Whether an event is a piece of text or of a thought that stands in the client's stream as it came."""
+        """Add a piece of text or of a thought to its block, if the event is one that passes unchanged; whether it
+        is.
+        """
         try:
             event = _text_event(data)
         except _BROKEN:
@@ -171,7 +173,7 @@ class AnthropicStream:
         return _sse_event(event.type, data)
 
     def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Take the end of an answer: why it ends, and its usage, of which each number counts in place of the last."""
+        """Handle `message_delta`: the stop reason, and the usage, each number of which replaces the last one."""
         delta = _members(event.delta)
         self._last |= _members(data)
         self._delta |= delta
@@ -180,7 +182,7 @@ class AnthropicStream:
         return b"" if self._theirs is not None else _sse_event(event.type, data)
 
     def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
+        """Handle the start of a block. It has the whole name of a call, so that nothing has to be held back."""
         if not self._begun:
             raise BadStream("the provider's stream has a block in front of its begin")
         if event.index is None or event.index in self._by_index:
@@ -214,7 +216,7 @@ class AnthropicStream:
         return self._thought
 
     def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Take what belongs to a block that has begun: a delta, its end, or what nobody here knows."""
+        """Handle an event of an open block: a delta, its stop, or an unknown event."""
         assert event.index is not None
         if event.index not in self._by_index:
             raise BadStream(f"the provider's stream goes on with a block {event.index} that has not begun")
@@ -285,7 +287,7 @@ class AnthropicStream:
         return uses + self._write_blocks(result_blocks(calls))
 
     def _write_blocks(self, blocks: Sequence[bytes]) -> bytes:
-        """Events of blocks of our own."""
+        """Events of blocks that the gateway writes."""
         out = []
         for raw in blocks:
             index, self._shown = self._shown, self._shown + 1
@@ -302,7 +304,7 @@ class AnthropicStream:
         return _PING
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
-        """The last `message_delta`, and the end; nothing where all has passed."""
+        """The last `message_delta` and `message_stop`; nothing where every event passed unchanged."""
         if self._theirs is None:
             return b""
         delta: dict[str, Any] = dict(self._delta)
@@ -314,7 +316,7 @@ class AnthropicStream:
 
 
 def _without_nulls(usage: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Members of a usage that say something."""
+    """Members of a usage that are not null."""
     return {name: value for name, value in (usage or {}).items() if value is not None}
 
 

@@ -22,7 +22,7 @@ from fairlead_formats.messages.base import (
     Answers,
     MessageFormat,
     Part,
-    call,
+    call_part,
     extras,
     with_paths,
 )
@@ -55,7 +55,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Parts, ProviderTool, Targets, ToolFormat, ToolLimits
+from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import in_tools, lost_settings, providers_own, rename_tool, tools_of
 
 ANTHROPIC: Final = "anthropic"
@@ -142,7 +142,7 @@ def _part(block: object, path: str) -> Part:
     kind = text_of(member(block, "type"))
     if kind == "tool_use":
         draft = Draft(member(block, "id"), member(block, "name"), member(block, "input"))
-        return call(path, draft, extras(block, "type", "id", "name", "input"))
+        return call_part(path, draft, extras(block, "type", "id", "name", "input"))
     if kind == "text":
         return Part(path, TEXT, text_of(member(block, "text")), extras=extras(block, "type", "text"))
     if kind in ("thinking", "redacted_thinking"):
@@ -153,7 +153,7 @@ def _part(block: object, path: str) -> Part:
 def _content(body: Body, report: LossReport) -> list[JsonObject]:
     """Blocks; the provider refuses empty texts."""
     content = [_write_block(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
-    if body.structured is not None and not body.structured_said:
+    if body.structured is not None and not body.structured_in_text:
         content.append({"type": "text", "text": json_text(body.structured)})
     report_structured(body, report)
     return content
@@ -219,7 +219,7 @@ FORMATS: Final = (
             ("claude", "anthropic-messages", "messages"),
             Envelope(_write_tool, rename_tool, _read_tool, in_tools, tools_of),
             _targets,
-            ToolLimits(max_strict=20),
+            FormatLimits(max_strict=20),
         ),
         messages=AnthropicMessages(),
         token_growth=1020,

@@ -21,7 +21,7 @@ from fairlead_formats.messages.base import (
     Answers,
     MessageFormat,
     Part,
-    call,
+    call_part,
     extras,
     with_paths,
 )
@@ -56,12 +56,12 @@ from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import (
     Envelope,
+    FormatLimits,
     Parts,
     ProvidersOwn,
     ProviderTool,
     Targets,
     ToolFormat,
-    ToolLimits,
 )
 from fairlead_formats.tools.envelopes import lost_settings, tools_of
 
@@ -88,7 +88,7 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
         raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
-        raise UnusableSchema("inputSchema is no object")
+        raise UnusableSchema("inputSchema is not an object")
     lost = lost_settings(spec, {"name", "description", "inputSchema"}, "/toolSpec") + lost_settings(tool, {"toolSpec"})
     return ProviderTool(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
 
@@ -166,7 +166,7 @@ def _part(block: object, path: str) -> Part:
     use, text = member(block, "toolUse"), member(block, "text")
     if use is not None:
         draft = Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
-        return call(path, draft, extras(use, "toolUseId", "name", "input"))
+        return call_part(path, draft, extras(use, "toolUseId", "name", "input"))
     if isinstance(text, str):
         return Part(path, TEXT, text_of(text), extras=extras(block, "text"))
     return Part(path, THINKING if member(block, "reasoningContent") is not None else BLOCK)
@@ -281,7 +281,7 @@ FORMATS: Final = (
                 _unpack,
             ),
             _targets,
-            ToolLimits(needs_description=True),
+            FormatLimits(needs_description=True),
         ),
         messages=BedrockMessages(),
         token_growth=1030,

@@ -23,7 +23,7 @@ class GeminiAnswer:
             self._response = GeminiResponse(body)
             self.parts = [part.with_call_id() for part in self._response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadAnswer(f"the provider's answer is no response of generateContent: {error}") from error
+            raise BadAnswer(f"the provider's answer is not a response of generateContent: {error}") from error
         if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._response.members):
             raise BadAnswer("the provider's answer has neither candidates nor promptFeedback")
 
@@ -51,11 +51,11 @@ class GeminiAnswer:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members by which clients know the answer."""
+        """Members that identify the answer to clients."""
         return self._response.head
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the head of the first round, and the parts of all. Calls that were `ran` have no form in this API."""
+        """With the head of the first round, and the parts of all. This API has no form for calls that ran here."""
         rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
         if loop.theirs is None:
             return self._response.with_more(loop.more)

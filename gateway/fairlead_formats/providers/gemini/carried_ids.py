@@ -38,12 +38,12 @@ def sign_with_id(ident: str, signature: str) -> str:
 
 
 def visible_parts(parts: Iterable[ContentPart], theirs: Collection[str]) -> list[ContentPart]:
-    """Parts as the client gets them: calls carry their ids, and those that are run here are left out."""
+    """Parts that the client gets: its calls carry their ids, and calls that the gateway runs are left out."""
     return [carry_id(part) for part in parts if part.called is None or part.called in theirs]
 
 
 def carry_id(part: ContentPart) -> ContentPart:
-    """The part with a signature that carries the id of its call; as it is where it calls nothing."""
+    """The part with a signature that carries the id of its call; a part that is not a call stays as it is."""
     if part.called is None or not is_made_here(part.call_id):
         return part
     members = _members(part.raw)
@@ -53,7 +53,7 @@ def carry_id(part: ContentPart) -> ContentPart:
 
 
 def with_carried_ids(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Decoded parts of an answer of another family, likewise."""
+    """Decoded parts of an answer of another family, with signatures that carry the ids of their calls."""
     idents = [(part, text_of(member(member(part, *CALL), "id"))) for part in parts]
     return [
         {**part, SIGNATURE[0]: sign_with_id(ident, "")} if is_made_here(ident) else {**part} for part, ident in idents
@@ -76,7 +76,7 @@ def with_returned_ids(body: bytes) -> bytes:
 
 
 class _ReturnedContents:
-    """Contents of a conversation, which are read in their order."""
+    """Restores ids in the contents of a conversation, which are read in their order."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, deque[str]] = {}
@@ -86,7 +86,7 @@ class _ReturnedContents:
         self._calls_before = False
 
     def restore(self, raw: Raw) -> bytes | Raw:
-        """A content with the ids that belong into it."""
+        """A content with the ids that its signatures carry."""
         content = _members(raw)
         if "parts" not in content or not is_list(content["parts"]):
             return raw

@@ -22,7 +22,7 @@ MODEL: Final = "model"
 BETWEEN: Final = Raw(b'{"text":"\\n\\n"}')
 """Part between the texts of two rounds."""
 EMPTY: Final = Raw(b'{"text":""}')
-"""Part of a content that has no other: clients look at the first one."""
+"""The only part of a content without any other: clients read the first part."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -30,7 +30,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class ContentPart:
-    """One part of a content, as it came and as it is read."""
+    """One part of a content: its raw JSON and its decoded members."""
 
     def __init__(self, raw: bytes | Raw) -> None:
         """Raises msgspec.MsgspecError."""
@@ -40,7 +40,7 @@ class ContentPart:
 
     @property
     def called(self) -> str | None:
-        """Name of the function that it calls; None where it calls none."""
+        """Name of the function that the part calls; None for a part that is not a call."""
         return None if self._call is None else text_of(member(self._call, "name"))
 
     @property
@@ -57,7 +57,7 @@ class ContentPart:
         return "" if self.thought else text_of(member(self.read, "text"))
 
     def with_call_id(self) -> ContentPart:
-        """The part with an id for its call, if that has none: results of mixed turns are found by it."""
+        """The part; a call without an id gets one, by which results of mixed turns are matched."""
         if self.called is None or self.call_id or not isinstance(self._call, dict):
             return self
         members = _members(self.raw)
@@ -84,12 +84,12 @@ def parts_of(raw: bytes | Raw) -> list[ContentPart]:
 
 
 def first_call(parts: Sequence[ContentPart]) -> CallKey | None:
-    """The first call, by which a turn of several rounds is kept: the model would miss what it called before."""
+    """Key of the first call, under which a turn of several rounds is kept: the model would miss its earlier calls."""
     return next((CallKey(part.call_id, part.called) for part in parts if part.called is not None), None)
 
 
 def is_list(raw: Raw | None) -> bool:
-    """Whether that is a JSON array."""
+    """Whether raw JSON is an array."""
     return raw is not None and bytes(raw)[:1] == b"["
 
 
@@ -99,10 +99,10 @@ def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
 
 
 def key_of(members: Mapping[str, object], *spellings: str) -> str:
-    """The spelling that is there; the first where none is."""
+    """The spelling that the members have; the first one where they have none."""
     return next((each for each in spellings if each in members), spellings[0])
 
 
 def read_parts(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a decoded content; what is none is left out."""
+    """The parts of a decoded content that are objects."""
     return [part for part in items(content.get("parts")) if isinstance(part, dict)]

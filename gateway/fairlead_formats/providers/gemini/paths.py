@@ -24,7 +24,7 @@ class GeminiPath(msgspec.Struct, frozen=True):
 
 
 def read_path(path: str) -> GeminiPath | None:
-    """The model, which may have slashes, and the method of a decoded path; None where it is none of the kind."""
+    """The model, which may have slashes, and the method of a decoded path; None for any other path."""
     match = _PATH.fullmatch(path)
     return None if match is None else GeminiPath(match["model"], match["method"])
 
@@ -35,5 +35,5 @@ def resource_of(model: str) -> str:
 
 
 def path_of(model: str, method: str) -> str:
-    """Path of a method below the base of the provider's API; a stream is asked for as events."""
+    """Path of a method below the base of the provider's API; streams as server-sent events."""
     return f"/v1beta/{quote(resource_of(model))}:{method}" + ("?alt=sse" if method == STREAM else "")

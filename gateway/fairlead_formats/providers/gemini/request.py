@@ -123,7 +123,9 @@ class GeminiRequest(FamilyRequest):
         return member(self._read[_TOOL_CONFIG[0]], *_TOGETHER) is True
 
     def _takes_functions(self) -> bool:
-        """Whether the provider takes functions beside what else is asked for; it refuses the whole request else."""
+        """Whether the provider takes functions together with the other members of this request; else it refuses the
+        whole request.
+        """
         if any(self._members.get(name, _NULL) != _NULL for name in _CACHED):
             return False  # the cache holds the tools
         if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
@@ -143,7 +145,7 @@ class GeminiRequest(FamilyRequest):
 
 
 def _object(raw: Raw | None) -> dict[str, Raw]:
-    """Members of a raw object; none for what is no object."""
+    """Members of a raw object; none for any other JSON."""
     return _members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
 
 

@@ -23,7 +23,7 @@ _OF_END: Final = ("finishReason", "finishMessage")
 _SPOILT: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
-"""Reasons of an end that tell of a call that nobody can read."""
+"""Finish reasons of an answer whose call cannot be read."""
 UNFINISHED: Final = frozenset(
     {
         "MAX_TOKENS",
@@ -36,7 +36,7 @@ UNFINISHED: Final = frozenset(
         "MODEL_ARMOR",
     }
 )
-"""Reasons of an end in the middle of an answer: its calls are not run."""
+"""Finish reasons of an answer that was cut off: its calls are not run."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -70,7 +70,7 @@ class GeminiResponse:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members by which clients know the answer."""
+        """Members that identify the answer to clients."""
         return {name: raw for name, raw in self.members.items() if name in _HEAD}
 
     @property
@@ -80,7 +80,7 @@ class GeminiResponse:
 
     @property
     def tells(self) -> bool:
-        """Whether there is something beside parts, end, usage and what is in every response."""
+        """Whether the response has more than parts, an end, usage and the members of every response."""
         more = set(self.members) - {"candidates", _USAGE, *_HEAD, "createTime"}
         return bool(more or set(self._candidate) - {"content", "index", *_OF_END})
 
@@ -97,8 +97,8 @@ class GeminiResponse:
         *,
         end: bool = True,
     ) -> bytes:
-        """The response with these parts, usage (none where that is empty), members of another's head and `more`;
-        without its `end` where an earlier round's is not the client's.
+        """The response with these parts, this usage (none where it is empty), members of another response's `head`, and
+        `more`. `end`: False for a round that is not the client's last, whose finish reason is left out.
         """
         members = {name: raw for name, raw in self.members.items() if name != _USAGE}
         candidate = dict(self._candidate)
@@ -116,11 +116,11 @@ class GeminiResponse:
 
 
 def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
-    """Whether an answer ended with a call that nobody can read, and said nothing else but thoughts."""
+    """Whether an answer ended with a call that cannot be read, and has nothing else but thoughts."""
     return reason in _SPOILT and all(part.called is None and not part.text for part in parts)
 
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
-    """The decoded content of an answer, without the calls of one that did not come to its end."""
+    """The decoded content of an answer; without its calls where the answer was cut off."""
     finished = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
     return {"role": MODEL, "parts": finished}

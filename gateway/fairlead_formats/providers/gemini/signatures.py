@@ -28,7 +28,7 @@ _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 def sign_calls(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
-    """The contents, with something in place of signatures that the model would miss; all others as they are."""
+    """The contents, with a stand-in for each signature that the model demands and that is missing."""
     outgoing = list(contents)
     if _UNSIGNED.search(model):
         return outgoing
@@ -38,13 +38,13 @@ def sign_calls(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]
         if content.get("role") == MODEL:
             first = next((part for part in parts if member(part, *CALL) is not None), None)
             if first is not None and not member(first, *SIGNATURE):
-                outgoing[index] = _with_stand_in(outgoing[index])
+                outgoing[index] = _with_substitute(outgoing[index])
         elif any(member(part, *RESPONSE) is None for part in parts):
             break  # the user said something: the turn begins here
     return outgoing
 
 
-def _with_stand_in(raw: bytes | Raw) -> bytes:
+def _with_substitute(raw: bytes | Raw) -> bytes:
     members = _members(raw)
     parts = _raws(members["parts"])
     for index, part in enumerate(parts):
@@ -56,8 +56,8 @@ def _with_stand_in(raw: bytes | Raw) -> bytes:
 
 
 def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request with the value that stands in for signatures on calls, and without any on other parts, but for the
-    last `keep_last` contents; None where there are none.
+    """The request with the stand-in for signatures on calls, and without signatures on other parts, except in the last
+    `keep_last` contents; None where it has none.
     """
     members = _members(body)
     contents = _raws(members["contents"])

@@ -38,7 +38,7 @@ _ESCAPED: Final = {
     b"\xe2\x80\xa9": rb"\u2029",
     b"\xc2\x85": rb"\u0085",
 }
-"""Line ends as clients take them, also those that are no line end to JSON: older ones break there."""
+"""Line ends as clients take them, also those that are not line ends in JSON: older clients break there."""
 _NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -56,7 +56,7 @@ class _TextCandidate(msgspec.Struct, rename="camel"):
 
 
 class _TextResponse(msgspec.Struct, rename="camel"):
-    """A response of text and nothing else that anybody has to know of: most of a stream. It passes as it is."""
+    """A response of text and nothing else that matters here: most responses of a stream. It is passed on as it is."""
 
     candidates: tuple[_TextCandidate]
     usage_metadata: Raw = Raw(b"null")
@@ -80,7 +80,7 @@ class GeminiStream:
         """`responseId` and `modelVersion` of the first response: every later one has them."""
         self._round = 0
         self._text: list[ContentPart] = []
-        """One part with text of an earlier round, where there is one."""
+        """A part with text of an earlier round, where there is one; else empty."""
         self.usage: dict[str, Any] = {}
         self.done = False  # this API does not tell but by its end
         self._begin()
@@ -89,7 +89,7 @@ class GeminiStream:
         self._round_usage: Mapping[str, Any] = {}
         self._parts: list[ContentPart] = []
         self._passed: list[str] = []
-        """Texts behind these parts that passed as they came."""
+        """Texts behind these parts that passed unchanged."""
         self._passed_usage = Raw(b"null")
         """Usage in the last of them."""
         self._held: list[tuple[GeminiResponse, list[ContentPart]]] = []
@@ -115,14 +115,14 @@ class GeminiStream:
                 raise BadStream(BROKEN, broken) from error
             raise BadStream(f"the provider's stream holds no response: {error}") from error
         if bytes(response.members.get("error", b"null")) != b"null":
-            raise BadStream(BROKEN, error_in(data))  # an error that is no object is none that clients read
+            raise BadStream(BROKEN, error_in(data))  # clients read error objects only
         self.ended = self.ended or response.ended
         if self._theirs is None:
             return self._event(data)
         return self._take(data, response, parts, self._theirs)
 
     def _pass_text(self, data: bytes) -> bool:
-        """Whether a response is a piece of text that stands in the client's stream as it came."""
+        """Add a piece of text to the round, if the response is one that passes unchanged; whether it is."""
         try:
             response = _text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -132,7 +132,7 @@ class GeminiStream:
         return True
 
     def _gather(self) -> None:
-        """Make what passed as it came a part of the round."""
+        """Make one part of the round of the texts that passed unchanged."""
         if not self._passed:
             return
         self._parts.append(ContentPart(_encode({"text": "".join(self._passed)})))
@@ -160,7 +160,7 @@ class GeminiStream:
         return self._write_response(response, visible)
 
     def _write_response(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
-        """A response in the middle of the stream; nothing where nothing is left of it."""
+        """A response in the middle of the stream; nothing where no visible part is left of it."""
         if not parts and (response.parts or self._round) and not response.tells:
             return b""
         usage = add_usage(self.usage, response.usage) if response.usage else {}
@@ -168,7 +168,7 @@ class GeminiStream:
 
     @property
     def _first_head(self) -> Mapping[str, Raw]:
-        """Head of responses of later rounds; those of the first have theirs."""
+        """Head of the first response, for responses of later rounds; empty in the first round."""
         return self._head if self._round else {}
 
     def end_round(self) -> bytes:
@@ -224,7 +224,9 @@ class GeminiStream:
         return b""
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
-        """The end of the last round, with the sum of usage; of a stream that has passed, what closes it."""
+        """The end of the last round, with the sum of usage; of a stream whose events passed unchanged, what
+        closes it.
+        """
         out = b""
         for number, (response, parts) in enumerate(self._held, 1):
             last = number == len(self._held)

@@ -22,7 +22,7 @@ from fairlead_formats.messages.base import (
     Answers,
     MessageFormat,
     Part,
-    call,
+    call_part,
     extras,
     with_paths,
 )
@@ -46,12 +46,12 @@ from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 from fairlead_formats.tools.definitions import (
     Envelope,
+    FormatLimits,
     Parts,
     ProvidersOwn,
     ProviderTool,
     Targets,
     ToolFormat,
-    ToolLimits,
 )
 from fairlead_formats.tools.envelopes import list_of, lost_settings, rename_tool
 
@@ -231,7 +231,7 @@ def _part(entry: object, path: str) -> Part:
     made, text = member(entry, "functionCall", "function_call"), member(entry, "text")
     if made is not None:
         beyond = extras(entry, "functionCall", "function_call") + extras(made, "id", "name", "args")
-        return call(path, Draft(member(made, "id"), member(made, "name"), member(made, "args")), beyond)
+        return call_part(path, Draft(member(made, "id"), member(made, "name"), member(made, "args")), beyond)
     if member(entry, "thought") is True:
         return Part(path, THINKING)
     if isinstance(text, str):
@@ -317,7 +317,7 @@ FORMATS: Final = (
             ("google", "google-genai", "vertex", "vertex-ai"),
             Envelope(_tool_writer(None), rename_tool, _read_tool, _request, _unpack, grouped=True),
             _targets,
-            ToolLimits(max_tools=_MAX_TOOLS),
+            FormatLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiMessages(),
         families=("gemini",),
@@ -336,7 +336,7 @@ FORMATS: Final = (
                 grouped=True,
             ),
             lambda options: (rules.GEMINI, None),  # Live reads `parameters` only and is silent about the other
-            ToolLimits(max_tools=_MAX_TOOLS),
+            FormatLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiLiveMessages(),
     ),

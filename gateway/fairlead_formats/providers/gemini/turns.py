@@ -1,4 +1,4 @@
-"""Calls among the contents of a request, and turns that were kept of it. Pure module.
+"""Calls among the contents of a request, and turns that were kept for them. Pure module.
 
 All responses to the calls of one content stand in one content, as many as calls: by id where there is one, else by name
 and order.
@@ -62,7 +62,7 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
 
 
 def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-    """The contents, with whole turns in place of what the caller has of them."""
+    """The contents, with kept turns in place of the parts that the caller has of them."""
     ends = {index.start: index.end for index in places(contents)}
     outgoing: list[bytes | Raw] = []
     index = 0
@@ -99,7 +99,9 @@ def _answers(raw: bytes | Raw) -> bool:
 
 
 def _merge_responses(calling: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
-    """One content with all responses in the order of the calls, and behind them what else the caller said there."""
+    """One content with all responses in the order of the calls, and behind them the other parts that the caller
+    sent.
+    """
     given = [part for raw in (*ours, *theirs) for part in _read_parts(raw)]
     calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calling)))
     matched, _ = calls.take([part for part in given if part.is_answer])

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import BLOCK, AnswerPart, Answers, MessageFormat, Part, call, extras, with_paths
+from fairlead_formats.messages.base import (
+    BLOCK,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call_part,
+    extras,
+    with_paths,
+)
 from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, member, name_for, text_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
@@ -78,7 +87,7 @@ class McpMessages(MessageFormat):
             number = isinstance(ident, int) and not isinstance(ident, bool)
             kind = NUMBER if number else ""
             draft = Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
-            yield call(path, draft, extras(params, "name", "arguments", *(() if method is not None else ("id",))))
+            yield call_part(path, draft, extras(params, "name", "arguments", *(() if method is not None else ("id",))))
 
     def in_request(self, message: object) -> list[JsonObject]:
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []

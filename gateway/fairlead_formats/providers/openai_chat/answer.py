@@ -24,7 +24,7 @@ _any: Final = msgspec.json.Decoder().decode
 TOOL_CALLS: Final = "tool_calls"
 KINDS: Final = ("function", "custom")
 UNFINISHED: Final = ("length", "content_filter")
-"""Finish reasons after which a call may lack its end: it is not run."""
+"""Finish reasons after which a call may be cut off, so that it is not run."""
 
 
 class ChatAnswer:
@@ -41,7 +41,7 @@ class ChatAnswer:
             self._read: dict[str, Any] = _any(choice.get("message", b"{}"))
             reason = _any(choice.get("finish_reason", b"null"))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadAnswer(f"the provider's answer is no chat completion: {error}") from error
+            raise BadAnswer(f"the provider's answer is not a chat completion: {error}") from error
         if not self._choices:
             raise BadAnswer("the provider's answer has no choices")
         self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
@@ -52,7 +52,7 @@ class ChatAnswer:
         self._name_calls()
 
     def _name_calls(self) -> None:
-        """Give calls ids that came without: their results are matched by them."""
+        """Give ids to calls that came without one: results are matched by them."""
         calls = calls_of(self._read)
         lacking = [call for call in calls if not isinstance(call.get("id"), str) or not call["id"]]
         for call in lacking:
@@ -66,12 +66,12 @@ class ChatAnswer:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members by which clients know the answer."""
+        """Members that identify the answer to clients."""
         return {name: raw for name, raw in self._members.items() if name in ("id", "created")}
 
     @property
     def in_request(self) -> list[bytes]:
-        """The message without members that are null, `content` apart."""
+        """The message without members that are null, except `content`."""
         members = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(members)]
 
@@ -86,7 +86,7 @@ class ChatAnswer:
         return None
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the id and time of the first round. Calls that were `ran` have no form in this API."""
+        """With the id and time of the first round. This API has no form for calls that ran here."""
         theirs = loop.theirs
         rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
         first = rounds[0] if rounds else self
@@ -113,7 +113,7 @@ class ChatAnswer:
 
 
 def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls in a message; what is none is left out."""
+    """The calls in a message; entries that are not objects are left out."""
     entries = message.get(TOOL_CALLS)
     return [call for call in entries if isinstance(call, dict)] if isinstance(entries, list) else []
 
@@ -124,7 +124,7 @@ def without_calls(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_of(call: Mapping[str, Any]) -> str:
-    """Name of the tool that is called; empty where none is said."""
+    """Name of the tool that is called; empty where the call has none."""
     for kind in KINDS:
         function = call.get(kind)
         if isinstance(function, dict) and isinstance(function.get("name"), str):

@@ -127,7 +127,7 @@ def _object(members: Mapping[str, Pieces]) -> Pieces:
 
 
 def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without them, but for its last `keep_last` messages; None where there are none."""
+    """The request without signed thoughts, except in its last `keep_last` messages; None where it has none."""
     members = _members(body)
     messages = _raws(members["messages"])
     early = len(messages) - keep_last

@@ -71,7 +71,7 @@ class _TextChoice(msgspec.Struct):
 
 
 class _TextChunk(msgspec.Struct):
-    """A chunk of text and nothing else that anybody has to know of: most of a stream. It passes as it is."""
+    """A chunk of text and nothing else that matters here: most chunks of a stream. It is passed on as it is."""
 
     choices: tuple[_TextChoice]
     usage: None = None
@@ -89,7 +89,7 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StreamedCall:
-    """One call of a round, as far as it has come."""
+    """One call of a round that is not complete yet."""
 
     def __init__(self, kind: str) -> None:
         self.id = ""
@@ -97,29 +97,29 @@ class StreamedCall:
         self.kind = kind
         """`function`, or `custom` for freeform calls, whose text is `arguments` here."""
         self.pieces: list[str] = []
-        """The arguments. To add to one text costs what it has of length, for each chunk."""
+        """Pieces of the arguments: to append each chunk to one text would copy the text every time."""
         self.shown: int | None = None
-        """Index in the client's stream; None: it is not there."""
+        """Index in the client's stream; None for a call that is not shown."""
         self.sent = 0
-        """Pieces of the arguments that are there."""
+        """Number of pieces that the client's stream has."""
         self.given = ""
         """The id that the provider gave it, which another call of the round may have too."""
         self.looks = self.size = 0
         self.more: dict[str, Raw] = {}
-        """Members that nobody here knows, such as a signature of the model's thoughts."""
+        """Unknown members, such as a signature of the model's thoughts."""
 
     @property
     def text(self) -> str:
-        """The arguments, as far as they have come."""
+        """The arguments so far."""
         return "".join(self.pieces)
 
     def grow(self, piece: str) -> None:
-        """Take a piece of the arguments."""
+        """Add a piece of the arguments."""
         self.pieces.append(piece)
         self.size += len(piece)
 
     def as_message_call(self) -> dict[str, Any]:
-        """As it stands in a message."""
+        """The call as it stands in a message."""
         text = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
         function = {"name": self.name, text: arguments}
@@ -215,7 +215,7 @@ class ChatStream:
                 self._lists.setdefault(name, []).extend(_any(value))
 
     def _rewritten(self, data: bytes, delta: dict[str, Raw]) -> bytes:
-        """A chunk without its calls, its end and its usage; nothing where nothing is left."""
+        """A chunk without its calls, its end and its usage; nothing where no other member is left."""
         visible = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
         if self._round:
             visible.pop("role", None)
@@ -229,7 +229,7 @@ class ChatStream:
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
     def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
-        """Take a piece of a call. It is held until arguments come: its name is whole then."""
+        """Handle a piece of a call. The call is held back until arguments come: its name is complete then."""
         call, out = self._find_call(delta)
         call.more.update(more)
         function = delta.function or delta.custom
@@ -250,9 +250,9 @@ class ChatStream:
         return out + (self._show(call) if call.pieces else b"")
 
     def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
-        """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
-        every call the index 0, or none: a new id is a new call, and where there is none, another name in the same
-        chunk, or behind arguments that are whole.
+        """The call that a piece belongs to, and what is shown of the call before it, which is complete then. Some
+        servers give every call the index 0, or none: a new id is a new call, and where there is none, another name in
+        the same chunk, or behind arguments that are whole.
         """
         index = delta.index
         call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
@@ -269,7 +269,7 @@ class ChatStream:
         return call, before
 
     def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
-        """Whether a piece with a name is of another call than its index says."""
+        """Whether a piece with a name belongs to another call than its index says."""
         if delta.id and call.given and delta.id != call.given:
             return True
         arguments = function.input if delta.custom is not None else function.arguments
@@ -278,7 +278,7 @@ class ChatStream:
         return call in self._named or begins_another(call, arguments)
 
     def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
-        """The part that the client lacks of a call that is its own to run."""
+        """The part of a call that the client has not got yet; nothing for a call that the gateway runs."""
         if self._theirs is not None and call.name not in self._theirs:
             return b""
         text = "input" if call.kind == "custom" else "arguments"
@@ -359,7 +359,9 @@ class ChatStream:
         return _COMMENT
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
-        """The last chunk, and behind it the sum of usage if the client wants that; nothing where all has passed."""
+        """The last chunk, and behind it the sum of usage if the client asked for it; nothing where every chunk passed
+        unchanged.
+        """
         if self._theirs is None:
             return b""
         reason = self.finish_reason

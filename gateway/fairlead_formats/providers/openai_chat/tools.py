@@ -21,7 +21,7 @@ from fairlead_formats.messages.base import (
     Answers,
     MessageFormat,
     Part,
-    call,
+    call_part,
     extras,
     with_paths,
 )
@@ -48,7 +48,7 @@ from fairlead_formats.providers.openai_chat.assembler import ChatAssembler
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Parts, ProviderTool, Targets, ToolFormat, ToolLimits
+from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, providers_own, rename_tool, tools_of
 
 OPENAI_CHAT: Final = "openai-chat"
@@ -125,7 +125,7 @@ class ChatMessages(MessageFormat):
         """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
         if isinstance(message, list):
             for path, entry in with_paths("", message):
-                yield call(path, _draft(entry))
+                yield call_part(path, _draft(entry))
             return
         for index in range(1, len(items(member(message, "choices")))):
             yield Part(f"/choices/{index}", BLOCK)
@@ -138,7 +138,7 @@ class ChatMessages(MessageFormat):
         old = member(message, FUNCTION_CALL)
         if old is not None and calls is None:
             name, arguments = member(old, "name"), member(old, "arguments")
-            yield call(f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _no_object(old)))
+            yield call_part(f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _no_object(old)))
         read = () if calls is not None else (FUNCTION_CALL,)
         for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):
             yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
@@ -257,7 +257,7 @@ def _part(entry: object, path: str) -> Part:
         return Part(path, BLOCK)
     inner = "custom" if kind == CUSTOM else "function"
     standard = ("name", "input") if kind == CUSTOM else ("name", "arguments")
-    return call(
+    return call_part(
         path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *standard)
     )
 
@@ -318,7 +318,7 @@ def openai_format(
     name: str, title: str, aliases: tuple[str, ...], envelope: Envelope, rules_of: Callable[[Options], Targets]
 ) -> ToolFormat:
     """A format of OpenAI's, with its limits."""
-    limits = ToolLimits(max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
+    limits = FormatLimits(max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
     return ToolFormat(name, title, aliases, envelope, rules_of, limits)
 
 

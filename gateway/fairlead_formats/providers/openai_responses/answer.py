@@ -32,7 +32,7 @@ class ResponsesAnswer:
             self.members = members_of(body)
             read = read_response(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadAnswer(f"the provider's answer is no response: {error}") from error
+            raise BadAnswer(f"the provider's answer is not a response: {error}") from error
         if "output" not in self.members:
             raise BadAnswer("the provider's answer has no output")
         self._request = request

@@ -1,4 +1,4 @@
-"""Calls of our tools that wait for the client's approval, among the items of a request. Pure module."""
+"""Calls of the gateway's tools that wait for the client's approval, among the items of a request. Pure module."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _LOST: Final = "The result of this call is not known any more"
 
 
 class Approvals:
-    """The items of a request as the provider knows them, and the calls among them that were approved just now."""
+    """The items of a request as the provider knows them, and the calls among them that this request approves."""
 
     def __init__(self, items: Sequence[Raw], pending: Sequence[bytes] = ()) -> None:
         """`pending`: requests for approvals in an earlier answer, where the provider keeps that. Raises BadRequest for
         too many approvals.
         """
         self.calls: list[dict[str, Any]] = []
-        """To be run before the model is asked."""
+        """Calls to run before the model is asked."""
         self.places: list[bytes] = []
         """Items that stand for their results, in the same order: known by which object they are, as an id of a call may
         come in every answer.
         """
         self.ids: dict[str, str] = {}
-        """Ids of what was approved now, by ids of the calls."""
+        """Ids of the approved requests for approval, by ids of the calls."""
         self.changed = False
-        """Whether any item is not as it came."""
+        """Whether any item differs from the client's."""
         if not any(b"fairlead_" in bytes(item) for item in items):
             self.items: list[bytes | Raw] = [*items]
             return
@@ -67,7 +67,7 @@ class Approvals:
         self.changed = [*map(bytes, self.items)] != [*map(bytes, items)]
 
     def _answer_approval(self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, over: bool) -> bytes:
-        """The result of a call, empty until it was run. `over`: the model went on since."""
+        """The result of a call, empty until the call has run. `over`: the model has gone on since."""
         call_id = str(call.get("call_id"))
         if not response.get("approve"):
             reason = response.get("reason")

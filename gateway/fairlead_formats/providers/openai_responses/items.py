@@ -1,5 +1,5 @@
-"""Items of OpenAI Responses, read as far as they matter here. Pure module, which takes whatever a client or a model
-wrote.
+"""Items of OpenAI Responses: their heads, ids, calls and nested tools. Pure module, which takes whatever a client or a
+model wrote.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class ItemHead(msgspec.Struct):
 
     @property
     def is_call(self) -> bool:
-        """Whether a function is called that may be one of ours, none of which is in a namespace."""
+        """Whether a function is called that the gateway may run: none of its tools is in a namespace."""
         return self.type == CALL and not self.namespace
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it is a thought of a model of another family."""
+        """Whether it is a thought of another family's model."""
         return self.type == REASONING and (self.id or "").startswith(ELSEWHERE)
 
     @property
@@ -81,7 +81,7 @@ _head: Final = msgspec.json.Decoder(ItemHead).decode
 
 
 def head_of(raw: bytes | Raw) -> ItemHead:
-    """Members of an item; those of an unknown one for what is none."""
+    """Members that tell what an item is; the type `unknown` for JSON that is not an item."""
     try:
         return _head(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -99,7 +99,9 @@ def new_mark() -> str:
 
 
 def mark_id(ident: str, mark: str) -> str:
-    """Id of a thought as the client gets it: the turn is found by it again, and the provider's own may be guessed."""
+    """Id of a thought as the client gets it: its turn is looked up by this id, and the provider's own id may be
+    guessed.
+    """
     return f"{ident}{_MARK}{mark}"
 
 
@@ -116,7 +118,7 @@ def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
 
 
 def waiting_calls(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
-    """Calls among the items of one answer that somebody has to answer: functions, freeform tools, and tools of the
+    """Calls among the items of one answer that wait for a result: functions, freeform tools, and tools of the
     provider's that the client runs, such as a shell, each in the form of a freeform call of the item's type.
     """
     heads = [head_of(raw) for raw in items]
@@ -153,7 +155,7 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 
 def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
-    """The items, with ids for calls that came without: results are matched by them."""
+    """The items; calls without an id get one, by which results are matched."""
     with_ids = []
     for raw in items:
         head = head_of(raw)
@@ -164,7 +166,7 @@ def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
 
 
 def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
-    """The items, with the calls in the place of those of `execute_tool` that name them, by their ids."""
+    """The items, with calls of `execute_tool` replaced by the calls that they name. `calls`: by id."""
     outgoing = []
     for raw in items:
         head = head_of(raw)
@@ -177,8 +179,8 @@ def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[R
 
 
 def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
-    """The items without thoughts that led to calls which nobody has any more: the API refuses thoughts in front of
-    other thoughts, or of nothing.
+    """The items without thoughts whose calls are not among them: the API refuses thoughts in front of other thoughts or
+    at the end.
     """
     if not any(b'"reasoning"' in bytes(item) for item in items):
         return [*items]

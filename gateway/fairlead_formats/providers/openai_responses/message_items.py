@@ -15,7 +15,7 @@ from fairlead_formats.messages.base import (
     THINKING,
     AnswerPart,
     Part,
-    call,
+    call_part,
     extras,
     with_paths,
 )
@@ -51,10 +51,10 @@ def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def parts_of_item(item: object, path: str) -> Iterator[Part]:
-    """The parts of one item; none of an event that only tells of one."""
+    """The parts of one item; none for an event that only reports on an item."""
     kind = text_of(member(item, "type"))
     if kind in _CALLS and member(item, "status") != "in_progress":
-        yield call(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))
+        yield call_part(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))
     elif kind == "message" and member(item, "role") in (None, "assistant"):
         for at, part in with_paths(f"{path}/content", items(member(item, "content"))):
             yield _content_part(part, at)
@@ -82,7 +82,7 @@ def answer_of(entry: Any, path: str) -> AnswerPart:
 
 
 def _content_part(part: object, path: str) -> Part:
-    """A part of an assistant's message; what was spoken counts by its transcript."""
+    """A part of an assistant's message; speech counts by its transcript."""
     text = member(part, "text", "refusal", "transcript")
     if not isinstance(text, str):
         return Part(path, BLOCK)

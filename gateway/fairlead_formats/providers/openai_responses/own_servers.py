@@ -22,7 +22,7 @@ from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 from fairlead_formats.wire.raw_json import decode_object
 
 SCHEME: Final = "fairlead"
-"""`server_url` of a tool that names a server of ours by its label; with `://` and a name, by that."""
+"""`server_url` of a tool that names a server of the gateway by its label; with `://` and a name, by that name."""
 LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
 """In front of the call's own id, which a call that comes back has again."""
@@ -52,7 +52,9 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
 
     @property
     def server(self) -> str | None:
-        """Name of the server of ours that is meant, empty for all of them; None where the tool is no matter of ours."""
+        """Name of the gateway's server that the tool stands for, empty for all of them; None for a tool of another
+        server.
+        """
         url = self.server_url or ""
         if url == SCHEME:
             return "" if self.server_label == SCHEME else self.server_label
@@ -110,7 +112,7 @@ def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str 
 
 
 def outcome_of(call: FinishedCall) -> dict[str, Any]:
-    """Members of a call's item that its result decides."""
+    """Members of a call's item that depend on its result."""
     if call.result.get("isError"):
         error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")}
         return {"error": error, "status": "failed"}
@@ -180,13 +182,13 @@ def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) ->
 
 
 def asks_approval(raw: bytes | Raw) -> bool:
-    """Whether an item asks the client for the approval of a call of ours."""
+    """Whether an item asks the client for the approval of a call that the gateway runs."""
     return (head_of(raw).id or "").startswith(APPROVAL_ID)
 
 
 def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
     """An item that a client sends back, as the provider knows it: calls that were run here with their results, calls
-    that were to be approved, and nothing for a list of our tools.
+    that were to be approved; a list of the gateway's tools is left out.
     """
     if b"fairlead_" not in bytes(raw):
         return [raw]

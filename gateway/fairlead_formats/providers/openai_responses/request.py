@@ -96,7 +96,7 @@ class ResponsesRequest(FamilyRequest):
         self._read_items(())
 
     def _wishes(self, most_calls: int | None) -> Raw:
-        """Wishes of the member `fairlead`, and what other members say of our tools."""
+        """Wishes of the member `fairlead`, and of other members that are about the gateway's tools."""
         wishes = dict(self._own)
         if self._servers:
             wishes = {"showCalls": Raw(b"true"), **wishes, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
@@ -108,7 +108,7 @@ class ResponsesRequest(FamilyRequest):
         self.given_tools = self._members.get("tools", Raw(b"[]"))
         """As they came, for answers that repeat them."""
         self._servers: list[McpTool] = []
-        """Those that name servers of ours, and do not go out."""
+        """Tools that name servers of the gateway, and do not go out."""
         given: list[Raw] = []
         names: set[str] = set()
         for raw in tools:
@@ -133,12 +133,12 @@ class ResponsesRequest(FamilyRequest):
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
-        """Calls of our tools that the client has approved now."""
+        """Calls of the gateway's tools that this request approves."""
         self.approval_ids: Mapping[str, str] = approvals.ids
         """Ids of the approvals, by ids of the calls."""
         self._places = approvals.places
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
-        """Whether the client has a list of our tools already."""
+        """Whether the client has a list of the gateway's tools already."""
         self.client_messages = self.messages = approvals.items
         self._as_it_came = None if approvals.changed or len(items) < len(came) else self.client_messages
 
@@ -156,7 +156,7 @@ class ResponsesRequest(FamilyRequest):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Labels of the client's for servers of ours, by server; of all servers below no name."""
+        """The client's labels for servers of the gateway, by server; under the empty name the label for all servers."""
         return {tool.server or "": tool.server_label for tool in self._servers}
 
     @property

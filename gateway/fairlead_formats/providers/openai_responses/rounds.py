@@ -29,7 +29,7 @@ from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, FinishedCall, RunningCall, WireRequest
 
 _FIRST: Final = ("created_at", "tool_choice")
-"""Members that are those of the first answer: later ones are asked in other words."""
+"""Members that the client gets from the first answer: requests of later rounds differ in them."""
 
 
 class _Members(msgspec.Struct):
@@ -62,7 +62,7 @@ class ShownResponse:
         """By id of the call, of this round."""
 
     def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
-        """Members of a provider's response, in the client's words."""
+        """Members of a provider's response, with the client's ids and tools."""
         members = dict(response)
         if not self._first:
             self._first = {name: members[name] for name in _FIRST if name in members}
@@ -111,11 +111,11 @@ class ShownResponse:
         return Raw(encode({**members_of(raw), "id": Raw(encode(self.ident(head.id)))}))
 
     def add(self, items: Sequence[Raw]) -> None:
-        """Show what is to be seen of the items of a round."""
+        """Add the items of a round that the client sees."""
         self.items += [self.show(raw) for raw in items if not self.hides(raw)]
 
     def listing(self) -> Raw | None:
-        """The item that lists our tools, where the client wants to see it and does not have it yet."""
+        """The item that lists the gateway's tools; None where the client does not want it or has it already."""
         request = self._request
         if request is None or not request.shows_calls or request.listed or not request.injected:
             return None

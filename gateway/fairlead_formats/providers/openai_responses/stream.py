@@ -59,14 +59,14 @@ _event: Final = msgspec.json.Decoder(_ResponseEvent).decode
 
 
 class StreamedItem:
-    """One item of a round, as far as it has come."""
+    """One item of a round that is not complete yet."""
 
     def __init__(self, item: Raw) -> None:
         self.item = item
         self.index: int | None = None
-        """Place in the client's output; None: it is not there."""
+        """Index in the client's output; None for an item that is not shown."""
         self.held: list[tuple[bytes, _ResponseEvent]] | None = None
-        """Events until it is known whose call it is; None: they are the client's."""
+        """Events, held back until it is known who runs the call; None: they are passed to the client."""
 
 
 class ResponsesStream:
@@ -77,7 +77,7 @@ class ResponsesStream:
         self._theirs = theirs
         self._shown = ShownResponse(request, theirs)
         self._told: set[str] = set()
-        """Types of events of the response's beginning that the client has."""
+        """Types of lifecycle events that the client has got."""
         self._opened = False
         self._early: Sequence[FinishedCall] = ()
         self._running: Sequence[int] = ()
@@ -159,7 +159,7 @@ class ResponsesStream:
         return entry
 
     def _end_item(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """The end of an item, with all that was held of it where it is the client's."""
+        """The end of an item, with all events that were held back where the client sees the item."""
         if entry.held is None:
             return self._pass_item_event(data, event, entry)
         if self._shown.hides(entry.item):
@@ -173,7 +173,7 @@ class ResponsesStream:
         return b"".join(self._pass_item_event(each, about, entry) for each, about in held)
 
     def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """An event of an item, with its place in the client's output."""
+        """An event of an item, with the item's index in the client's output."""
         if entry.held is not None:
             entry.held.append((data, event))
             return b""
@@ -189,7 +189,7 @@ class ResponsesStream:
         return self._pass_event(data, event, changed)
 
     def _pass_event(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
-        """An event under its number in the client's stream; as it came where nothing is to be changed."""
+        """An event under its number in the client's stream; unchanged where no member differs."""
         if event.sequence_number != self._sequence:
             changed["sequence_number"] = self._sequence
         self._sequence += 1
@@ -198,7 +198,7 @@ class ResponsesStream:
         return _sse_event(event.type, data)
 
     def _write_event(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
-        """An event of our own."""
+        """An event that the gateway writes."""
         head: dict[str, Any] = {"type": kind, "sequence_number": self._sequence}
         self._sequence += 1
         if index is not None:
@@ -206,7 +206,7 @@ class ResponsesStream:
         return _sse_event(kind, encode({**head, **members}))
 
     def _open(self) -> bytes:
-        """Items in front of all that the model says: our tools, and calls that were approved."""
+        """Items in front of the model's output: the list of the gateway's tools, and approved calls."""
         if self._opened:
             return b""
         self._opened = True

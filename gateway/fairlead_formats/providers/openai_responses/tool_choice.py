@@ -22,7 +22,7 @@ class ChoiceOverRounds:
     """The client's choice, as each round has it."""
 
     def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
-        """`servers`: names of servers of ours by the client's labels; all of them have the name ``."""
+        """`servers`: names of the gateway's servers by the client's labels; the empty name stands for all of them."""
         self._raw = raw
         self._given: Any = _any(raw)
         self._servers = servers
@@ -35,8 +35,8 @@ class ChoiceOverRounds:
         return bool(self._given == "required")
 
     def write(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
-        """As it goes out; None where the client said none. After the `first` round a tool that was forced has been
-        called, and the model chooses.
+        """The choice as it goes out; None where the client sent none. After the `first` round a tool that was forced
+        has been called, and the model chooses.
         """
         if not self._named and (first or not self._forced):
             return None if self._given is None else self._raw
@@ -51,7 +51,7 @@ class ChoiceOverRounds:
         return isinstance(label, str) and label in self._servers
 
     def _expand(self, injected: Sequence[bytes]) -> Any:
-        """With functions in place of servers of ours: the provider knows those alone."""
+        """The choice with functions in place of servers of the gateway, which the provider does not know."""
         if not self._named:
             return self._given
         by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decode_object, injected)]}
@@ -81,7 +81,7 @@ class ChoiceOverRounds:
         return allowed
 
     def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
-        """Names of the functions that stand for a server of ours, or for one tool of it."""
+        """Names of the functions that stand for a server of the gateway, or for one tool of it."""
         server = self._servers[choice["server_label"]]
         return [name for name in by_name.get(_name(choice), ()) if not server or name.startswith(f"{server}__")]
 

@@ -180,7 +180,7 @@ def _parts(body: Body, report: LossReport) -> list[JsonObject]:
     parts: list[JsonObject] = []
     for block in body.blocks:
         parts.append(_part(block))
-    if body.structured is not None and not body.structured_said:
+    if body.structured is not None and not body.structured_in_text:
         parts.append({"type": "input_text", "text": json_text(body.structured)})
     report_structured(body, report)
     if body.is_error:

@@ -101,7 +101,7 @@ def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
         ('{"a":[' + ",".join(["1"] * 100_001) + "]}", "more than 100000 values"),
         ('{"a":"' + "x" * MAX_ARGUMENT_BYTES + '"}', "more than the 1048576 allowed"),
         ({"a": float("nan")}, "not finite"),
-        ({"a": object()}, "no JSON value"),
+        ({"a": object()}, "not a JSON value"),
         ({1: 2}, "not valid text"),
         ({"a": "\ud800"}, "not valid Unicode"),
         ({"a": ["x" * 600_000, "x" * 600_000]}, "more than 1048576 characters"),
@@ -110,7 +110,7 @@ def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
     ],
 )
 def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
-    read = call.read(sent)
+    read = call.read_arguments(sent)
     assert isinstance(read, InvalidCall)
     assert reason in read.reason
     assert len(read.text) <= EXCERPT
@@ -119,7 +119,7 @@ def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
 
 @pytest.mark.parametrize("sent", ["", "  \n", "null", None, "{}", {}])
 def test_a_call_without_arguments_has_empty_ones(sent: Any) -> None:
-    assert call.read(sent) == {}
+    assert call.read_arguments(sent) == {}
 
 
 def test_calls_beyond_the_bound_are_answered_but_not_run() -> None:

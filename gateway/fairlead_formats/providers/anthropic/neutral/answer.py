@@ -85,7 +85,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
-    """Usage as clients of the family read it, who need both numbers."""
+    """Usage as clients of the family read it; both numbers are required."""
     fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
     members: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
     cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
@@ -120,5 +120,5 @@ def write_answer(
 
 
 def message_id(ident: str) -> str:
-    """The id of an answer as the family's begin."""
+    """The id of an answer with the family's prefix."""
     return ident if ident.startswith("msg_") else f"msg_{ident}"

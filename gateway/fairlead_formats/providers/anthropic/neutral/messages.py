@@ -82,8 +82,8 @@ def _media(kind: str, block: object, losses: TranslationLosses) -> Part | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as messages, which take turns between the two sides: results stand first in theirs. Words of the
-    system in the middle are told apart.
+    """The turns as messages that alternate between user and assistant, results first in theirs. Texts of system turns
+    in the middle are returned apart.
     """
     calls = calls_by_id(turns)
     system: list[str] = []
@@ -106,7 +106,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
 
 
 def _strip_end(blocks: list[dict[str, Any]]) -> None:
-    """The API refuses a message of the model's at the end of which is white space."""
+    """Strip the end of the model's last message: the API refuses white space there."""
     if blocks[-1]["type"] == "text":
         blocks[-1] = {"type": "text", "text": blocks[-1]["text"].rstrip()}
 

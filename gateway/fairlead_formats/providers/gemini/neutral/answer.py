@@ -70,7 +70,7 @@ def is_blocked(body: Mapping[str, Any]) -> bool:
 
 
 def first_candidate(body: Mapping[str, Any]) -> object:
-    """The one that is read."""
+    """The first candidate, the only one that is read; None without any."""
     return next(iter(items(body.get("candidates"))), None)
 
 

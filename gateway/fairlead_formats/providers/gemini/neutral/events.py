@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import ModelCall, items, member, read, text_of
+from fairlead_formats.messages.call import ModelCall, items, member, read_arguments, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,
@@ -98,7 +98,7 @@ class GeminiEventWriter:
             case CallDelta():
                 self._arguments.append(event.text)
             case CallEnd():
-                call = ModelCall(self._call.id, self._call.name, read("".join(self._arguments)))
+                call = ModelCall(self._call.id, self._call.name, read_arguments("".join(self._arguments)))
                 return self._chunk(with_carried_ids(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
             case RoundBorder():
                 self._apart = self._wrote_text

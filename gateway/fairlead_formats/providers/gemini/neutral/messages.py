@@ -29,7 +29,7 @@ from fairlead_formats.wire.losses import TranslationLosses
 NAME: Final = GEMINI
 FORMAT: Final = GeminiMessages()
 _FILES: Final = "generativelanguage.googleapis.com/"
-"""In addresses of files that only the provider can open."""
+"""Part of the URLs of files that only the provider can open."""
 
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
@@ -78,7 +78,7 @@ def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as contents; words of the system in the middle are told apart."""
+    """The turns as contents; texts of system turns in the middle are returned apart."""
     calls = calls_by_id(turns)
     system: list[str] = []
     contents: list[dict[str, Any]] = []

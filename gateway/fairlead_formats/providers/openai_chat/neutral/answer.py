@@ -147,5 +147,5 @@ def write_answer(
 
 
 def chat_id(ident: str) -> str:
-    """The id of an answer as the family's begin."""
+    """The id of an answer with the family's prefix."""
     return ident if ident.startswith("chatcmpl-") else f"chatcmpl-{ident}"

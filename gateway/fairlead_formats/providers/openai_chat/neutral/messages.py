@@ -117,7 +117,7 @@ def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as messages; the first of the system's are told apart."""
+    """The turns as messages, system turns among them."""
     calls = calls_by_id(turns)
     messages: list[dict[str, Any]] = []
     for turn in turns:

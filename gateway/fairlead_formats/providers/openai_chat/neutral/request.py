@@ -103,7 +103,7 @@ def write_request(
         "frequency_penalty": settings.frequency_penalty,
         "presence_penalty": settings.presence_penalty,
         "stop": list(settings.stop) or None,
-        "reasoning_effort": settings.asked_effort,
+        "reasoning_effort": settings.requested_effort,
         "user": settings.user,
         "response_format": None if output is None else nest(output),
     }

@@ -145,7 +145,7 @@ def write_request(
 
 
 def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
-    effort = settings.asked_effort
+    effort = settings.requested_effort
     reasoning: dict[str, Any] = {} if effort is None else {"effort": effort}
     return {**reasoning, "summary": "auto"} if settings.thoughts else reasoning
 
