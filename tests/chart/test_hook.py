@@ -58,7 +58,7 @@ async def test_of_a_gateway_that_is_closed_it_sees_that_it_is(tmp_path: Path) ->
     assert "shows no credential" in output
 
 
-async def test_over_tls_it_asks_whether_the_gateway_is_ready(tmp_path: Path) -> None:
+async def test_helm_test_over_tls_asks_whether_the_gateway_is_ready(tmp_path: Path) -> None:
     line = command(tmp_path, "--set", "tls.secret=certificate")
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"]), drain=30.0) as gateway:
         assert (await outcome(gateway, line))[0] == 0

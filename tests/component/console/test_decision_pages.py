@@ -115,7 +115,7 @@ async def test_access_names_the_rule_that_decides(tmp_path: Path) -> None:
     assert "NAME=VALUE" in wrong
 
 
-async def test_about_others_only_administrators_are_told(tmp_path: Path) -> None:
+async def test_decisions_about_others_are_told_to_administrators_alone(tmp_path: Path) -> None:
     trust = Trust((Names("npc"),))
     async with running(tmp_path, SHOP, TIERS, trust=trust, admin_groups=("admins",)) as gateway:
         cookie = await signed_in(gateway, "npc")

@@ -185,7 +185,7 @@ async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: Redis
     await eventually(lambda: len(asyncio.all_tasks()) == tasks)
 
 
-async def test_stopping_ends_at_whatever_step_of_a_settlement_it_comes(redis: RedisServer) -> None:
+async def test_a_settler_stops_at_any_step_of_a_settlement(redis: RedisServer) -> None:
     """Also at the one where the client loses that it was canceled."""
     async with asyncio.timeout(40):
         for steps in range(25):

@@ -117,7 +117,7 @@ async def test_a_slow_tool_comes_back_by_probes_alone(world: World) -> None:
         await world.until("back", tiers_are(world, "forecast", "fast", "standard", "deep"), seconds=50)
 
 
-async def test_nobodys_tool_is_called_unasked(world: World) -> None:
+async def test_tools_are_not_probed_unasked(world: World) -> None:
     tools = Tools()
     given = {"name": "pay", "probe": {"arguments": {"amount": 0}}}
     async with raw_server(tools) as server, running(world):

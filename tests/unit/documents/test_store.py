@@ -57,7 +57,7 @@ def test_a_document_that_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 2_000_000, 6_000_000])
-def test_packing_is_deterministic(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_documents_are_deterministic(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = pack("doc", "catalog", noise(2, size))
     monkeypatch.setattr("time.time", lambda: 2e9)  # another second: gzip's header can hold one
     assert pack("doc", "catalog", noise(2, size)) == before

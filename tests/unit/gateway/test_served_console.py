@@ -82,7 +82,7 @@ async def test_a_console_that_cannot_be_made_is_tried_again_with_the_next_reques
     assert await seen(console, scope("/console/")) == ["/console/"]
 
 
-async def test_where_the_setting_is_off_no_request_is_one_of_the_console() -> None:
+async def test_a_console_that_is_off_takes_no_request() -> None:
     assert await seen(ServedConsole(None), scope("/console/")) == [None]
 
 
