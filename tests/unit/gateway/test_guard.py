@@ -235,7 +235,7 @@ def test_a_trial_that_was_given_up_leaves_the_next_one_to_try() -> None:
     assert world.guard.enter(world.caller()) == TRIAL
 
 
-def test_stragglers_of_before_neither_open_it_again_nor_count() -> None:
+def test_answers_to_earlier_calls_neither_open_the_breaker_again_nor_count() -> None:
     world = World(limit=9)
     assert world.guard.enter_now()
     world.fail(FAILURES)

@@ -54,12 +54,12 @@ def console() -> ServedConsole:
     return ServedConsole(deferred(Pages))
 
 
-async def test_requests_that_come_at_once_have_it_made_once(console: ServedConsole) -> None:
+async def test_requests_that_come_at_once_have_the_console_made_once(console: ServedConsole) -> None:
     assert await seen(console, *[scope("/console/servers")] * 5) == ["/console/servers"] * 5
     assert Pages.made == 1
 
 
-async def test_a_browser_at_the_root_has_it_made_and_a_program_has_not(console: ServedConsole) -> None:
+async def test_a_browser_at_the_root_has_the_console_made_and_a_program_has_not(console: ServedConsole) -> None:
     assert (
         await seen(console, scope("/"), scope("/v1/tools", "text/html"), scope("/console/", kind="websocket"))
         == [None] * 3
