@@ -137,9 +137,9 @@ async def test_read_only_tools_are_called_where_the_server_says_so_and_is_truste
     trusted = Tools()
     untrusted = Tools()
     allowed = {"calibration": {"probe": "ReadOnly"}}
-    async with raw_server(trusted) as server_a, raw_server(untrusted) as two, running(world):
+    async with raw_server(trusted) as server_a, raw_server(untrusted) as server_b, running(world):
         world.create("one", {"url": server_a.url, "trustAnnotations": True, **allowed})
-        world.create("two", {"url": two.url, **allowed})
+        world.create("two", {"url": server_b.url, **allowed})
         await world.until("Calibrated", lambda: world.is_("one", "Calibrated", "True", "Calibrated"))
         await world.until("said", lambda: world.is_("two", "Calibrated", "False", "NothingToProbe"))
         assert "none is trusted as read-only" in world.condition("two", "Calibrated")["message"]

@@ -144,10 +144,10 @@ def test_a_compressed_document_that_ends_early_is_reported() -> None:
 
 def test_a_head_that_goes_takes_its_document_along_and_a_listing_shows_what_went_meanwhile() -> None:
     (first,) = pack("one", "catalog", b"1")
-    (two,) = pack("two", "catalog", b"2")
+    (second,) = pack("two", "catalog", b"2")
     reader = DocumentAssembler()
-    reader.replace([first, two])
-    (change,) = reader.replace([two])
+    reader.replace([first, second])
+    (change,) = reader.replace([second])
     assert (change.name, change.document) == ("one", None)
-    assert reader.replace([two]) == []
+    assert reader.replace([second]) == []
     assert reader.documents == {"two": b"2"}
