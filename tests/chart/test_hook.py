@@ -39,7 +39,7 @@ async def outcome(gateway: Gateway, line: list[str]) -> tuple[int | None, str]:
     return process.returncode, output.decode()
 
 
-async def test_of_a_gateway_that_is_open_it_lists_the_tools(tmp_path: Path) -> None:
+async def test_helm_test_lists_the_tools_of_an_open_gateway(tmp_path: Path) -> None:
     line = command(tmp_path, *OPEN)
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
         code, output = await outcome(gateway, line)
@@ -47,7 +47,7 @@ async def test_of_a_gateway_that_is_open_it_lists_the_tools(tmp_path: Path) -> N
     assert "one__a" in output
 
 
-async def test_of_a_gateway_that_is_closed_it_sees_that_it_is(tmp_path: Path) -> None:
+async def test_helm_test_sees_that_a_closed_gateway_is_closed(tmp_path: Path) -> None:
     line = command(tmp_path)
     document = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
     async with running(tmp_path, document, anonymous="deny") as closed:
@@ -58,7 +58,7 @@ async def test_of_a_gateway_that_is_closed_it_sees_that_it_is(tmp_path: Path) ->
     assert "shows no credential" in output
 
 
-async def test_over_tls_it_asks_whether_the_gateway_is_ready(tmp_path: Path) -> None:
+async def test_helm_test_over_tls_asks_whether_the_gateway_is_ready(tmp_path: Path) -> None:
     line = command(tmp_path, "--set", "tls.secret=certificate")
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"]), drain=30.0) as gateway:
         assert (await outcome(gateway, line))[0] == 0

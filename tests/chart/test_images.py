@@ -272,7 +272,7 @@ def test_the_image_holds_no_build_tools(image: Image) -> None:
     assert not any("/tests/" in name and "/fairlead_" in name for name in names)
 
 
-def test_no_shell_is_in_it(image: Image) -> None:
+def test_the_image_has_no_shell(image: Image) -> None:
     (layer,) = image.layers
     programs = {name for name in layer.names() if "bin/" in name and not name.startswith("opt/fairlead/")}
     assert {Path(name).name for name in programs} <= {"", "python3", "python3.13", "python"}

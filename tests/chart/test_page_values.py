@@ -29,5 +29,5 @@ def test_values_of_a_page_render(helm: Helm, tmp_path: Path, where: str, shown: 
     assert len(of_kind(rendered, "Deployment")) == 2
 
 
-def test_the_readme_of_the_chart_is_among_them() -> None:
+def test_values_of_the_charts_readme_are_tested() -> None:
     assert any(where.startswith("charts/fairlead/README.md") for where, _ in SHOWN)

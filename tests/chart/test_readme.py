@@ -92,7 +92,9 @@ def ours(plane: ControlPlane) -> list[str]:
         ),
     ],
 )
-def test_the_notes_say_how_to_reach_it_and_who_may(tmp_path: Path, words: tuple[str, ...], told: list[str]) -> None:
+def test_the_notes_of_the_chart_say_how_to_reach_the_gateway_and_who_may(
+    tmp_path: Path, words: tuple[str, ...], told: list[str]
+) -> None:
     notes = Helm(tmp_path)("install", "fairlead", CHART, "--namespace", NAMESPACE, "--dry-run=client", *words)
     for sentence in told:
         assert sentence in notes

@@ -203,7 +203,7 @@ def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: s
     assert servers["podSelector"]["matchLabels"].items() <= labels.items()
 
 
-def test_with_one_namespace_the_ways_out_lead_to_its_servers_alone(helm: Helm) -> None:
+def test_egress_of_a_release_for_one_namespace_leads_to_its_servers_alone(helm: Helm) -> None:
     manifests = helm.template("--set", "watchNamespace=team,networkPolicy.egress.enabled=true")
     policy = rendered_object(manifests, "NetworkPolicy", "fairlead-gateway")["spec"]
     (servers,) = [peer["namespaceSelector"] for peer in policy["egress"][2]["to"] if "namespaceSelector" in peer]

@@ -79,7 +79,7 @@ def test_with_one_namespace_nothing_is_granted_of_the_whole_cluster(helm: Helm) 
     assert of_kind(manifests, "ClusterRole") == of_kind(manifests, "ClusterRoleBinding") == []
 
 
-def test_with_one_namespace_rights_on_tiers_can_be_granted_beside_it(helm: Helm) -> None:
+def test_rights_on_tiers_can_be_granted_beside_those_of_one_namespace(helm: Helm) -> None:
     whole = [item for item in of_kind(helm.template(), "ClusterRole") if "-operator" in item["metadata"]["name"]]
     manifests = helm.template("--set", "watchNamespace=team,rbac.latencyTiers=true")
     (left,) = of_kind(manifests, "ClusterRole")

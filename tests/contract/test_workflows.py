@@ -48,7 +48,7 @@ def test_a_pull_request_and_the_merge_queue_run_the_parts_of_their_scope() -> No
         assert parts == scopes()[scope], scope
 
 
-def test_by_night_every_part_runs_that_the_night_has_and_no_job_checks_alone() -> None:
+def test_nightly_workflows_run_every_part_of_the_night() -> None:
     assert {part for part, _ in parts_run("nightly")} == scopes()["nightly"] - {"check"}
 
 
@@ -56,7 +56,7 @@ def test_the_check_of_a_branch_stands_for_all_jobs() -> None:
     assert set(jobs("ci")["all"]["needs"]) == jobs("ci").keys() - {"all"}
 
 
-def test_by_night_each_supported_interpreter_meets_both_ends_of_kubernetes() -> None:
+def test_nightly_workflows_pair_each_python_with_both_ends_of_kubernetes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     versions = [
         classifier.rpartition(" ")[2] for classifier in project["classifiers"] if ":: Python :: 3" in classifier
@@ -65,7 +65,7 @@ def test_by_night_each_supported_interpreter_meets_both_ends_of_kubernetes() -> 
 
 
 @pytest.mark.parametrize("name", ["ci", "nightly"])
-def test_on_a_cluster_nothing_is_left_out_in_silence(name: str) -> None:
+def test_tests_of_a_cluster_are_not_skipped_in_silence(name: str) -> None:
     on_clusters = [job for job in jobs(name).values() if {".ci/run e2e", ".ci/run smoke"} & {*commands(job)}]
     assert on_clusters
     for job in on_clusters:

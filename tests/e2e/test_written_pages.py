@@ -76,7 +76,7 @@ def commands(page: dict[str, list[str]], word: str) -> str:
     return "".join(line for line in lines if word in line)
 
 
-def test_on_a_laptop_the_servers_of_the_first_page_answer(stranger: Reader) -> None:
+def test_servers_of_the_first_page_answer_on_a_laptop(stranger: Reader) -> None:
     start, ask = FIRST["On a laptop"]
     install, _, up = start.rpartition(" && ")
     stranger.follow(install, seconds=400)
@@ -89,7 +89,7 @@ def test_on_a_laptop_the_servers_of_the_first_page_answer(stranger: Reader) -> N
     stranger.leave()
 
 
-def test_on_a_cluster_the_commands_of_the_first_page_lead_to_a_list_of_tools(stranger: Reader) -> None:
+def test_commands_of_the_first_page_list_tools_on_a_cluster(stranger: Reader) -> None:
     (block,) = FIRST["On a cluster"]
     install, look = block.split("kubectl get mcp", 1)
     cluster, _, rest = install.partition("\n")

@@ -466,8 +466,8 @@ async def test_no_id_of_an_apps_page_leads_to_it_whom_its_tools_are_denied(tmp_p
     tried = [*_pages()]
     async with (
         raw_server(a.handle) as server_a,
-        raw_server(b.handle) as two,
-        running(tmp_path, a.catalog(server_a.url), b.catalog(two.url), before, trust=KEYS) as gateway,
+        raw_server(b.handle) as server_b,
+        running(tmp_path, a.catalog(server_a.url), b.catalog(server_b.url), before, trust=KEYS) as gateway,
     ):
 
         async def read(uri: str, whose: str, target: str = "/mcp") -> Answer:

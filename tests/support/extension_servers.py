@@ -44,8 +44,8 @@ async def world(
     b = kind("b", era)
     async with (
         raw_server(a.handle) as server_a,
-        raw_server(b.handle) as two,
-        running(folder, a.catalog(server_a.url, pinned=pinned), b.catalog(two.url), *documents) as gateway,
+        raw_server(b.handle) as server_b,
+        running(folder, a.catalog(server_a.url, pinned=pinned), b.catalog(server_b.url), *documents) as gateway,
     ):
         yield gateway, a, b
 

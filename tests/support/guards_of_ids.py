@@ -112,7 +112,7 @@ IDS = (
         "a call that somebody else made, by its number",
         "fairlead_rest.ended_calls",
         (('return self._administers or (self._owner != "" and call.caller.owner == self._owner)', "return True"),),
-        "tests/component/rest/test_recent_calls.py::test_everybody_sees_their_own_calls_and_administrators_all",
+        "tests/component/rest/test_recent_calls.py::test_callers_see_their_own_calls_and_administrators_all",
         "assert",
     ),
     Guard(

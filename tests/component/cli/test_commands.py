@@ -77,7 +77,7 @@ def test_the_version_loads_next_to_nothing() -> None:
         (["tools", "--url", "nonsense"], 2),
     ],
 )
-def test_trouble_ends_with_a_code_and_without_a_traceback(words: list[str], expected: int) -> None:
+def test_failures_of_commands_end_with_a_code_and_without_a_traceback(words: list[str], expected: int) -> None:
     result = fairlead(*words)
     assert result.returncode == expected
     assert "Traceback" not in result.stderr + result.stdout

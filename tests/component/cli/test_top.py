@@ -160,7 +160,7 @@ async def test_keys_order_filter_and_pause(tmp_path: Path) -> None:
         await until_shown(pilot, "a call after the pause", lambda: table(app, "tools")[1][6] == "3")
 
 
-async def test_enter_says_why_a_server_is_not_ready_and_why_a_tool_is_hidden(tmp_path: Path) -> None:
+async def test_the_key_enter_says_why_a_server_is_not_ready_and_why_a_tool_is_hidden(tmp_path: Path) -> None:
     async with world(tmp_path) as gateway, screen(gateway) as (app, pilot):
 
         def text() -> str:

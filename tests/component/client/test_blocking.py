@@ -84,7 +84,7 @@ async def test_a_blocking_registry_can_be_used_inside_a_running_loop() -> None:
         assert registry.execute("s__echo", {"x": 1}).text == '{"x": 1}'
 
 
-def test_several_threads_may_use_it_at_once() -> None:
+def test_a_tool_registry_may_be_used_by_several_threads_at_once() -> None:
     texts: list[str] = []
     with ToolRegistry([CHILD]) as registry:
         users = [
@@ -155,7 +155,7 @@ def test_a_process_that_ends_without_closing_leaves_no_child_behind(tmp_path: Pa
     until("the child is gone", lambda: not Path(f"/proc/{int(done.stdout)}").exists())
 
 
-def test_waiting_on_its_own_thread_is_refused_instead_of_never_ending() -> None:
+def test_a_tool_registry_refuses_to_wait_on_its_own_thread() -> None:
     messages: list[str] = []
 
     async def asks(name: str) -> None:

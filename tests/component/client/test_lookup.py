@@ -293,8 +293,11 @@ async def test_a_failed_health_check_drops_the_connection_and_the_tools() -> Non
 
 
 async def test_a_tool_is_found_by_name_by_id_and_by_its_own_name_where_one_server_has_it() -> None:
-    async with modern_server([tool("a"), tool("both")]) as first, modern_server([tool("both"), tool("x.y z")]) as two:
-        servers = [Server(name="one", url=first.url), Server(name="two", url=two.url)]
+    async with (
+        modern_server([tool("a"), tool("both")]) as first,
+        modern_server([tool("both"), tool("x.y z")]) as second,
+    ):
+        servers = [Server(name="one", url=first.url), Server(name="two", url=second.url)]
         async with AsyncToolRegistry(servers) as registry:
             tools = {name: await registry.get_tool(name) for name in ("one__a", "mcp.one.a", "a", "both", "two__x_y_z")}
             assert {name: tool.name if tool else None for name, tool in tools.items()} == {
@@ -307,8 +310,11 @@ async def test_a_tool_is_found_by_name_by_id_and_by_its_own_name_where_one_serve
 
 
 async def test_the_first_server_wins_where_two_have_a_tool_of_one_name() -> None:
-    async with modern_server([tool("a", description="1")]) as first, modern_server([tool("a", description="2")]) as two:
-        servers = [Server(name="one", url=first.url, prefix=""), Server(name="two", url=two.url, prefix="")]
+    async with (
+        modern_server([tool("a", description="1")]) as first,
+        modern_server([tool("a", description="2")]) as second,
+    ):
+        servers = [Server(name="one", url=first.url, prefix=""), Server(name="two", url=second.url, prefix="")]
         async with AsyncToolRegistry(servers) as registry:
             assert [(tool.name, tool.server, tool.description) for tool in registry.tools] == [("a", "one", "1")]
 

@@ -146,7 +146,7 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-async def test_giving_a_call_up_is_told_to_a_legacy_server() -> None:
+async def test_a_call_that_is_given_up_is_cancelled_at_a_legacy_server() -> None:
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
         outcome = await registry.execute("s__later", {"n": 99}, timeout=0.5)
         assert outcome.error is not None
@@ -289,7 +289,7 @@ async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why
     )
 
 
-async def test_connecting_again_and_again_leaves_nothing_behind() -> None:
+async def test_registries_that_connect_again_and_again_leave_nothing_behind() -> None:
     async with modern_server([tool("a")]) as server:
         servers = [Server(name="http", url=server.url), Server(name="child", command=[sys.executable, LEGACY_STDIO])]
         async with AsyncToolRegistry(servers) as registry:

@@ -21,7 +21,7 @@ def looked_at(gateway: Gateway) -> tuple[list[str], int]:
     return pages, consoles.views
 
 
-async def test_its_consoles_look_at_pages_of_the_navigation_a_server_and_a_tool(tmp_path: Path) -> None:
+async def test_the_consoles_of_the_benchmark_visit_the_navigation_a_server_and_a_tool(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1, 3)) as gateway:
         pages, views = await asyncio.to_thread(looked_at, gateway)
 

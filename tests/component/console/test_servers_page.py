@@ -179,13 +179,13 @@ async def test_a_gateway_without_servers_says_how_to_add_one(tmp_path: Path, chr
 
 @beside_the_browser
 async def test_the_page_follows_what_becomes_of_servers(tmp_path: Path, chromium: Browser) -> None:
-    first, two = shops(2, 2)
+    first, second = shops(2, 2)
     async with running(tmp_path, first) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/servers")
         await page.locator("#live:not([hidden])").wait_for()
-        publish(tmp_path / "documents", two)
+        publish(tmp_path / "documents", second)
         await page.get_by_role("link", name="default/shop01").wait_for()
-        withdraw(tmp_path / "documents", two)
+        withdraw(tmp_path / "documents", second)
         await page.get_by_role("link", name="default/shop01").wait_for(state="detached")
 
 

@@ -32,20 +32,20 @@ def test_the_folder_that_was_named_must_hold_the_programs(tmp_path: Path) -> Non
     assert done.stderr.strip() == f"KUBEBUILDER_ASSETS={tmp_path} lacks one of: etcd kube-apiserver kubectl"
 
 
-def test_without_any_programs_one_sentence_says_how_to_get_them(tmp_path: Path) -> None:
+def test_kubernetes_assets_without_programs_says_in_one_sentence_how_to_get_them(tmp_path: Path) -> None:
     done = run([ASSETS, "--cached"], KUBE_BIN=str(tmp_path))
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("no Kubernetes API server: install Go 1.26 or newer and run hack/kubernetes/build")
 
 
-def test_a_test_is_skipped_on_a_laptop_without_them(tmp_path: Path) -> None:
+def test_a_test_is_skipped_on_a_laptop_without_its_programs(tmp_path: Path) -> None:
     done = one_test(KUBE_BIN=str(tmp_path))
     assert done.returncode == 0
     assert "1 skipped" in done.stdout
     assert "setup-envtest" in done.stdout
 
 
-def test_a_test_fails_in_ci_without_them(tmp_path: Path) -> None:
+def test_a_test_fails_in_ci_without_its_programs(tmp_path: Path) -> None:
     done = one_test(KUBE_BIN=str(tmp_path), CI="true")
     assert done.returncode == 1
     assert "in CI a missing API server is a failure" in done.stdout

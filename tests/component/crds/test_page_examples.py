@@ -45,7 +45,7 @@ def test_an_api_server_takes_the_manifests_of_a_page_and_the_pods_made_of_them(
     assert [each for example in shown for each in refusals(control_plane, namespace, example)] == []
 
 
-def test_the_pages_of_the_kinds_and_of_pod_templates_are_among_them() -> None:
+def test_pages_of_the_kinds_and_of_pod_templates_have_tested_examples() -> None:
     names = {str(page.relative_to(ROOT)) for page in pages()}
     assert {
         "docs/configure/pod-templates.md",

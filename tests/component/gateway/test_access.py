@@ -41,7 +41,7 @@ async def access(gateway: Gateway, who: str | None, **query: str) -> Answer:
     return await get(gateway, f"/v1/access?{urlencode(query)}", **headers)
 
 
-async def test_everybody_may_ask_about_oneself(tmp_path: Path) -> None:
+async def test_callers_may_ask_about_their_own_access(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
         decision = (await access(gateway, "npc", tool="tavern__roll-dice")).message
         assert (decision["allowed"], decision["policy"], decision["rule"]) == (True, "default/all", 0)
@@ -63,7 +63,7 @@ async def test_access_to_a_denied_tool_is_answered_as_to_an_unknown_one(tmp_path
             assert denied.body.replace(name.encode(), b"") == unknown.body.replace(none.encode(), b"")
 
 
-async def test_others_are_spoken_of_to_administrators_alone(tmp_path: Path) -> None:
+async def test_access_of_others_is_told_to_administrators_alone(tmp_path: Path) -> None:
     query = {"agent": "npc", "groups": "players", "tool": "tavern__web-search"}
     async with running(tmp_path, TAVERN, RULES, trust=TRUST, admin_groups=("admins",)) as gateway:
         refused = await access(gateway, "qa", **query)

@@ -67,7 +67,7 @@ async def app_server(name: str) -> AsyncIterator[Catalog]:
 async def test_the_typescript_sdk_shows_the_apps_of_each_server(tmp_path: Path) -> None:
     (tmp_path / "host.mjs").write_text(HOST)
     await output(tmp_path, "npm", "install", "--no-audit", "--no-fund", "@modelcontextprotocol/sdk@1.32.2")
-    async with app_server("one") as first, app_server("two") as two, running(tmp_path, first, two) as gateway:
+    async with app_server("one") as first, app_server("two") as second, running(tmp_path, first, second) as gateway:
         base = f"http://127.0.0.1:{gateway.port}"
         urls = [f"{base}/mcp", f"{base}/servers/default/one/mcp", f"{base}/servers/default/two/mcp"]
         merged, *own = json.loads(await output(tmp_path, "node", "host.mjs", *urls))

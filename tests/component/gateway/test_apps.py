@@ -121,11 +121,11 @@ async def test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_d
     a = AppServer("a")
     async with (
         raw_server(a.handle) as server_a,
-        raw_server(plain.handle) as two,
+        raw_server(plain.handle) as server_b,
         running(
             tmp_path,
             a.catalog(server_a.url),
-            plain.catalog(two.url, tools=["pay"]),
+            plain.catalog(server_b.url, tools=["pay"]),
             Rules(policies=(policy,)),
         ) as gateway,
     ):

@@ -106,12 +106,12 @@ async def test_errors_of_resources_read_have_the_code_of_the_clients_era(
 async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpoint(tmp_path: Path) -> None:
     async with (
         raw_server(handle) as first,
-        raw_server(handle) as two,
-        running(tmp_path, demo(first.url, name="a"), demo(two.url, name="b")) as gateway,
+        raw_server(handle) as second,
+        running(tmp_path, demo(first.url, name="a"), demo(second.url, name="b")) as gateway,
     ):
         await ask(gateway, asking("resources/read", {"uri": "test://one"}, MODERN, MERGED))
         collisions = [collision.exposed for collision in gateway.snapshot.collisions]
-        assert (first.methods(), two.methods()) == (["resources/read"], [])
+        assert (first.methods(), second.methods()) == (["resources/read"], [])
         assert collisions == ["test://one", "test://{id}/data"]
 
 

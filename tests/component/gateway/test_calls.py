@@ -154,8 +154,8 @@ async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_o
                 await together.wait()
         return reply.result(request, {"content": [], "resultType": "complete"})
 
-    async with raw_server(handle) as first, raw_server(handle) as two:
-        turn = itertools.cycle([[first, two], [two, first]])  # as DNS gives them
+    async with raw_server(handle) as first, raw_server(handle) as second:
+        turn = itertools.cycle([[first, second], [second, first]])  # as DNS gives them
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             assert host == "demo.tools.svc"
@@ -165,7 +165,7 @@ async def test_calls_spread_over_the_addresses_of_a_server_each_with_a_session_o
         async with running(tmp_path, demo, resolve=resolve) as gateway:
             for _ in range(12):
                 await asyncio.gather(*(ask(gateway, calling("demo__x")) for _ in range(4)))
-        called = [server for server in (first, two) if "tools/call" in server.methods()]
+        called = [server for server in (first, second) if "tools/call" in server.methods()]
     assert len(called) == 2
     assert all(("initialize" in server.methods()) == (era == LEGACY) for server in called)
     assert {request.headers["host"] for server in called for request in server.seen} == {"demo.tools.svc:8080"}

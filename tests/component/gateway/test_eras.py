@@ -214,10 +214,10 @@ async def test_a_retry_with_a_state_returns_to_the_pod_that_made_it(tmp_path: Pa
 
         return handle
 
-    async with raw_server(pod("one")) as server_a, raw_server(pod("two")) as two:
+    async with raw_server(pod("one")) as server_a, raw_server(pod("two")) as server_b:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", server_a.port), ("127.0.0.1", two.port)]
+            return [("127.0.0.1", server_a.port), ("127.0.0.1", server_b.port)]
 
         document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"])
         async with running(tmp_path, document, resolve=resolve) as gateway:

@@ -307,7 +307,7 @@ async def test_spans_are_the_same_for_every_client(exporting: World, name: str, 
 @pytest.mark.parametrize(
     "difference", DIFFERENCES, ids=lambda difference: f"{difference.feature}: {', '.join(difference.kinds)}"
 )
-async def test_a_difference_is_one_and_there_is_one_of_it(difference: Difference) -> None:
+async def test_each_difference_of_a_client_is_real_and_stands_once(difference: Difference) -> None:
     """Each of its members differs for each of its cells, and no other difference speaks of the same cells."""
     assert difference.kinds
     assert difference.demanded_by

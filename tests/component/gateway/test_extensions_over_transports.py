@@ -69,9 +69,9 @@ async def test_apps_and_skills_of_each_server_pass_over_every_transport(
             settings: dict[str, Any] = {"shared_children": False}
             async with (
                 running(tmp_path / "one", *documents, children=hosts[0], **settings) as first,
-                running(tmp_path / "two", *documents, children=hosts[1], **settings) as two,
+                running(tmp_path / "two", *documents, children=hosts[1], **settings) as second,
             ):
-                for gateway, era in ((first, MODERN), (two, LEGACY)):
+                for gateway, era in ((first, MODERN), (second, LEGACY)):
                     assert await extensions(gateway) == ({UI: {}, SKILLS: {}},) * 2
                     listed = (await ask(gateway, asking("skills/list", {}, era))).message["result"]["skills"]
                     for name, skill in zip("ab", listed, strict=True):

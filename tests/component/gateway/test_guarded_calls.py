@@ -285,7 +285,7 @@ HINTED = entry({"name": "x", "inputSchema": {"type": "object"}, "annotations": {
         (entry("x", latency=DeclaredLatency(idempotent=False)), True, 1, 1),
     ],
 )
-async def test_only_what_is_idempotent_and_trusted_is_sent_twice(
+async def test_tools_are_called_twice_only_where_idempotent_and_trusted(
     tmp_path: Path, tool: Any, trusted: bool, retries: int, attempts: int, more: dict[str, Any]
 ) -> None:
     async def handle(request: Request, reply: Reply) -> None:

@@ -52,8 +52,8 @@ class Pods:
 @contextlib.asynccontextmanager
 async def pods(**more: Any) -> AsyncIterator[Pods]:
     world = Pods(**more)
-    async with raw_server(world.handle) as first, raw_server(world.handle) as two:
-        world.ports = [first.port, two.port]
+    async with raw_server(world.handle) as first, raw_server(world.handle) as second:
+        world.ports = [first.port, second.port]
         yield world
         world.release.set()
 

@@ -37,14 +37,14 @@ async def test_a_call_that_comes_back_is_refused_at_its_first_return(tmp_path: P
 async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    async with running(tmp_path / "one") as first, running(tmp_path / "two") as two:
-        publish(tmp_path / "one" / "documents", catalog("b", endpoint(two), ["a__x"]))
+    async with running(tmp_path / "one") as first, running(tmp_path / "two") as second:
+        publish(tmp_path / "one" / "documents", catalog("b", endpoint(second), ["a__x"]))
         publish(tmp_path / "two" / "documents", catalog("a", endpoint(first), ["x"]))
         await served(first, 2)
-        await served(two, 2)
+        await served(second, 2)
         answer = await ask(first, calling("b__a__x"))
         assert "leads back to the gateway" in refused(answer)
-        assert (first.call_metrics.rejected.get(508), two.call_metrics.rejected.get(508)) == (1, None)
+        assert (first.call_metrics.rejected.get(508), second.call_metrics.rejected.get(508)) == (1, None)
 
 
 async def test_a_request_through_too_many_gateways_is_refused_and_others_are_not(tmp_path: Path) -> None:

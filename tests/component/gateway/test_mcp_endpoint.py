@@ -101,10 +101,10 @@ async def test_an_unknown_tool_is_refused_with_32602(gateway: Gateway) -> None:
 
 async def test_a_session_is_named_by_initialize_and_nothing_needs_one(gateway: Gateway) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    first, two = [await ask(gateway, legacy("initialize", hello)) for _ in range(2)]
+    first, second = [await ask(gateway, legacy("initialize", hello)) for _ in range(2)]
     assert first.message["result"]["protocolVersion"] == "2025-06-18"
     assert len(first.headers["mcp-session-id"]) >= 32
-    assert first.headers["mcp-session-id"] != two.headers["mcp-session-id"]
+    assert first.headers["mcp-session-id"] != second.headers["mcp-session-id"]
     assert (await ask(gateway, legacy("tools/list"))).status == 200
 
 

@@ -26,7 +26,9 @@ HEADERS = {"mcp_param_region": "=?base64?esO8cmljaA==?=", "mcp_param_count": "3"
 
 @pytest.mark.parametrize("client", ERAS)
 @pytest.mark.parametrize("server_era", ERAS)
-async def test_a_modern_server_gets_them_and_a_legacy_one_none(tmp_path: Path, client: str, server_era: str) -> None:
+async def test_parameters_in_headers_reach_a_modern_server_and_no_legacy_one(
+    tmp_path: Path, client: str, server_era: str
+) -> None:
     async with (
         modern_server() if server_era == MODERN else legacy_server() as server,
         running(tmp_path, catalog("demo", server.url, [TOOL], version=server_era)) as gateway,

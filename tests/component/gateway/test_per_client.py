@@ -182,13 +182,13 @@ async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_
     async with counting() as (seen, server):
         document = per_client(server.url)
         async with running(tmp_path, document, upstream_sessions=2, upstream_sessions_each=2) as gateway:
-            first, two, three = [await session_of(gateway) for _ in range(3)]
-            for session in (first, two, three):
+            first, second, third = [await session_of(gateway) for _ in range(3)]
+            for session in (first, second, third):
                 await ask(gateway, count(session))
             await eventually(lambda: seen.ended == ["s1"])
             seen.hold = asyncio.Event()
             wires = [await Wire.connect(gateway) for _ in range(2)]
-            waiting = [asyncio.ensure_future(w.ask(count(s))) for w, s in zip(wires, (two, three), strict=True)]
+            waiting = [asyncio.ensure_future(w.ask(count(s))) for w, s in zip(wires, (second, third), strict=True)]
             await eventually(lambda: gateway.registry.gauges()[document.key].busy == 2)
             assert (await ask(gateway, count(first))).refusal == "RATE_LIMITED"
             seen.hold.set()

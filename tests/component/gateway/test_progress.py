@@ -82,17 +82,17 @@ async def test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no
         raw_server(reporter.handle) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
         await Wire.connect(gateway) as first,
-        await Wire.connect(gateway) as two,
+        await Wire.connect(gateway) as second,
     ):
-        for of, wire in enumerate((first, two)):
+        for of, wire in enumerate((first, second)):
             wire.send(asking(client, of, token))
-        for of, wire in enumerate((first, two)):
+        for of, wire in enumerate((first, second)):
             heard = await event(wire)
             assert heard["params"] == {"progressToken": token, "progress": of, **MORE}
             assert type(heard["params"]["progressToken"]) is type(token)
         assert len({*reporter.tokens}) == 2, "one sender may not use a token twice at a time"
         reporter.may_end.set()
-        for of, wire in enumerate((first, two)):
+        for of, wire in enumerate((first, second)):
             own = await event(wire)
             last = await event(wire)
             assert (own["params"]["progress"], own["params"]["progressToken"]) == (100, token)

@@ -197,16 +197,16 @@ async def test_a_disk_that_hangs_holds_up_no_call_and_no_result(tmp_path: Path) 
 
 async def test_gateways_of_one_machine_share_a_file_and_its_bounds(tmp_path: Path) -> None:
     first = DiskStore(tmp_path, BOUNDS)
-    two = DiskStore(tmp_path, BOUNDS)
+    second = DiskStore(tmp_path, BOUNDS)
     async with asyncio.TaskGroup() as group:
         for number in range(8):
-            store = (first, two)[number % 2]
+            store = (first, second)[number % 2]
             group.create_task(store.append(f"account {number}", "one", f"a{number}", blob(f"a{number}", 2 * KIB)))
-    counts = [len(await store.entries(f"account {number}", "one")) for store in (first, two) for number in range(8)]
+    counts = [len(await store.entries(f"account {number}", "one")) for store in (first, second) for number in range(8)]
     assert counts[:8] == counts[8:]
     assert sum(counts[:8]) == 4
     await first.aclose()
-    await two.aclose()
+    await second.aclose()
 
 
 async def test_a_gateway_reads_after_a_restart_what_the_one_before_kept(tmp_path: Path) -> None:

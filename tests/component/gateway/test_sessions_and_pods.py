@@ -63,8 +63,8 @@ class Pod(LegacyAsker):
 async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
     """The server speaks both eras, or the legacy one alone: sessions with it are legacy here."""
     pod_one = Pod("one")
-    two = Pod("two")
-    async with raw_server(pod_one.handle) as first, raw_server(two.handle) as second:
+    pod_two = Pod("two")
+    async with raw_server(pod_one.handle) as first, raw_server(pod_two.handle) as second:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
@@ -77,7 +77,7 @@ async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Pa
                 for questions, last in ended:
                     assert questions == [("elicitation/create", QUESTION)]
                     assert json.loads(last["result"]["content"][0]["text"]) == [PICKED]
-    assert (pod_one.lost, two.lost) == (0, 0)
+    assert (pod_one.lost, pod_two.lost) == (0, 0)
 
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
@@ -91,8 +91,8 @@ async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: di
             reply.result(request, text_result(self.name))
 
     pods = [Slow("one"), Slow("two")]
-    async with raw_server(pods[0].handle) as first, raw_server(pods[1].handle) as two:
-        there = [two.port]
+    async with raw_server(pods[0].handle) as first, raw_server(pods[1].handle) as second:
+        there = [second.port]
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
             return [("127.0.0.1", port) for port in there]
@@ -105,14 +105,14 @@ async def test_each_pod_has_a_shared_session_of_its_own(tmp_path: Path, more: di
         async with running(tmp_path, document, resolve=resolve, call_timeout=10.0) as gateway:
             assert await four(gateway) == ["two"] * 4
             there.append(first.port)
-            two.cut()  # the next connection looks up who is there
-            await eventually(lambda: not two.open)
+            second.cut()  # the next connection looks up who is there
+            await eventually(lambda: not second.open)
             await four(gateway)
             for _ in range(3):
                 assert await four(gateway) == ["one", "one", "two", "two"]
             assert [(pod.lost, pod.sessions) for pod in pods] == [(0, 1), (0, 1)]
-            two.refuse()
-            await eventually(lambda: not two.open)
+            second.refuse()
+            await eventually(lambda: not second.open)
             for _ in range(3):
                 assert await four(gateway) == ["one"] * 4
     assert [(pod.lost, pod.sessions) for pod in pods] == [(0, 1), (0, 1)]
@@ -138,15 +138,15 @@ async def test_a_legacy_clients_answers_reach_the_modern_pod_that_asked(tmp_path
 
         return handle
 
-    async with raw_server(pod("one")) as first, raw_server(pod("two")) as two:
+    async with raw_server(pod("one")) as first, raw_server(pod("two")) as second:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", first.port), ("127.0.0.1", two.port)]
+            return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
 
         document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"])
         async with running(tmp_path, document, resolve=resolve) as gateway:
             sessions = [await session_of(gateway, {"elicitation": {}}) for _ in range(8)]
             ended = await asyncio.gather(*(conversation(gateway, s, {"result": PICKED}) for s in sessions * 2))
         assert "tools/call" in first.methods()
-        assert "tools/call" in two.methods()
+        assert "tools/call" in second.methods()
     assert {last["result"]["content"][0]["text"] for _, last in ended} <= {"one at one", "two at two"}

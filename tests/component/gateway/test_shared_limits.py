@@ -76,17 +76,17 @@ def settled(replica: Replica, before: int) -> bool:
 async def test_calls_that_one_replica_admitted_are_gone_for_the_other_once_both_have_settled(
     redis: RedisServer,
 ) -> None:
-    async with replicas(2, redis.url, 10) as (first, two):
+    async with replicas(2, redis.url, 10) as (first, second):
         assert first.call(6) == 6
         await first.settler.settle()
-        assert two.call(1) == 1
-        await two.settler.settle()
-        assert two.call(10) == 3
-        await two.settler.settle()
+        assert second.call(1) == 1
+        await second.settler.settle()
+        assert second.call(10) == 3
+        await second.settler.settle()
         assert first.call(1, "bob") == 1
         assert first.call(1) == 1  # as far as it knows
         await first.settler.settle()
-        assert first.call(9) == two.call(9) == 0
+        assert first.call(9) == second.call(9) == 0
 
 
 async def test_calls_beyond_a_shared_rate_stay_within_a_burst_for_each_replica_and_are_paid_back(
@@ -146,17 +146,17 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
 async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_back(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with replicas(2, redis.url, 10, interval=0.02, timeout=0.5, started=True) as (first, two):
-        await eventually(lambda: first.settler.up and two.settler.up)
+    async with replicas(2, redis.url, 10, interval=0.02, timeout=0.5, started=True) as (first, second):
+        await eventually(lambda: first.settler.up and second.settler.up)
         await redis.stop()
-        assert first.call(1) == two.call(1) == 1
-        await eventually(lambda: first.settler.failures > 1 and two.settler.failures > 1)
-        assert first.call(4) == two.call(4) == 4, "each goes on by itself"
+        assert first.call(1) == second.call(1) == 1
+        await eventually(lambda: first.settler.failures > 1 and second.settler.failures > 1)
+        assert first.call(4) == second.call(4) == 4, "each goes on by itself"
         await redis.start()
         await eventually(
-            lambda: first.settler.up and two.settler.up and not first.sharing.dirty and not two.sharing.dirty
+            lambda: first.settler.up and second.settler.up and not first.sharing.dirty and not second.sharing.dirty
         )
-        await eventually(lambda: first.call(1, "probe") + two.call(1, "probe") == 0)
+        await eventually(lambda: first.call(1, "probe") + second.call(1, "probe") == 0)
         told = [record.getMessage().partition("(")[0].strip() for record in caplog.records]
         assert sorted(told) == sorted(
             ["Redis at 127.0.0.1 does not answer", "Redis at 127.0.0.1 answers again: limits are shared"] * 2
@@ -184,7 +184,7 @@ async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: Redis
     await eventually(lambda: len(asyncio.all_tasks()) == tasks)
 
 
-async def test_stopping_ends_at_whatever_step_of_a_settlement_it_comes(redis: RedisServer) -> None:
+async def test_a_settler_stops_at_any_step_of_a_settlement(redis: RedisServer) -> None:
     """Also at the one where the client loses that it was canceled."""
     async with asyncio.timeout(40):
         for steps in range(25):
@@ -262,12 +262,12 @@ async def test_two_gateways_share_the_burst_of_a_server(redis: RedisServer, tmp_
     shared: dict[str, Any] = {"redis": redis.url, "redis_settle_seconds": 0.01}
     async with modern_server([tool("add")]) as server:
         demo = catalog("demo", server.url, ["add"], limits=limits(calls_per_second=0.01, burst=3))
-        async with running(folders[0], demo, **shared) as first, running(folders[1], demo, **shared) as two:
+        async with running(folders[0], demo, **shared) as first, running(folders[1], demo, **shared) as second:
             assert [await refusal(first, "demo__add") for _ in range(2)] == ["ok"] * 2
             await eventually(lambda: told_others(first))
-            assert await refusal(two, "demo__add") == "ok"
-            await eventually(lambda: told_others(two))
-            assert await refusal(two, "demo__add") == "RATE_LIMITED", "by itself it would have let through three"
+            assert await refusal(second, "demo__add") == "ok"
+            await eventually(lambda: told_others(second))
+            assert await refusal(second, "demo__add") == "RATE_LIMITED", "by itself it would have let through three"
 
 
 async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
@@ -283,17 +283,20 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
             catalog("demo", server.url, ["add"]),
             catalog("slow", server.url, ["add"], limits=limits(calls_per_second=0.01)),
         ]
-        async with running(folders[0], *documents, **shared) as first, running(folders[1], *documents, **shared) as two:
+        async with (
+            running(folders[0], *documents, **shared) as first,
+            running(folders[1], *documents, **shared) as second,
+        ):
             assert await refusal(first, "slow__add") == "ok"
             await eventually(lambda: told_others(first))
-            assert [await refusal(two, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
+            assert [await refusal(second, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
             assert [await refusal(first, "demo__add") for _ in range(1)] == ["ok"]
-            await eventually(lambda: told_others(first) and told_others(two))
-            refusals = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (first, two)]
+            await eventually(lambda: told_others(first) and told_others(second))
+            refusals = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (first, second)]
             assert "RATE_LIMITED" in refusals
             assert refusals.count("ok") <= 4, "each by itself would have let through seven"
-            await eventually(lambda: told_others(first) and told_others(two))
-            assert [await refusal(gateway, "demo__add") for gateway in (first, two)] == ["RATE_LIMITED"] * 2
+            await eventually(lambda: told_others(first) and told_others(second))
+            assert [await refusal(gateway, "demo__add") for gateway in (first, second)] == ["RATE_LIMITED"] * 2
             assert "fairlead_redis_up 1.0" in (await scraped(first))
             assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(first))
 

@@ -126,8 +126,8 @@ async def test_a_text_that_names_a_file_by_its_servers_name_leads_there_alone(tm
     b.files = {"skill://other/SKILL.md": "x"}
     async with (
         raw_server(a.handle) as server_a,
-        raw_server(b.handle) as two,
-        running(tmp_path, a.catalog(server_a.url), b.catalog(two.url)) as gateway,
+        raw_server(b.handle) as server_b,
+        running(tmp_path, a.catalog(server_a.url), b.catalog(server_b.url)) as gateway,
     ):
         content = (await read(gateway, NOTES)).message["result"]["contents"][0]
         assert (content["uri"], content["text"]) == ("skill://a/pdf/notes.txt", "notes of a")
@@ -154,8 +154,8 @@ async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, ca
         beside["resources"] = (Definition(name=notes, definition=raw, hash=""),)
     async with (
         raw_server(a.handle) as server_a,
-        raw_server(b.handle) as two,
-        running(tmp_path, a.catalog(server_a.url), b.catalog(two.url, **beside)) as gateway,
+        raw_server(b.handle) as server_b,
+        running(tmp_path, a.catalog(server_a.url), b.catalog(server_b.url, **beside)) as gateway,
     ):
         shown = b if case == "a resource" else a
         listed = (await ask(gateway, asking("skills/list", {}))).message["result"]["skills"]

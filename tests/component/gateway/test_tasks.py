@@ -111,12 +111,12 @@ async def test_a_task_of_a_process_at_another_replica_is_refused_by_its_cause(tm
         settings: dict[str, Any] = {"shared_children": False, "session_key": "k"}
         for host in hosts:
             stack.push_async_callback(host.aclose)
-        first, two = [
+        first, second = [
             await stack.enter_async_context(running(tmp_path / name, document, children=host, **settings))
             for name, host in zip(("one", "two"), hosts, strict=True)
         ]
-        tasks = [await created(gateway) for gateway in (first, two)]
-        for gateway, own, foreign in ((first, tasks[0], tasks[1]), (two, tasks[1], tasks[0])):
+        tasks = [await created(gateway) for gateway in (first, second)]
+        for gateway, own, foreign in ((first, tasks[0], tasks[1]), (second, tasks[1], tasks[0])):
             assert (await ask(gateway, about("tasks/get", own))).message["result"]["taskId"] == own
             for method in ("tasks/get", "tasks/update", "tasks/cancel"):
                 answer = await ask(gateway, about(method, foreign, inputResponses={}))
@@ -274,10 +274,10 @@ async def test_a_request_about_a_task_goes_to_the_pod_that_has_it(tmp_path: Path
             await super().handle(request, reply)
 
     pods = [Pod(), Pod()]
-    async with raw_server(pods[0].handle) as first, raw_server(pods[1].handle) as two:
+    async with raw_server(pods[0].handle) as first, raw_server(pods[1].handle) as second:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", first.port), ("127.0.0.1", two.port)]
+            return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
 
         document = demo("http://demo.tools.svc:80/mcp")
         async with running(tmp_path, document, resolve=resolve) as gateway:

@@ -130,7 +130,7 @@ async def test_a_tool_is_back_in_the_list_when_the_decision_says_so(tmp_path: Pa
         assert await listed(gateway, "/mcp") == ["shop__slow"]
 
 
-async def test_before_anything_is_decided_a_tool_goes_by_what_it_declares(tmp_path: Path) -> None:
+async def test_a_tool_goes_by_its_declared_latency_before_a_decision(tmp_path: Path) -> None:
     tools = [entry(name, latency=DeclaredLatency(estimated_duration_ms=ms)) for name, ms in (("a", 50), ("b", 2000))]
     shop = catalog("shop", "http://127.0.0.1:9/mcp", [*tools, "c"])
     async with running(tmp_path, shop, TIERS) as gateway:

@@ -204,7 +204,7 @@ async def test_claims_become_agent_groups_and_scopes_in_the_way_that_is_set(tmp_
         assert other.principal != identity.principal
 
 
-async def test_whom_to_ask_for_a_token_is_told_with_the_refusal_and_in_a_document(tmp_path: Path) -> None:
+async def test_the_issuer_is_named_in_the_refusal_and_in_the_resource_metadata(tmp_path: Path) -> None:
     async with (
         issuing() as issuer,
         running(

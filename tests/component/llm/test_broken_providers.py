@@ -55,7 +55,7 @@ async def test_a_model_that_names_a_time_is_not_asked_before_it(tmp_path: Path) 
     assert 50 < int(alone.headers["retry-after"]) <= 60
 
 
-async def test_streams_that_break_off_open_it_too(tmp_path: Path) -> None:
+async def test_streams_that_break_off_open_the_breaker_too(tmp_path: Path) -> None:
     cut = ScriptedTurn("Hello", cut=True)
     async with llm_world(tmp_path, *[cut] * 9) as world:
         for _ in range(5):

@@ -22,7 +22,7 @@ async def test_models_are_named_in_the_path_with_their_slashes(tmp_path: Path, m
     assert answer.message["fairlead"]["model"] == f"script0/{'any' if 'any' in model else 'scripted'}"
 
 
-async def test_the_list_of_models_stays_beside_them(tmp_path: Path) -> None:
+async def test_the_list_of_models_stays_beside_the_paths_of_gemini(tmp_path: Path) -> None:
     async with gemini_world(tmp_path) as world:
         assert (await get(world.gateway, "/v1/models")).status == 200
         assert (await get(world.gateway, "/v1/models/scripted")).status == 200

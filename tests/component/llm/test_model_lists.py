@@ -40,7 +40,7 @@ async def test_openais_client_lists_plain_names_and_routes_and_gets_each(tmp_pat
     assert b"A_KEY" not in whole
 
 
-async def test_anthropics_client_lists_them(tmp_path: Path) -> None:
+async def test_anthropics_client_lists_the_models(tmp_path: Path) -> None:
     async with (
         llm_world(tmp_path) as world,
         anthropic.AsyncAnthropic(base_url=_url(world), api_key="none", max_retries=0) as client,
@@ -52,7 +52,7 @@ async def test_anthropics_client_lists_them(tmp_path: Path) -> None:
     assert (retrieved.id, retrieved.max_input_tokens) == ("scripted", 128000)
 
 
-async def test_googles_client_lists_them(tmp_path: Path) -> None:
+async def test_googles_client_lists_the_models(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         async with google(_url(world), "none") as client:
             listed = [model.name async for model in await client.models.list()]

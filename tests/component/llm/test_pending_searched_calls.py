@@ -26,7 +26,7 @@ CAREFUL: dict[str, Any] = {"policies": [policy(auto_run="ReadOnly")]}
 SCRIPT = ScriptedTurn("Look.", [HELD]), ScriptedTurn("Done.")
 
 
-async def test_the_caller_of_chat_runs_it_and_goes_on(tmp_path: Path) -> None:
+async def test_the_caller_of_chat_runs_the_pending_call_and_goes_on(tmp_path: Path) -> None:
     async with llm_world(tmp_path, *SCRIPT, **CAREFUL) as world:
         question = {"role": "user", "content": "Try"}
         answer = (await world.chat(question, **SEARCH)).message
@@ -44,7 +44,9 @@ async def test_the_caller_of_chat_runs_it_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("provider", [{}, ANTHROPIC])
-async def test_a_stream_of_chat_has_it_whole_behind_the_text(tmp_path: Path, provider: dict[str, Any]) -> None:
+async def test_a_stream_of_chat_has_the_pending_call_whole_behind_the_text(
+    tmp_path: Path, provider: dict[str, Any]
+) -> None:
     async with llm_world(tmp_path, *SCRIPT, provider=provider, **CAREFUL) as world:
         stream_chunks = chunks(await world.chat("Try", stream=True, **SEARCH))
     assert not world.called
@@ -59,7 +61,7 @@ async def test_a_stream_of_chat_has_it_whole_behind_the_text(tmp_path: Path, pro
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("provider", [ANTHROPIC, {"responses": True}, {"kind": "gemini"}])
-async def test_messages_have_it_as_a_block_and_take_its_result(
+async def test_messages_have_a_pending_call_as_a_block_and_take_its_result(
     tmp_path: Path, provider: dict[str, Any], stream: bool
 ) -> None:
     async with llm_world(tmp_path, *SCRIPT, provider=provider, **CAREFUL) as world:
@@ -80,7 +82,7 @@ async def test_messages_have_it_as_a_block_and_take_its_result(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_responses_ask_for_its_approval_and_run_it_then(tmp_path: Path, stream: bool) -> None:
+async def test_responses_ask_for_the_approval_of_a_pending_call_and_run_it_then(tmp_path: Path, stream: bool) -> None:
     async with responses_world(tmp_path, *SCRIPT, **CAREFUL) as world:
         first = await respond(world, "Try", stream=stream, **SEARCH)
         response = events(first)[-1]["response"] if stream else first.message
@@ -101,7 +103,7 @@ async def test_responses_ask_for_its_approval_and_run_it_then(tmp_path: Path, st
 
 
 @pytest.mark.parametrize("method", [GENERATE, STREAM])
-async def test_gemini_has_it_as_a_part_and_takes_its_response(tmp_path: Path, method: str) -> None:
+async def test_gemini_has_a_pending_call_as_a_part_and_takes_its_response(tmp_path: Path, method: str) -> None:
     async with gemini_world(tmp_path, *SCRIPT, **CAREFUL) as world:
         answer = await generate(world, "Try", method=method, **SEARCH)
         answered_parts = parts(*(responses_of(answer) if method == STREAM else [answer.message]))

@@ -197,7 +197,7 @@ async def test_grandchildren_go_with_the_server(habit: str, tmp_path: Path) -> N
     until("all of them are gone", lambda: not any(alive(pid) for pid in pids))
 
 
-async def test_closing_ends_every_process_and_leaves_no_zombie() -> None:
+async def test_a_child_host_that_closes_ends_every_process_and_leaves_no_zombie() -> None:
     before = {stray.pid for stray in descendants(os.getpid())}
     host = ChildHost()
     children = [host.get(n, script(LEGACY_STDIO)) for n in range(4)]
@@ -253,6 +253,6 @@ def test_after_a_kill_of_the_parent_no_child_and_no_grandchild_lives_two_seconds
     until("all of them are gone", lambda: not any(alive(pid) for pid in everything))
 
 
-def test_when_a_process_started_tells_it_from_a_later_one() -> None:
+def test_the_start_time_of_a_process_tells_it_from_a_later_one() -> None:
     assert started_at(os.getpid()) > 0
     assert started_at(2**22 + 1) == 0

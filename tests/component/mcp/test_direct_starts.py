@@ -223,7 +223,7 @@ async def test_a_wrapper_that_is_to_be_kept_stays(keep: str, tmp_path: Path) -> 
     await inner.aclose()
 
 
-async def test_where_no_script_can_be_run_wrappers_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_npx_and_uvx_stay_where_no_script_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world(tmp_path)
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     inner = SubprocessLauncher()

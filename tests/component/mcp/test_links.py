@@ -295,7 +295,7 @@ async def test_a_page_instead_of_a_stream_is_recognized() -> None:
         await session.aclose()
 
 
-async def test_changes_are_announced_over_the_stream_that_is_held_for_it() -> None:
+async def test_changes_are_announced_over_the_held_event_stream() -> None:
     heard: list[str] = []
     async with gated(LEGACY_STDIO) as server:
         opener = TcpOpener("127.0.0.1", server.port, TOKEN)

@@ -170,7 +170,7 @@ async def test_waiting_for_a_connection_has_a_deadline_and_a_bound() -> None:
         await pool.aclose()
 
 
-async def test_giving_up_closes_the_connection_of_a_running_call() -> None:
+async def test_a_call_that_is_given_up_closes_its_connection() -> None:
     async with raw_server(never) as server:
         pool = pool_of(server)
         call = asyncio.ensure_future(pool.exchange(post(b"x"), deadline=soon()))
@@ -182,7 +182,7 @@ async def test_giving_up_closes_the_connection_of_a_running_call() -> None:
         await pool.aclose()
 
 
-async def test_giving_up_while_waiting_leaves_the_queue() -> None:
+async def test_a_call_that_is_given_up_while_waiting_leaves_the_queue() -> None:
     async with raw_server(never) as server:
         pool = pool_of(server, limit=1)
         calls = [asyncio.ensure_future(pool.exchange(post(b"x"), deadline=soon())) for _ in range(3)]
@@ -242,7 +242,7 @@ async def test_tls_with_a_server_that_speaks_none_is_told() -> None:
         await pool.aclose()
 
 
-async def test_closing_lets_a_running_exchange_end() -> None:
+async def test_a_pool_that_closes_lets_a_running_exchange_end() -> None:
     release = asyncio.Event()
 
     async def slow(request: Request, reply: Reply) -> None:

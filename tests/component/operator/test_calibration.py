@@ -117,7 +117,7 @@ async def test_a_slow_tool_comes_back_by_probes_alone(world: World) -> None:
         await world.until("back", tiers_are(world, "forecast", "fast", "standard", "deep"), seconds=50)
 
 
-async def test_nobodys_tool_is_called_unasked(world: World) -> None:
+async def test_tools_are_not_probed_unasked(world: World) -> None:
     tools = Tools()
     given = {"name": "pay", "probe": {"arguments": {"amount": 0}}}
     async with raw_server(tools) as server, running(world):
@@ -137,9 +137,9 @@ async def test_read_only_tools_are_called_where_the_server_says_so_and_is_truste
     trusted = Tools()
     untrusted = Tools()
     allowed = {"calibration": {"probe": "ReadOnly"}}
-    async with raw_server(trusted) as server_a, raw_server(untrusted) as two, running(world):
+    async with raw_server(trusted) as server_a, raw_server(untrusted) as server_b, running(world):
         world.create("one", {"url": server_a.url, "trustAnnotations": True, **allowed})
-        world.create("two", {"url": two.url, **allowed})
+        world.create("two", {"url": server_b.url, **allowed})
         await world.until("Calibrated", lambda: world.is_("one", "Calibrated", "True", "Calibrated"))
         await world.until("said", lambda: world.is_("two", "Calibrated", "False", "NothingToProbe"))
         assert "none is trusted as read-only" in world.condition("two", "Calibrated")["message"]

@@ -87,7 +87,7 @@ async def test_a_server_that_nobody_calls_is_lost_when_it_ends_and_back_when_it_
         assert ([entry.name for entry in back.tools], back.online) == (["add", "sub"], True)
 
 
-async def test_people_are_told_of_each_loss_and_each_return_once(world: World) -> None:
+async def test_events_tell_of_each_loss_and_each_return_once(world: World) -> None:
     def announced(what: tuple[str, str], times: int) -> bool:
         return events(world, "demo").count(what) == times
 

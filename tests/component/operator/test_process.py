@@ -81,7 +81,7 @@ def test_an_api_server_that_cannot_be_reached_is_named(world: World, tmp_path: P
     assert error.count("\n") == 1
 
 
-def test_without_the_crds_it_says_how_to_install_them(private_plane: PlaneFactory) -> None:
+def test_an_operator_without_the_crds_says_how_to_install_them(private_plane: PlaneFactory) -> None:
     plane = private_plane(crds=False)
     code, error = refused(KUBECONFIG=str(plane.kubeconfig))
     assert code == 1

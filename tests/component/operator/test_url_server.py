@@ -191,7 +191,7 @@ async def test_kubectl_shows_transport_tools_ready_reason_and_age(world: World) 
     assert gone[:1] + gone[-3:-1] == ["gone", "False", "Unreachable"]
 
 
-async def test_people_see_events_for_what_happens_to_a_server(world: World) -> None:
+async def test_events_tell_what_happens_to_a_server(world: World) -> None:
     async with sdk_server() as url, running(world):
         world.create("demo", {"url": url})
         world.create("gone", {"url": f"http://127.0.0.1:{free_port()}/mcp"})

@@ -186,7 +186,7 @@ async def test_filters_pages_and_values(tmp_path: Path) -> None:
     assert problem(bad) == (404, "NOT_FOUND")
 
 
-async def test_everybody_sees_their_own_calls_and_administrators_all(tmp_path: Path) -> None:
+async def test_callers_see_their_own_calls_and_administrators_all(tmp_path: Path) -> None:
     trust = Trust((Names("npc", "king", "boss"),))
     async with modern_server() as server:
         demo = catalog("demo", server.url, ["add", "buy"])
@@ -276,7 +276,7 @@ async def test_large_arguments_are_left_out_with_a_word_and_hashes_tell_equal_on
     assert "too large" in large["argumentsLeftOut"]
 
 
-async def test_why_a_call_was_refused_is_told_but_not_what_servers_say(tmp_path: Path) -> None:
+async def test_reasons_of_refusals_are_told_but_not_the_errors_of_servers(tmp_path: Path) -> None:
     async def handle(request: Request, reply: Reply) -> None:
         if request.method == "tools/call":
             return reply.error(request, 200, -32000, "the secret is s3cret")

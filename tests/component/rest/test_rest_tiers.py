@@ -94,11 +94,11 @@ async def test_the_state_carries_a_command_to_the_next_turns_of_any_replica_with
     (tmp_path / "other").mkdir()
     async with (
         running(tmp_path, RULES, session_key="k") as gateway,
-        running(tmp_path / "other", RULES, session_key="k") as two,
+        running(tmp_path / "other", RULES, session_key="k") as replica,
     ):
         first = await say(gateway, "take your time", number=1)
-        second = await say(two, "and the other one?", number=2, state=first["state"])
-        last = await say(two, "and the other one?", number=4, state=second["state"])
+        second = await say(replica, "and the other one?", number=2, state=first["state"])
+        last = await say(replica, "and the other one?", number=4, state=second["state"])
     assert [choice["rule"] for choice in (first, second, last)] == ["command", "command", "conversation"]
 
 

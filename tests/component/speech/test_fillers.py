@@ -52,7 +52,7 @@ async def test_a_phrase_is_heard_while_a_tool_runs_and_the_answer_follows(tmp_pa
         assert world.metrics.fillers["cascaded"] == 1
 
 
-async def test_in_a_slow_tier_it_is_said_before_the_model_has_answered(tmp_path: Path) -> None:
+async def test_a_filler_is_said_in_a_slow_tier_before_the_model_has_answered(tmp_path: Path) -> None:
     async with (
         cascade_world(tmp_path, heard=["when"], engine={"filler": {}}, tiers=[FAST, DEEP]) as world,
         world.client(IN_DEEP) as client,

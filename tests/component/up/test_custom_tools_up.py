@@ -51,7 +51,9 @@ async def test_up_serves_the_functions_of_a_file_as_the_server_local_and_tells_o
                 assert result.content[0].model_dump()["text"] == "Hello, Ada!"
 
 
-async def test_a_gateway_serves_them_by_its_option_and_ends_although_one_of_them_hangs(tmp_path: Path) -> None:
+async def test_custom_tools_are_served_by_the_gateways_option_and_a_hanging_one_does_not_hold_its_end(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "mine.py").write_text(TOOLS)
     publish(tmp_path / "documents")
     command = ["fairlead_cli", "gateway", "--documents", "documents", "--port", "0", "--metrics-port", "0"]

@@ -100,7 +100,7 @@ async def test_an_address_of_another_machine_is_a_sentence(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_ends_it_and_everything_that_it_started(number: signal.Signals, tmp_path: Path) -> None:
+async def test_a_signal_ends_fairlead_up_and_everything_that_it_started(number: signal.Signals, tmp_path: Path) -> None:
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     (tmp_path / "a.yaml").write_text(manifest("any", *PLAIN))

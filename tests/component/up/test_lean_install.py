@@ -25,7 +25,7 @@ def lean(tmp_path: Path) -> str:
     return f"{folder}:{os.environ.get('PYTHONPATH', '')}"
 
 
-async def test_up_serves_without_them(tmp_path: Path, lean: str) -> None:
+async def test_fairlead_up_serves_without_kopf_and_the_kubernetes_client(tmp_path: Path, lean: str) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": {"command": DEMO[0], "args": DEMO[1:]}}}))
     async with fairlead_up("mcp.json", cwd=tmp_path, env={"PYTHONPATH": lean}) as up:
         await up.ready("default/demo")

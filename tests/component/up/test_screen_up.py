@@ -177,7 +177,7 @@ async def test_without_a_terminal_there_are_lines(tmp_path: Path) -> None:
                 assert b"\x1b" not in line
 
 
-async def test_t_opens_top_in_the_same_terminal_and_q_returns(tmp_path: Path) -> None:
+async def test_the_key_t_opens_top_in_the_same_terminal_and_q_returns(tmp_path: Path) -> None:
     configuration(tmp_path, ("one",))
     async with terminal(tmp_path, "mcp.json", width=120, height=40) as shown:
         await showing(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")

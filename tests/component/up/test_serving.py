@@ -209,7 +209,7 @@ async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tm
         await until_async("a call to be answered", answers)
 
 
-async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> None:
+async def test_the_command_line_lists_and_calls_through_fairlead_up(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")

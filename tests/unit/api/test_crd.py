@@ -36,7 +36,7 @@ def test_a_check_names_what_is_out_of_date_and_writes_nothing(
     assert stale.read_text() == "edited by hand"
 
 
-def test_used_wrongly_it_ends_with_2() -> None:
+def test_wrong_use_of_the_crds_command_ends_with_2() -> None:
     with pytest.raises(SystemExit) as caught:
         crd.main([])
 

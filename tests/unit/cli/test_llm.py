@@ -52,7 +52,7 @@ async def test_a_url_that_cannot_be_one_of_a_provider_is_a_bad_setting() -> None
     assert "secret" not in str(caught.value)
 
 
-async def test_the_file_of_routes_comes_before_it(tmp_path: Path) -> None:
+async def test_the_file_of_routes_comes_before_fairlead_up_llm(tmp_path: Path) -> None:
     file = tmp_path / "models.yaml"
     file.write_text(
         "routes: {default: {models: [ours, another]}}\nproviders: {vllm: {baseUrl: 'http://vllm/v1', models: [ours]}}\n"

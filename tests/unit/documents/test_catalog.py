@@ -116,9 +116,9 @@ def test_any_byte_of_a_definition_changes_its_hash_but_only_searched_ones_the_se
 
 def test_the_list_hash_does_not_depend_on_the_order_in_which_a_server_lists() -> None:
     first = entry("a", b'{"name":"a"}')
-    two = entry("b", b'{"name":"b"}')
-    assert list_hash(catalog(first, two)) == list_hash(catalog(two, first))
-    assert list_hash(catalog(first)) != list_hash(catalog(first, two))
+    second = entry("b", b'{"name":"b"}')
+    assert list_hash(catalog(first, second)) == list_hash(catalog(second, first))
+    assert list_hash(catalog(first)) != list_hash(catalog(first, second))
 
 
 def test_the_time_of_making_is_not_a_change() -> None:
@@ -140,7 +140,7 @@ def test_a_credential_does_not_show_its_values_when_printed() -> None:
 
 
 @given(st.lists(st.binary(max_size=8), max_size=4), st.lists(st.binary(max_size=8), max_size=4))
-def test_search_hash_tells_apart_how_text_is_split(first: list[bytes], two: list[bytes]) -> None:
-    texts_one, texts_two = (tuple(chunk.hex() for chunk in chunks) for chunks in (first, two))
+def test_search_hash_tells_apart_how_text_is_split(first: list[bytes], second: list[bytes]) -> None:
+    texts_one, texts_two = (tuple(chunk.hex() for chunk in chunks) for chunks in (first, second))
     same = search_hash("t", b"{}", tags=texts_one) == search_hash("t", b"{}", tags=texts_two)
     assert same == (texts_one == texts_two)

@@ -13,9 +13,9 @@ def test_names_that_join_to_the_same_text_stay_apart() -> None:
 
 
 def test_a_long_name_is_truncated_and_stays_unique() -> None:
-    first, two = (catalog_name(ServerKey("team", "x" * 240 + end)) for end in "ab")
-    assert first != two
-    assert max(len(first), len(two)) <= 200
+    first, second = (catalog_name(ServerKey("team", "x" * 240 + end)) for end in "ab")
+    assert first != second
+    assert max(len(first), len(second)) <= 200
 
 
 def test_truncation_never_leaves_two_separators_in_a_row() -> None:

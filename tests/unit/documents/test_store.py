@@ -57,7 +57,7 @@ def test_a_document_that_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 2_000_000, 6_000_000])
-def test_packing_is_deterministic(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_documents_are_deterministic(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = pack("doc", "catalog", noise(2, size))
     monkeypatch.setattr("time.time", lambda: 2e9)  # another second: gzip's header can hold one
     assert pack("doc", "catalog", noise(2, size)) == before
@@ -144,10 +144,10 @@ def test_a_compressed_document_that_ends_early_is_reported() -> None:
 
 def test_a_head_that_goes_takes_its_document_along_and_a_listing_shows_what_went_meanwhile() -> None:
     (first,) = pack("one", "catalog", b"1")
-    (two,) = pack("two", "catalog", b"2")
+    (second,) = pack("two", "catalog", b"2")
     reader = DocumentAssembler()
-    reader.replace([first, two])
-    (change,) = reader.replace([two])
+    reader.replace([first, second])
+    (change,) = reader.replace([second])
     assert (change.name, change.document) == ("one", None)
-    assert reader.replace([two]) == []
+    assert reader.replace([second]) == []
     assert reader.documents == {"two": b"2"}

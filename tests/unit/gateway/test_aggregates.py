@@ -30,7 +30,7 @@ def random_file(rng: random.Random, origin: str) -> Aggregates:
     return gathered(origin, lines)
 
 
-def test_merging_is_associative_and_commutative_and_loses_nothing() -> None:
+def test_aggregates_merge_associatively_and_commutatively_and_lose_nothing() -> None:
     for seed in range(examples(50)):
         rng = random.Random(seed)
         a, b, c = (random_file(rng, f"{seed}.{name}") for name in "abc")

@@ -68,7 +68,7 @@ def test_an_agent_takes_its_own_room_alone() -> None:
     assert buffers.agents == 0
 
 
-def test_others_go_on_when_the_only_answer_that_is_read_has_to_wait_for_its_own_agent() -> None:
+def test_answers_of_other_agents_go_on_while_one_agent_is_over_its_share() -> None:
     buffers = AnswerBuffers(100, 60)
     mine = Source()
     others = Source()

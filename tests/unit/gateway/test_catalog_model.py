@@ -49,8 +49,8 @@ def test_tools_are_exposed_under_prefix_and_name_in_the_order_of_the_names() -> 
 
 def test_the_order_does_not_depend_on_the_order_of_documents_or_tools() -> None:
     first = build({"1": catalog("a", "http://a", ["x", "y"]), "2": catalog("b", "http://b", ["z"])})
-    two = build({"2": catalog("a", "http://a", ["y", "x"]), "1": catalog("b", "http://b", ["z"])})
-    assert names(first) == names(two)
+    second = build({"2": catalog("a", "http://a", ["y", "x"]), "1": catalog("b", "http://b", ["z"])})
+    assert names(first) == names(second)
 
 
 def test_a_server_without_a_prefix_is_listed_on_its_own_endpoint_only() -> None:

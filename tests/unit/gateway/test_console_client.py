@@ -75,7 +75,7 @@ def test_settings_that_cannot_work_are_refused_at_the_start(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"])
-def test_on_this_machine_http_will_do(url: str) -> None:
+def test_http_is_enough_for_a_console_on_this_machine(url: str) -> None:
     client = client_of(Vouchers(issuers=(CORP,)), console_url=f"{url}/")
     assert client is not None
     assert client.base == url

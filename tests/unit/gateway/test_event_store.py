@@ -48,7 +48,7 @@ def test_a_stream_that_was_never_begun_is_not_kept() -> None:
     assert len(threads) == 0
 
 
-def test_only_what_came_after_an_event_is_sent_again() -> None:
+def test_events_after_the_last_event_id_alone_are_sent_again() -> None:
     threads = EventStore(new_name=lambda: NAME)
     thread = thread_of(threads)
     for message in (b"1", b"2", b"3"):

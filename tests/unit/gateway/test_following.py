@@ -57,7 +57,7 @@ def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
     assert second.known_views.find(ONE, MERGED) is None
 
 
-def test_looking_whose_views_they_are_works_out_no_rules() -> None:
+def test_looking_up_the_views_of_a_principal_merges_no_rules() -> None:
     made = select(build(world("get")))
     assert made.views_of(ONE) is made.views_of(ONE)
     assert not made.views_of(ONE).rules.ready, "that takes milliseconds: it is done in slices"

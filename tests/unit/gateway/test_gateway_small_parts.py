@@ -33,11 +33,11 @@ from fairlead_tools.refusals import refusal_for
         (None, False),
     ],
 )
-def test_on_a_loopback_address_only_local_hosts_are_answered(host: bytes | None, allowed: bool) -> None:
+def test_a_gateway_on_a_loopback_address_answers_local_hosts_alone(host: bytes | None, allowed: bool) -> None:
     assert AllowList.for_bind("127.0.0.1").host(host) is allowed
 
 
-def test_elsewhere_any_host_is_answered_unless_hosts_are_listed() -> None:
+def test_a_gateway_on_another_address_answers_any_host_unless_hosts_are_listed() -> None:
     assert AllowList.for_bind("0.0.0.0").host(b"gateway.fairlead-system")
     listed = AllowList.for_bind("0.0.0.0", hosts=["gateway.example"])
     assert listed.host(b"gateway.example:443")

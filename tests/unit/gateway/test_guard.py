@@ -78,7 +78,7 @@ def test_agents_that_wait_get_in_by_turns_however_many_calls_each_has() -> None:
     assert [caller.ticket for caller in greedy] == [PLAIN] + [QUEUED] * 49
 
 
-def test_in_a_full_queue_who_has_most_of_it_gives_way_to_who_has_less() -> None:
+def test_a_full_queue_drops_a_call_of_the_agent_with_most() -> None:
     world = World(limit=1, waiting=3)
     assert world.guard.enter_now()
     greedy = [world.caller(agent="greedy") for _ in range(3)]
@@ -95,7 +95,7 @@ def test_in_a_full_queue_who_has_most_of_it_gives_way_to_who_has_less() -> None:
     assert world.guard.waiting == 3
 
 
-def test_waiting_ends_after_the_time_of_the_queue_or_with_the_call_itself() -> None:
+def test_a_wait_in_the_queue_ends_after_its_time_or_with_the_call_itself() -> None:
     world = World(limit=1, queue=5.0)
     assert world.guard.enter_now()
     patient = world.caller(60)
@@ -140,7 +140,7 @@ def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None
     assert "it hung up" in str(caught.value)
 
 
-def test_opening_and_closing_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_breaker_logs_its_opening_and_closing_once_each(caplog: pytest.LogCaptureFixture) -> None:
     world = World(limit=9)
     stragglers = [world.guard.enter_now() for _ in range(3)]
     world.fail(FAILURES)
@@ -183,7 +183,7 @@ def test_an_answer_in_between_restarts_the_row_of_failures() -> None:
         (ConnectFailed("swapped", reason="Closed"), False),
     ],
 )
-def test_only_failures_of_transport_open_it(error: McpError, opens: bool) -> None:
+def test_a_breaker_opens_by_failures_of_transport_alone(error: McpError, opens: bool) -> None:
     world = World()
     world.fail(FAILURES, error)
     assert (world.state() == OPEN) is opens
@@ -199,7 +199,7 @@ def test_a_breaker_that_opens_refuses_waiting_callers_too() -> None:
     assert code(waiting.error) == "BREAKER_OPEN"
 
 
-def test_after_a_while_one_call_is_tried_and_its_end_decides() -> None:
+def test_an_open_breaker_lets_one_call_try_after_a_while() -> None:
     world = World()
     world.fail(FAILURES)
     world.sleep(1.0)
@@ -235,7 +235,7 @@ def test_a_trial_that_was_given_up_leaves_the_next_one_to_try() -> None:
     assert world.guard.enter(world.caller()) == TRIAL
 
 
-def test_stragglers_of_before_neither_open_it_again_nor_count() -> None:
+def test_answers_to_earlier_calls_neither_open_the_breaker_again_nor_count() -> None:
     world = World(limit=9)
     assert world.guard.enter_now()
     world.fail(FAILURES)

@@ -47,7 +47,7 @@ def test_a_tool_that_takes_too_long_opens_no_breaker_while_its_server_answers_pi
     assert world.state() == CLOSED, "an error is an answer"
 
 
-def test_an_unanswered_ping_opens_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unanswered_ping_opens_the_breaker(caplog: pytest.LogCaptureFixture) -> None:
     world = Pinged()
     world.overrun(*["slow"] * (FAILURES + 3))
     assert len(world.pings) == 1, "one at a time"
@@ -65,7 +65,7 @@ def test_a_ping_that_could_not_be_sent_says_nothing() -> None:
     assert len(world.pings) == 1, "the next time-out asks again"
 
 
-def test_time_outs_of_several_tools_open_it_without_a_question() -> None:
+def test_time_outs_of_several_tools_open_the_breaker_without_a_ping() -> None:
     world = Pinged()
     world.overrun("slow", "slow", "slow", "slow", "another")
     assert (world.state(), world.pings) == (OPEN, [])

@@ -44,7 +44,7 @@ def test_a_refused_call_is_told_when_it_would_be_admitted_and_then_is(calls: flo
     assert rate.take(now + wait) < 1e-6
 
 
-def test_after_a_pause_those_of_one_period_come_at_once() -> None:
+def test_calls_of_one_period_are_admitted_at_once_after_a_pause() -> None:
     rate = Rate(60, 60)
     assert [rate.take(5.0) for _ in range(60)] == [0.0] * 60
     assert rate.take(5.0) == pytest.approx(1.0)
@@ -108,7 +108,7 @@ def test_turns_hold_what_came_and_did_not_go_and_serve_each_agent_in_order(steps
     assert not turns.ring
 
 
-def test_between_two_turns_of_an_agent_everybody_else_who_waits_has_one() -> None:
+def test_a_fair_queue_gives_every_waiting_agent_a_turn_between_two_of_one() -> None:
     turns: FairQueue[tuple[str, int]] = FairQueue()
     for agent, count in (("greedy", 5), ("b", 1), ("c", 2)):
         for number in range(count):

@@ -37,7 +37,9 @@ LOST = ConnectionLost("it hung up", sent=True)
         (PoolFull("full"), False, False),
     ],
 )
-def test_only_what_may_have_done_nothing_is_tried_again(error: McpError, any_tool: bool, idempotent: bool) -> None:
+def test_calls_are_retried_only_where_they_may_have_done_nothing(
+    error: McpError, any_tool: bool, idempotent: bool
+) -> None:
     assert retries.worth_it(error, idempotent=False) is any_tool
     assert retries.worth_it(error, idempotent=True) is idempotent
 

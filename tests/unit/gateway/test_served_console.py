@@ -47,12 +47,12 @@ def console() -> ServedConsole:
     return ServedConsole(deferred(Pages))
 
 
-async def test_requests_that_come_at_once_have_it_made_once(console: ServedConsole) -> None:
+async def test_requests_that_come_at_once_have_the_console_made_once(console: ServedConsole) -> None:
     assert await seen(console, *[scope("/console/servers")] * 5) == ["/console/servers"] * 5
     assert Pages.made == 1
 
 
-async def test_a_browser_at_the_root_has_it_made_and_a_program_has_not(console: ServedConsole) -> None:
+async def test_a_browser_at_the_root_has_the_console_made_and_a_program_has_not(console: ServedConsole) -> None:
     assert await seen(console, scope("/"), scope("/v1/tools", "text/html")) == [None, None]
     assert Pages.made == 0
     assert await seen(console, scope("/", "text/html,*/*")) == ["/"]
@@ -72,7 +72,7 @@ async def test_a_console_that_cannot_be_made_is_tried_again_with_the_next_reques
     assert await seen(console, scope("/console/")) == ["/console/"]
 
 
-async def test_where_the_setting_is_off_no_request_is_one_of_the_console() -> None:
+async def test_a_console_that_is_off_takes_no_request() -> None:
     assert await seen(ServedConsole(None), scope("/console/")) == [None]
 
 

@@ -64,7 +64,7 @@ async def test_an_agent_with_hundreds_of_pieces_delays_another_by_one() -> None:
     assert set(await within(5)(asyncio.gather(*crowd))) == {""}
 
 
-async def test_where_the_queue_is_full_the_last_piece_of_the_agent_with_most_gives_way() -> None:
+async def test_a_full_queue_drops_the_last_piece_of_the_agent_with_most() -> None:
     works = Works(1, 4)
     crowd = works.start("mallory", 8)
     await quiet()

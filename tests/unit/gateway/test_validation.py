@@ -65,7 +65,7 @@ def test_a_model_is_told_where_and_what_was_expected(value: Any, message: str | 
     assert wrong(STOCK, value) == message
 
 
-def test_several_errors_come_at_once_and_no_more_than_a_few() -> None:
+def test_validation_errors_come_at_once_and_no_more_than_a_few() -> None:
     message = wrong(STOCK, {"count": 0, "unit": 1})
     assert message is not None
     assert set(message.split("\n")) == {

@@ -13,7 +13,7 @@ WORKS = [sys.executable, "-c", "print('a line')"]
 FAILS = [sys.executable, "-c", "import sys; print('why'); sys.exit(3)"]
 
 
-def test_elsewhere_there_are_plain_lines_and_nothing_on_standard_output() -> None:
+def test_progress_off_a_terminal_is_plain_lines_on_standard_error() -> None:
     done = subprocess.run([sys.executable, SCRIPT, "compiling x", *WORKS], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert done.stderr == "compiling x …\na line\ncompiling x: 0 s\n"

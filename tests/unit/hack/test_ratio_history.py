@@ -43,7 +43,7 @@ def test_a_single_worse_night_does_not_fail_and_a_good_one_between_two_begins_ag
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(0.9, "steady"), (0.899, "failed"), (1.1, "steady"), (1.2, "better")])
-def test_within_a_tenth_of_the_range_nothing_is_said(value: float, verdict: str) -> None:
+def test_ratios_within_a_tenth_of_the_range_are_not_reported(value: float, verdict: str) -> None:
     assert judged(*[1.0] * 5, value, value).verdict == (verdict if verdict != "better" else "steady")
     assert judged(*[1.0] * 5, value).verdict == (verdict if verdict != "failed" else "worse once")
 

@@ -79,7 +79,7 @@ def test_a_pull_request_is_answered_by_one_compiled_run_without_packages_and_cha
     assert only.endswith("--dist worksteal tests")
 
 
-def test_at_a_merge_each_test_runs_once_and_the_path_of_a_call_compiled(repository: Path) -> None:
+def test_scope_merge_runs_each_test_once_with_the_path_of_a_call_compiled(repository: Path) -> None:
     others, path, oldest = runs(repository, "--scope", "merge")
     assert path.startswith("compiled newest ")
     assert path.endswith(" ".join(PATH_OF_A_CALL))
@@ -95,7 +95,7 @@ def test_a_bound_of_time_is_marked_where_it_is_looked_for() -> None:
     assert [str(file) for file in elsewhere if "mark.timing" in file.read_text()] == []
 
 
-def test_by_night_everything_runs_in_the_form_that_is_asked_for(repository: Path) -> None:
+def test_scope_nightly_runs_everything_in_the_form_that_is_asked_for(repository: Path) -> None:
     for words, form in ((("--scope", "nightly"), "newest "), (("--compiled",), "compiled newest ")):
         beside, timed, _ = runs(repository, *words)
         assert beside.startswith(form)

@@ -68,7 +68,9 @@ def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
         pytest.param(lambda objects: objects.changed(item(11, 2, uid="successor")), 2, id="a-successor"),
     ],
 )
-def test_only_what_is_newer_counts(late: Callable[[ObjectStore[int]], object], left: int | None) -> None:
+def test_an_object_store_takes_newer_objects_alone(
+    late: Callable[[ObjectStore[int]], object], left: int | None
+) -> None:
     objects, _ = store()
     objects.changed(item(10, 1))
     late(objects)

@@ -35,7 +35,7 @@ def states(breakers: ModelBreakers) -> dict[str, str]:
     return {target.provider: state for target, state, _ in breakers.states()}
 
 
-def test_five_failures_in_a_row_open_it_for_this_model_alone() -> None:
+def test_five_failures_in_a_row_open_the_breaker_of_one_model_alone() -> None:
     breakers, _ = made()
     answers(breakers, 500, 529, 408, 503)
     breakers.attempt(ONE).failed(OSError("gone"))

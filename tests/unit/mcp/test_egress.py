@@ -165,7 +165,7 @@ async def test_addresses_that_no_other_namespace_has_are_fine_and_so_are_listed_
     assert await judged(LAPTOP, "10.98.0.7", "10.98.0.7", known_as=others) == "10.98.0.7"
 
 
-async def test_listed_networks_are_fine_whatever_they_are() -> None:
+async def test_listed_networks_are_allowed_whatever_they_are() -> None:
     listed = Egress.of(["127.0.0.0/8", "169.254.10.0/24"], [], confined=True, environ={})
     assert await judged(listed, "127.0.0.1", "127.0.0.1") == "127.0.0.1"
     assert await judged(listed, "a.example.com", "::ffff:127.0.0.1") == "::ffff:127.0.0.1"
@@ -207,7 +207,7 @@ async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_i
     ]
 
 
-async def test_on_a_laptop_only_link_local_and_metadata_are_denied() -> None:
+async def test_link_local_and_metadata_addresses_alone_are_denied_on_a_laptop() -> None:
     for host, address in [
         ("localhost", "127.0.0.1"),
         ("box", "192.168.1.2"),

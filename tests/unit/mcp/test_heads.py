@@ -56,7 +56,7 @@ def test_the_same_head_is_known_whatever_the_length_of_the_body(body: bytes) -> 
         b"",
     ],
 )
-def test_anything_that_differs_is_left_to_the_parser(again: bytes) -> None:
+def test_heads_that_differ_are_left_to_the_parser(again: bytes) -> None:
     assert known_head(message()).body_start(again) == 0
 
 

@@ -11,7 +11,7 @@ from fairlead_mcp.idle import IdleTimes
 pytestmark = pytest.mark.looptime
 
 
-async def test_each_ends_when_nobody_has_used_it_for_so_long() -> None:
+async def test_an_object_ends_when_nobody_has_used_it_for_so_long() -> None:
     ended: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()
     begun = loop.time()

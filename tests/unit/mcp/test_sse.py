@@ -45,7 +45,7 @@ def test_name_and_id_belong_to_one_event() -> None:
 
 
 @given(st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", b"data: a", b"data", b":c", b"id: 1"])), st.data())
-def test_how_a_stream_is_cut_makes_no_difference(tokens: list[bytes], data: st.DataObject) -> None:
+def test_the_cuts_of_an_event_stream_make_no_difference(tokens: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(tokens)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]

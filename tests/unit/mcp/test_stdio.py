@@ -26,7 +26,7 @@ def test_lines_come_out_whole_and_blank_ones_not_at_all(chunks: list[bytes], lin
 
 
 @given(st.binary(max_size=40).map(lambda data: data.replace(b"x", b"\n")), st.integers(1, 7))
-def test_how_the_output_is_cut_makes_no_difference(data: bytes, size: int) -> None:
+def test_the_cuts_of_output_make_no_difference_to_its_lines(data: bytes, size: int) -> None:
     whole = LineBuffer()
     cut = LineBuffer()
     pieces = [data[start : start + size] for start in range(0, len(data), size)]

@@ -41,7 +41,7 @@ async def test_while_tools_are_called_the_encoder_has_a_tenth_of_the_time(calls:
     assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.01)
 
 
-async def test_where_it_waits_for_a_core_it_reads_one_tool_at_a_time_and_leaves_long_pauses() -> None:
+async def test_an_encoder_that_waits_for_a_core_reads_one_tool_at_a_time_with_long_pauses() -> None:
     embedder = BuiltInEmbedder(Encoded(0.2, 0.2, 0.9), Throttle(lambda: 1, 0.1), process=False)
     made = await embedder.tools(texts(PIECE + 1 + 1 + PIECE))
     assert made == [bytes([index]) for index in [*range(PIECE), 0, 0, *range(PIECE)]]
@@ -49,7 +49,7 @@ async def test_where_it_waits_for_a_core_it_reads_one_tool_at_a_time_and_leaves_
     assert asyncio.get_running_loop().time() == pytest.approx(PIECE * tool + 2 * CROWDED_COST * tool, abs=0.01)
 
 
-async def test_while_no_tool_is_called_a_crowded_machine_does_not_hold_it_up() -> None:
+async def test_an_encoder_is_not_held_up_by_a_crowded_machine_while_no_tool_is_called() -> None:
     embedder = BuiltInEmbedder(Encoded(*[0.1] * 6), Throttle(lambda: 0, 0.1), process=False)
     assert len(await embedder.tools(texts(PIECE + 5))) == PIECE + 5
     assert asyncio.get_running_loop().time() == pytest.approx(0, abs=0.01)

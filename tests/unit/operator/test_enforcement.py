@@ -41,7 +41,7 @@ def test_other_last_words_of_a_probe_are_not_an_answer(answer_line: str) -> None
     assert parse_answer(answer_line) is None
 
 
-def test_no_answer_says_why_and_how_to_have_it_tried_again() -> None:
+def test_a_network_probe_without_an_answer_says_why_and_how_to_try_again() -> None:
     verdict = Enforcement(unanswered="no node takes its pod").verdict()
     assert verdict.ok is None
     assert verdict.message.startswith("no node takes its pod; tried again after a day")

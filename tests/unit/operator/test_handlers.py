@@ -96,7 +96,7 @@ async def test_handlers_tell_of_objects_and_changes_and_write_nothing(api: kmock
     assert written == [kmock_.method.POST, kmock_.method.PATCH, kmock_.method.DELETE], "those of the test alone"
 
 
-async def test_a_user_without_a_name_can_run_it(
+async def test_a_user_without_a_name_can_run_the_operator(
     api: kmock_.KubernetesEmulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")

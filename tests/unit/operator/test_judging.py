@@ -170,7 +170,7 @@ def test_two_thousand_tools_are_offered_without_a_word() -> None:
     assert remarks == ListingFindings(listed=2001)
 
 
-def test_several_things_that_are_wrong_are_all_named_however_many_there_are_of_each() -> None:
+def test_faults_of_a_listing_are_all_named_however_many_there_are_of_each() -> None:
     _, remarks = judged({"name": "bare"}, *[tool_named("same")] * 40, tool_named("x y"))
     verdict = remarks.verdict()
     assert verdict.cause == Cause.VERIFIED_IN_PART

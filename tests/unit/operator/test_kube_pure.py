@@ -55,7 +55,7 @@ def test_bookkeeping_and_status_do_not_change_a_fingerprint_and_all_else_does() 
         ({"a": 1}, {}, False),
     ],
 )
-def test_only_longer_lists_are_surplus(wanted: Json, actual: Json, surplus: bool) -> None:
+def test_surplus_members_are_those_of_longer_lists(wanted: Json, actual: Json, surplus: bool) -> None:
     assert has_surplus(wanted, actual) is surplus
 
 

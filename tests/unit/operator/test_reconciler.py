@@ -319,7 +319,7 @@ async def test_a_refused_spec_is_neither_run_nor_asked_and_loses_its_catalog() -
         assert await controller.reconciler.reconcile(KEY) == Stalled("NotSupportedHere")
 
 
-async def test_trouble_with_the_platform_is_waited_out() -> None:
+async def test_failures_of_the_platform_are_waited_out() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     bench.platform.trouble = PlatformTrouble("the API server is away")

@@ -36,7 +36,7 @@ def test_a_bad_value_is_named_with_what_is_expected(name: str, value: str, words
         Settings.from_env({f"FAIRLEAD_{name}": value})
 
 
-def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> None:
+def test_settings_outside_a_pod_have_a_namespace_and_a_name_for_each_process() -> None:
     settings = Settings.from_env({})
     assert settings.release.release_namespace
     assert settings.lease.replica

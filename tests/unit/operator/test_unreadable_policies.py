@@ -36,7 +36,7 @@ async def test_an_unreadable_policy_denies_what_it_selects_to_everybody(servers:
 
 
 @pytest.mark.parametrize(("status", "servers"), [({"servers": 3}, 3), ({"servers": "many"}, None), (None, None)])
-async def test_its_status_is_what_was_written_so_that_it_is_written_once(status: Any, servers: int | None) -> None:
+async def test_the_status_of_an_unreadable_policy_is_written_once(status: Any, servers: int | None) -> None:
     (policy,) = await declared({"rules": [{"action": "Perhaps"}]}, status).policies()
     assert policy.status.servers == servers
 

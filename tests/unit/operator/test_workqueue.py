@@ -85,7 +85,7 @@ async def test_keys_are_worked_on_side_by_side_up_to_the_number_of_workers() -> 
     assert most == 3
 
 
-async def test_done_comes_back_after_its_time_and_without_one_never() -> None:
+async def test_a_key_comes_back_to_the_work_queue_after_its_time_and_without_one_never() -> None:
     seen, work = recorder({"periodic": [Done(10)], "once": [Done()]})
     queue: WorkQueue[str] = WorkQueue()
     queue.add("periodic")
@@ -103,7 +103,7 @@ async def test_stalled_is_left_alone_unless_it_names_a_time() -> None:
     assert seen == [("for good", 0), ("a while", 0), ("a while", 60)]
 
 
-async def test_waiting_backs_off_and_is_reset_by_success() -> None:
+async def test_retries_of_a_work_queue_back_off_and_are_reset_by_success() -> None:
     seen, work = recorder({"a": [Waiting("x"), Waiting("x"), Waiting("x"), Done(0.5), Waiting("x"), Done()]})
     queue: WorkQueue[str] = WorkQueue(backoff=ItemBackoff(first=1, limit=60, jitter=0))
     queue.add("a")

@@ -76,7 +76,7 @@ def test_speech_that_is_thrown_away_holds_nothing_up() -> None:
     assert turns.claim_request()
 
 
-def test_where_the_client_answers_speech_it_is_over_once_it_is_taken() -> None:
+def test_speech_is_over_once_taken_where_the_client_asks_for_responses() -> None:
     turns = ResponseState()
     turns.creates_response = False
     turns.on_speech_started()

@@ -168,7 +168,7 @@ values = st.recursive(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(value=values)
-def test_only_what_a_block_holds_is_taken_out(value: Any) -> None:
+def test_structured_values_are_taken_out_only_where_a_block_holds_them(value: Any) -> None:
     def expected(item: Any) -> Any:
         if isinstance(item, dict):
             return {key: expected(inner) for key, inner in item.items()}

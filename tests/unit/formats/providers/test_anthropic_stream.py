@@ -222,7 +222,7 @@ def test_an_answer_without_a_reason_to_stop_has_not_ended() -> None:
     assert not stream.ended
 
 
-def test_where_nothing_is_injected_all_passes_as_it_is() -> None:
+def test_requests_without_injected_tools_pass_as_they_are() -> None:
     stream = AnthropicStream(None)
     events = [START, *called(0, "anything", "{}"), *ended("tool_use")]
     assert fed(stream, events) == events

@@ -148,7 +148,7 @@ def test_a_stream_in_which_nothing_is_run_passes_and_is_closed() -> None:
     assert out == b"[" + pieces[0] + b",\n" + pieces[1] + b"\n]"
 
 
-def test_an_array_stays_one_whatever_happens_to_it() -> None:
+def test_an_array_of_gemini_stays_an_array_whatever_happens() -> None:
     error = LlmError(504, "late", "timeout")
     stream = GeminiStream(set(), array=True)
     assert json.loads(stream.keep_alive() + stream.write_error(error))[0]["error"]["status"] == "DEADLINE_EXCEEDED"

@@ -177,7 +177,7 @@ def test_an_exposure_beyond_the_window_or_a_limit_is_never_advised() -> None:
     assert none.advice == "no way to show the tools fits m: a prompt may have 500 tokens"
 
 
-def test_where_no_way_fits_the_limit_that_stands_against_it_is_named() -> None:
+def test_the_limit_against_every_exposure_is_named_where_none_fits() -> None:
     ways, short = [every(1000), router(1000)], TaskShape(turns=1, calls=0, searches=1)
     least = advise(fit(), short, ways, PRICES, None).options[1]
     assert advise(fit(max_tools=1), short, ways, PRICES, None).advice == (

@@ -95,7 +95,7 @@ def test_equal_calls_wait_for_the_one_that_is_made() -> None:
     assert not cache.follow(A, waiting[0])
 
 
-def test_after_a_failure_everybody_makes_the_call() -> None:
+def test_followers_make_the_call_themselves_after_a_failure() -> None:
     cache = ResultCache()
     waiting = [Waiting(), Waiting()]
     cache.follow(A, Waiting())

@@ -39,7 +39,7 @@ ODD = b'{%b,"name":"demo__own","x-unknown":[1 ,2],"_meta":{"traceparent":"00-1"}
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_within_an_era_only_the_name_changes_and_the_rest_stays_byte_for_byte(era: str) -> None:
+def test_params_within_an_era_change_in_the_name_alone(era: str) -> None:
     assert params(ODD, was=era, to=era) == (
         b'{%b,"name":"own","x-unknown":[1 ,2],"_meta":{"traceparent":"00-1"}}' % ARGUMENTS
     )
@@ -119,7 +119,7 @@ STRUCTURED = b'{"content":[ {"type":"text","text":"5"} ],"structuredContent":{"b
 
 
 @pytest.mark.parametrize(("was", "to"), [("legacy", "legacy"), ("modern", "modern")])
-def test_within_an_era_a_result_passes_untouched(was: str, to: str) -> None:
+def test_results_within_an_era_pass_untouched(was: str, to: str) -> None:
     text = STRUCTURED if was == "legacy" else b'{"resultType":"complete", "content":[]}'
     outcome = result(text, was=was, to=to)
     assert (outcome.result, outcome.is_error, outcome.needs_input) == (text, False, False)

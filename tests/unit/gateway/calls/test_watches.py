@@ -7,7 +7,7 @@ import asyncio
 from fairlead_gateway.calls.subscriptions.watches import MAX_WATCHES, WatchTasks
 
 
-async def test_beyond_the_bound_the_oldest_of_the_agent_with_most_ends() -> None:
+async def test_watches_beyond_the_bound_end_with_the_oldest_of_the_agent_with_most() -> None:
     watches = WatchTasks()
     ended = list[str]()
 

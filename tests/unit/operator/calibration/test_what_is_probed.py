@@ -84,7 +84,7 @@ def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
 
 
 @pytest.mark.parametrize("calibration", [{}, {"probe": "Declared"}], ids=str)
-def test_nobodys_tool_is_called_unasked(calibration: dict[str, Any]) -> None:
+def test_tools_are_not_probed_unasked(calibration: dict[str, Any]) -> None:
     assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Declared")
     assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration).probes == (
         PlannedProbe("t", b"{}", True, 60.0),
