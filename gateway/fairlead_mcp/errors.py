@@ -40,7 +40,7 @@ class McpError(Exception):
 
     @property
     def problem(self) -> str:
-        """What happened, without what to do about it: for messages that end with advice of their own."""
+        """Sentence about the error, without what to do about it: for messages that end with advice of their own."""
         return str(self)
 
 

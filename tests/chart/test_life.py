@@ -150,7 +150,7 @@ def test_samples_come_with_an_upgrade_and_go_with_the_release(plane: ControlPlan
         helm.install("--set", "samples.demo=true")
     helm.install()
     plane.await_definitions()
-    helm.upgrade("--reuse-values", "--set", "samples.demo=true,samples.time=true")
+    helm.upgrade("--reset-then-reuse-values", "--set", "samples.demo=true,samples.time=true")
     assert {item["metadata"]["name"] for item in get(plane, "mcps", "-n", NAMESPACE)} == {"chandler", "time"}
     helm.uninstall()
     assert get(plane, "mcps", "-n", NAMESPACE) == []

@@ -43,7 +43,7 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
         helm.install("--set", "rbac.secretNamespaces={tools,absent}")
     notes = helm.install("--set", f"rbac.secretNamespaces={{tools,{NAMESPACE}}}")
     assert "Names: servers of all namespaces share prefixes (servers.prefixStyle is name)" in notes
-    apart = helm.upgrade("--reuse-values", "--set", "servers.prefixStyle=namespace-name")
+    apart = helm.upgrade("--reset-then-reuse-values", "--set", "servers.prefixStyle=namespace-name")
     assert "Names:" not in apart
     plane.await_definitions()
     for world in (own, other):
@@ -64,6 +64,9 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
         message = other.condition("demo", "ResolvedRefs")["message"]
     assert "this operator may not read Secrets of namespace elsewhere" in message
     assert "rbac.secretNamespaces" in message
+    helm.upgrade("--reset-then-reuse-values", "--set", "rbac.secretNamespaces=null")
+    asked = ("auth", "can-i", "list", "secrets", "-n", "elsewhere", "--kubeconfig", account["kubeconfig"])
+    assert plane.kubectl(*asked, check=False).stdout.strip() == "yes", "a value is taken back"
 
 
 def test_the_value_moves_the_right_from_the_whole_cluster_to_roles_and_reaches_the_operator(helm: Helm) -> None:

@@ -98,6 +98,7 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
     }
 )
 _RUN_IT: Final = "Run its command by hand: its standard output is for MCP alone."
+_PERHAPS_NEWER: Final = "Read the server's log. One that speaks streamable HTTP answers so over SSE"
 _HANGS: Final = "It may hang: look at what answers at the url, and check its path. A server of the older kind needs "
 _WHERE_IT_RUNS: Final[Mapping[Form, str]] = MappingProxyType(
     dict.fromkeys(("local", "client-configuration"), "Read the server's log, where it runs; and check its url.")
@@ -120,6 +121,11 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "transport: streamable-http.",
             "local": "Check the path in spec.url; a newer server needs transport: streamable-http.",
             "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
+        },
+        (Cause.RPC_ERROR, "sse"): {
+            "cluster": f"{_PERHAPS_NEWER}: then correct spec.remote.transport or spec.image.transport.",
+            "local": f"{_PERHAPS_NEWER}: then correct spec.remote.transport.",
+            "client-configuration": f'{_PERHAPS_NEWER}: then set "type": "http".',
         },
         (Cause.SERVER_ERROR, "streamable-http"): _WHERE_IT_RUNS,
         (Cause.SERVER_ERROR, "sse"): _WHERE_IT_RUNS,

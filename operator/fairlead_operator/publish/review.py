@@ -45,11 +45,11 @@ class Review:
     accepted: ConditionVerdict
     servers: int
     tools: int | None
-    """None while some server that it selects was not asked for its tools yet."""
+    """None while some server that it selects was not looked at yet."""
     unmatched: tuple[str, ...] | None
-    """Rules that match no listed tool, by name or place; None while some server was not asked for its tools yet."""
+    """Rules that match no listed tool, by name or place; None while some server was not looked at yet."""
     unlisted: tuple[str, ...] | None = ()
-    """Selected servers that were looked at and listed nothing; None while some server was not asked yet."""
+    """Selected servers that were looked at and listed nothing; None while some server was not looked at yet."""
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
     """None: each part of the spec has an effect."""
@@ -136,16 +136,16 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
     unlisted = tuple(sorted(name for name in selected if name not in space.shelves))
-    asked = all(name in space.unlisted for name in unlisted)
+    complete = all(name in space.unlisted for name in unlisted)
     unmatched = tuple(policy.rules[number].called(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
     return Review(
         IN_FORCE,
         len(selected),
-        allowed.bit_count() if asked else None,
-        unmatched if asked else None,
-        unlisted[:MOST_UNLISTED] if asked else None,
+        allowed.bit_count() if complete else None,
+        unmatched if complete else None,
+        unlisted[:MOST_UNLISTED] if complete else None,
         conflicts,
         _partially_invalid(policy, selected, () if unlisted else unmatched, tiers),  # a warning may not be premature
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.reasons import EXPLANATIONS
+from fairlead_api.v1alpha1.remedies import remedy
 from operatorworld import Json, World, running
 
 IMAGE: Json = {"image": {"name": "registry.example/demo:1"}}
@@ -115,4 +115,4 @@ async def test_a_pod_that_does_not_come_up_is_explained_with_what_to_do(world: W
         await world.until(reason, lambda: world.is_("demo", "Ready", "False", reason), seconds=20)
         message = world.condition("demo", "Programmed")["message"]
     assert words in message
-    assert message.endswith(EXPLANATIONS[Cause(reason)].remedy)
+    assert message.endswith(remedy(Cause(reason), "cluster", names={"NAMESPACE": world.namespace, "NAME": "demo"}))

@@ -51,6 +51,19 @@ def test_advice_on_a_server_at_a_url_speaks_of_its_transport_and_of_no_command(f
         assert "command" not in remedy(cause, form, "sse")
 
 
+@pytest.mark.parametrize(
+    ("form", "newer"),
+    [
+        ("cluster", "spec.remote.transport"),
+        ("local", "spec.remote.transport"),
+        ("client-configuration", '"type": "http"'),
+    ],
+)
+def test_advice_on_a_request_that_a_server_refuses_over_sse_names_the_other_transport(form: Form, newer: str) -> None:
+    assert newer in remedy(Cause.RPC_ERROR, form, "sse")
+    assert newer not in remedy(Cause.RPC_ERROR, form, "streamable-http")
+
+
 @pytest.mark.parametrize("form", ["local", "client-configuration"])
 @pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 def test_advice_on_an_error_of_a_server_at_a_url_names_no_log_that_is_not_kept_here(form: Form, transport: str) -> None:
