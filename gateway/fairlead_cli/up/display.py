@@ -23,7 +23,7 @@ from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
 from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
-from fairlead_cli.up.layout import ScreenView, ServerRow, screen
+from fairlead_cli.up.layout import CONSOLE, ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
 from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import alike
@@ -311,7 +311,7 @@ class JsonChanges(_Changes):
 
 
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
-    console = (("Console", addresses.console),) if addresses.console else ()
+    console = ((CONSOLE, addresses.console),) if addresses.console else ()
     files = (("Your servers", addresses.files),) if addresses.files else ()
     clients = client_lines(addresses.mcp, wants_key=addresses.wants_key)
     return (

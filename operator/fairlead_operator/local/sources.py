@@ -274,7 +274,7 @@ def _with_running(problem: ManifestProblem, names: Sequence[str]) -> ManifestPro
         return problem
     some = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     runs = "runs on as it was" if len(names) == 1 else "run on as they were"
-    return replace(problem, message=f"{problem.message}; {some} {runs} declared before")
+    return replace(problem, message=f"{problem.message} ({some} {runs} declared before)")
 
 
 def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
