@@ -158,7 +158,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         metrics=addresses.metrics if addresses else "",
         clients=_client_lines(addresses) if addresses else (),
         servers=servers,
-        problems=tuple(map(str, board.problems)),
+        problems=tuple(str(problem) for problem in board.problems if not problem.is_note),
         refused=board.refused,
         tier_changes=tuple(f"{plain_name(change.key)}: {change.text}" for change in board.tier_changes),
         earlier=board.earlier,
@@ -263,10 +263,11 @@ class PlainLines(_Changes):
         self._say(f"{plain_name(change.key)}  {harmless(change.text)}")
 
     def _problem(self, problem: ManifestProblem) -> None:
-        self._say(f"problem: {harmless(str(problem))}")
+        self._say(f"{'note' if problem.is_note else 'problem'}: {harmless(str(problem))}")
 
     def _on_solved(self, problem: ManifestProblem) -> None:
-        self._say(f"solved: {harmless(str(problem))}")
+        if not problem.is_note:
+            self._say(f"solved: {harmless(str(problem))}")
 
     def _say(self, line: str) -> None:
         print(f"{self._now():%H:%M:%S}  {line}", flush=True)
@@ -302,7 +303,8 @@ class JsonChanges(_Changes):
         self._emit("moved", server=str(change.key), message=change.text)
 
     def _problem(self, problem: ManifestProblem) -> None:
-        self._emit("problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message)
+        event = "note" if problem.is_note else "problem"
+        self._emit(event, file=problem.file, line=problem.line, field=problem.field, message=problem.message)
 
     @staticmethod
     def _emit(event: str, **members: Any) -> None:

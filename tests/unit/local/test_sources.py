@@ -189,6 +189,14 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     assert scanned(sources).of_files == ()
 
 
+def test_a_note_that_asks_for_nothing_is_no_problem_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"context_servers": {"ext": {"source": "extension"}, "b": {"command": "y"}}}')
+    scan = scanned(over([file]))
+    assert [problem.is_note for problem in scan.problems] == [True]
+    assert scan.of_files == ()
+
+
 def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(mcp_json(*(f'"s{number:02}": {{"command": "x"}}' for number in range(12))))
