@@ -139,7 +139,7 @@ _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "
 
 
 def _always(listed: Entry) -> bool:
-    """Of a member whose name no other program has: it may be empty."""
+    """Test of a member whose name no other program has, and which may be empty."""
     return True
 
 
