@@ -14,7 +14,8 @@ KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
 
 def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
     """Name of a client and what to run, or to put into its configuration. `wants_key`: the gateway answers nobody
-    without a credential, and each of them takes it from KEY_VARIABLE; releases of the Inspector that still run take none.
+    without a credential, and each of them takes it from KEY_VARIABLE. The Inspector is left out then: releases that
+    Node.js 20 gets take none.
     """
     entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if wants_key else None)
     word = shlex.quote(url)  # zsh takes the brackets of an IPv6 address for a pattern
