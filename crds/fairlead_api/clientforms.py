@@ -138,6 +138,11 @@ _CONTINUE_BEFORE: Final = "modelContextProtocolServers"
 _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
 
 
+def _always(listed: Entry) -> bool:
+    """Test of a member whose name no other program has, and which may be empty."""
+    return True
+
+
 def _are_goose(listed: Entry) -> bool:
     return any(isinstance(entry, Mapping) and entry.get("type") in _GOOSE_TYPES for entry in listed.values())
 
@@ -199,7 +204,7 @@ def _goose(entry: Any) -> NormalizedEntry:
         return NormalizedEntry(entry)
     kind = entry.get("type")
     if kind in _GOOSE_TYPES and kind not in ("stdio", "sse", "streamable_http"):
-        return NormalizedEntry(entry, unserved=f"is of goose itself (type: {kind})")
+        return NormalizedEntry(entry, unserved="is of goose itself")
     names = {"cmd": "command", "envs": "env", "uri": "url", "available_tools": "includeTools"}
     normalized = _rename(entry, names)
     content = dict(normalized.content)
@@ -260,9 +265,9 @@ def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) ->
 
 
 _MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], NormalizedEntry]], ...]] = (
-    ("mcp.servers", bool, common),
+    ("mcp.servers", _always, common),
     ("mcp_servers", _are_servers, _codex),
-    ("context_servers", bool, _zed),
+    ("context_servers", _always, _zed),
     ("extensions", _are_goose, _goose),
 )
 """Members that hold servers by name, with what tells them from those of something else, and how an entry is read."""

@@ -64,6 +64,8 @@ class ManifestProblem:
     message: str
     column: int = 0
     """From 1; 0 where the line says enough."""
+    is_note: bool = False
+    """Whether nothing has to be done about it."""
 
     def __str__(self) -> str:
         location = f"{self.file}:{self.line}" if self.line else self.file

@@ -106,7 +106,7 @@ class _Setup:
     def make(self, change: _Change) -> None:
         """Write the file, and keep what undoes it. Raises Failure."""
         if not self._wishes.undo:
-            self._kept(change).keep(self.file, self._wishes.name)
+            self._undo_state(change).keep(self.file, self._wishes.name)
         _write(self.file, change.after)
         if self._wishes.undo:
             Earlier.forget(self.file, self._wishes.name)
@@ -117,8 +117,8 @@ class _Setup:
             return None
         return reversal_of(self.before, self._client.member, self._wishes.name, earlier.reversal, self._client.form)
 
-    def _kept(self, change: _Change) -> Earlier:
-        """What undoes this change, and those before it."""
+    def _undo_state(self, change: _Change) -> Earlier:
+        """State that undoes this change, and those before it."""
         earlier = self._earlier
         if earlier is None:
             blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None

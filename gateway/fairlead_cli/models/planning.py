@@ -30,7 +30,7 @@ def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: O
         print(printable(line))
     for line in tool_lines(answer, wish.pinned or []):
         print(printable(line))
-    _print_exposure(answer["exposure"])
+    _print_exposure(answer["exposure"], answer["numbers"])
 
 
 def _near_model(plane: Plane, answer: dict[str, Any]) -> str | None:
@@ -76,7 +76,15 @@ def _count_label(what: str, names: Sequence[str]) -> str:
     return f"{number} {what}{': ' if names else ''}{some_names(names)}"
 
 
-def _print_exposure(exposure: dict[str, Any]) -> None:
+def outcome_of(option: dict[str, Any], cheapest: dict[str, Any] | None, numbers: dict[str, Any]) -> str:
+    """Whether a way to show the tools fits: the window of the model, or a limit on tools, keeps it from that."""
+    if option["fits"]:
+        return "cheapest" if option == cheapest else ""
+    is_too_long = option["largestPrompt"] > numbers["contextWindow"] - numbers["reservedOutputTokens"]
+    return "does not fit the window" if is_too_long else "over the limit of tools"
+
+
+def _print_exposure(exposure: dict[str, Any], numbers: dict[str, Any]) -> None:
     """The ways to show the tools, each with what the task costs, and the sentence on the cheapest."""
     cheapest = exposure["cheapest"]
     rows = [
@@ -87,7 +95,7 @@ def _print_exposure(exposure: dict[str, Any]) -> None:
             str(option["turns"]),
             f"{option['tokens']:,}",
             f"{option['pricedTokens']:,}",
-            "does not fit" if not option["fits"] else "cheapest" if option == cheapest else "",
+            outcome_of(option, cheapest, numbers),
         )
         for option in exposure["options"]
     ]

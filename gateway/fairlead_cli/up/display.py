@@ -23,7 +23,7 @@ from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
 from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
-from fairlead_cli.up.layout import ScreenView, ServerRow, screen
+from fairlead_cli.up.layout import CONSOLE, ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
 from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import alike
@@ -158,7 +158,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         metrics=addresses.metrics if addresses else "",
         clients=_client_lines(addresses) if addresses else (),
         servers=servers,
-        problems=tuple(map(str, board.problems)),
+        problems=tuple(str(problem) for problem in board.problems if not problem.is_note),
         refused=board.refused,
         tier_changes=tuple(f"{plain_name(change.key)}: {change.text}" for change in board.tier_changes),
         earlier=board.earlier,
@@ -263,10 +263,11 @@ class PlainLines(_Changes):
         self._say(f"{plain_name(change.key)}  {harmless(change.text)}")
 
     def _problem(self, problem: ManifestProblem) -> None:
-        self._say(f"problem: {harmless(str(problem))}")
+        self._say(f"{'note' if problem.is_note else 'problem'}: {harmless(str(problem))}")
 
     def _on_solved(self, problem: ManifestProblem) -> None:
-        self._say(f"solved: {harmless(str(problem))}")
+        if not problem.is_note:
+            self._say(f"solved: {harmless(str(problem))}")
 
     def _say(self, line: str) -> None:
         print(f"{self._now():%H:%M:%S}  {line}", flush=True)
@@ -302,7 +303,8 @@ class JsonChanges(_Changes):
         self._emit("moved", server=str(change.key), message=change.text)
 
     def _problem(self, problem: ManifestProblem) -> None:
-        self._emit("problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message)
+        event = "note" if problem.is_note else "problem"
+        self._emit(event, file=problem.file, line=problem.line, field=problem.field, message=problem.message)
 
     @staticmethod
     def _emit(event: str, **members: Any) -> None:
@@ -311,7 +313,7 @@ class JsonChanges(_Changes):
 
 
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
-    console = (("Console", addresses.console),) if addresses.console else ()
+    console = ((CONSOLE, addresses.console),) if addresses.console else ()
     files = (("Your servers", addresses.files),) if addresses.files else ()
     clients = client_lines(addresses.mcp, wants_key=addresses.wants_key)
     return (

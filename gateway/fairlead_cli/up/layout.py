@@ -17,6 +17,8 @@ from rich.cells import cell_len
 from fairlead_cli.up.board import State
 from fairlead_cli.up.cells import cut, fold, fold_to, harmless, pad
 
+CONSOLE: Final = "Console"
+"""Name of the line with the address of the console."""
 LONG_SECONDS: Final = 10.0
 """A server that starts for longer than this is shown among the problems."""
 LEAST_WIDTH: Final = 20
@@ -256,15 +258,19 @@ def _tier_changes(view: ScreenView, width: int, detail: _Detail) -> list[ScreenL
 def _clients(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     if not view.mcp:
         return []
-    lines = [ScreenLine(""), *(ScreenLine(text, "dim") for text in fold(f"Metrics at {view.metrics}", width))]
+    lines = [ScreenLine(text, "dim") for text in fold(f"Metrics at {view.metrics}", width)]
+    console = list[ScreenLine]()
     for name, line in view.clients:
-        lines += [ScreenLine(text) for text in fold(f"{name}: {line}", width)]
+        folded = [ScreenLine(text) for text in fold(f"{name}: {line}", width)]
+        lines += folded
+        console += folded if name == CONSOLE and len(folded) == 1 else []
     if view.hint:
         lines += [ScreenLine(text, "dim") for text in fold(view.hint, width)]
     if detail.clients:
-        return lines
-    rest = f"… {len(lines) - 1} more lines in a taller window: clients, metrics"
-    return [ScreenLine(cut(rest, width), "dim")]
+        return [ScreenLine(""), *lines]
+    hidden = "clients, metrics" if console or CONSOLE not in dict(view.clients) else "console, clients"
+    rest = f"… {len(lines) - len(console)} more lines in a taller window: {hidden}"
+    return [*console, ScreenLine(cut(rest, width), "dim")]  # nobody could guess the token in its address
 
 
 def _tools(count: int) -> str:

@@ -73,7 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     entries: Mapping[ServerKey, ServerEntry] = {}
     """Servers that are not simply ready; those that never answered are in `servers` not at all."""
     files: tuple[FileProblem, ...] = ()
-    """What is wrong with files of declarations, beside servers that are refused."""
+    """Problems of files of declarations that no server is refused for."""
 
     @property
     def tiers(self) -> tuple[str, ...]:

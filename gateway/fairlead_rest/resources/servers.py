@@ -137,7 +137,7 @@ class ServerList(msgspec.Struct, frozen=True, rename="camel"):
 
     servers: list[ServerDocument]
     file_problems: list[FileProblemDocument] | UnsetType = UNSET
-    """What is wrong with the files that `fairlead up` reads; absent for nothing. For administrators."""
+    """Problems of the files that `fairlead up` reads; absent where there are none. For administrators."""
 
 
 def router(context: RestContext) -> APIRouter:

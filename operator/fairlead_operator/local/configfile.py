@@ -7,7 +7,7 @@ reads the files of variables that entries name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ AnyDocument = Document | JsonDocument | TomlDocument
 JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
 EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
 EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
+NAMED: Final = 8
+"""Servers that a sentence names."""
 EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
 NO_LIST: Final = f'declares no server: a client configuration begins with {{"mcpServers": {{{EXAMPLE}}}}}'
 
@@ -161,20 +163,33 @@ class _ConfigurationReader:
         self._result = Configuration()
 
     def read(self) -> Configuration:
+        unserved: dict[str, list[ConfiguredServer]] = {}
         for entry in entries(self._content):
             try:
                 declared = self._server(entry)
             except EntryProblem as problem:
                 if entry.unserved:
-                    left_out = f"{entry.unserved}; it is left out here, and nothing has to be done"
-                    self._result.remarks.append(self._problem(entry, problem.field, left_out))
+                    unserved.setdefault(entry.unserved, []).append(entry)
                 else:
                     self._refuse(entry, problem)
             else:
                 if declared is not None:
                     self._result.servers.append(declared)
+        self._result.remarks += [self._left_out(why, without) for why, without in unserved.items()]
         self._result.remarks += self._of_the_lists()
         return self._result
+
+    def _left_out(self, why: str, without: Sequence[ConfiguredServer]) -> ManifestProblem:
+        """The note on entries that only their client can serve."""
+        first, *others = without
+        if not others:
+            problem = self._problem(first, "", f"{why}; it is left out here, and nothing has to be done")
+        else:
+            names = [entry.name for entry in without]
+            some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+            message = f"each of {some} {why}; they are left out here, and nothing has to be done"
+            problem = self._remark(first.path[:-1], message)
+        return replace(problem, is_note=True)
 
     def _refuse(self, entry: ConfiguredServer, error: EntryProblem) -> None:
         problem = self._problem(entry, error.field, str(error))
@@ -215,7 +230,7 @@ class _ConfigurationReader:
             yield self._remark(first, EMPTY_LIST)
         elif not any(True for _ in entries(self._content)):
             servers = "its server is" if listed == 1 else f"all of its {listed} servers are"
-            yield self._remark(first, f"{servers} disabled: remove disabled: true from one")
+            yield self._remark(first, f"{servers} disabled: remove disabled: true, or enabled: false, from one")
         elif not self._result.servers and not self._result.problems and not self._result.remarks:
             yield self._remark(first, "the only server is this gateway itself: add another")
         if LISTS[0] in self._content and isinstance(self._content.get(LISTS[1]), Mapping):

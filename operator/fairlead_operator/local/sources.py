@@ -27,7 +27,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-from fairlead_operator.local.configfile import read_configuration
+from fairlead_operator.local.configfile import NAMED, read_configuration
 from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
 from fairlead_operator.local.references import pointers_kept_back
 
@@ -35,8 +35,6 @@ PROJECT_FILE: Final = ".mcp.json"
 """The one hidden file that is read in a folder: where projects keep their MCP servers."""
 PROJECT_FILES: Final = (PROJECT_FILE, "mcp.json")
 """Files that are lists of servers by their name, also in a folder and without a member around the list."""
-NAMED: Final = 8
-"""Servers that a problem of their file names."""
 _OURS: Final = ("mcpServers", "fairlead.dev/")
 """A file in a folder that holds none of these words is somebody else's, and no concern of ours if it is broken."""
 
@@ -72,7 +70,9 @@ class Scan:
     contents: Contents
     problems: tuple[ManifestProblem, ...]
     of_files: tuple[ManifestProblem, ...] = ()
-    """Those among the problems that no server is refused for: of a file as a whole, or of what else is in it."""
+    """Those among the problems that no server is refused for, but for notes: of a file as a whole, or of what else is
+    in it.
+    """
 
 
 class Sources:
@@ -274,7 +274,7 @@ def _with_running(problem: ManifestProblem, names: Sequence[str]) -> ManifestPro
         return problem
     some = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     runs = "runs on as it was" if len(names) == 1 else "run on as they were"
-    return replace(problem, message=f"{problem.message}; {some} {runs} declared before")
+    return replace(problem, message=f"{problem.message} ({some} {runs} declared before)")
 
 
 def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
@@ -315,4 +315,5 @@ def _merge(files: Iterable[FileContents]) -> Scan:
         refused,
     )
     of_servers = {problem for each in refused.values() for problem in each.problems}
-    return Scan(everything, tuple(problems), tuple(problem for problem in problems if problem not in of_servers))
+    of_files = [problem for problem in problems if not problem.is_note and problem not in of_servers]
+    return Scan(everything, tuple(problems), tuple(of_files))

@@ -112,6 +112,15 @@ def test_a_problem_that_is_mended_is_told_as_solved(capsys: pytest.CaptureFixtur
     assert printed.refreshed() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]
 
 
+def test_a_note_asks_for_nothing_and_takes_no_room_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    printed.board.complain((ManifestProblem("a.json", 1, "", "it is left out here", is_note=True),))
+    assert printed.refreshed() == ["12:00:05  note: a.json:1: it is left out here"]
+    assert view_of(printed.board, None).problems == ()
+    printed.board.complain(())
+    assert printed.refreshed() == []
+
+
 def test_a_problem_that_moves_to_another_line_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     printed.board.complain((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key"),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead_cli.models.planning import tool_lines, window_lines
+from fairlead_cli.models.planning import outcome_of, tool_lines, window_lines
 
 
 def test_many_tools_are_counted_and_a_few_of_them_named() -> None:
@@ -36,3 +36,12 @@ def test_a_plan_says_what_the_window_holds_and_calls_a_guess_so() -> None:
     assert second == "  tools 158,031, system prompt 0, messages 12, reserved 4,096"
     numbers["windowSource"] = "default"
     assert [*window_lines(answer)][1].startswith("  its window is not known, and this is a guess: ")
+
+
+def test_a_way_that_is_over_a_limit_of_tools_is_not_said_to_be_too_long() -> None:
+    numbers = {"contextWindow": 1_000_000, "reservedOutputTokens": 4096}
+    few, many = ({"fits": False, "largestPrompt": size} for size in (898, 999_000))
+    best = {"fits": True, "largestPrompt": 1}
+    assert outcome_of(few, best, numbers) == "over the limit of tools"
+    assert outcome_of(many, best, numbers) == "does not fit the window"
+    assert outcome_of(best, best, numbers) == "cheapest"

@@ -13,11 +13,12 @@ import pytest
 from rich.cells import cell_len
 
 from fairlead_cli.up.clients import client_lines
-from fairlead_cli.up.layout import LEAST_HEIGHT, LEAST_WIDTH, ScreenView, ServerRow, duration, screen
+from fairlead_cli.up.layout import CONSOLE, LEAST_HEIGHT, LEAST_WIDTH, ScreenView, ServerRow, duration, screen
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = ("everything", "fetch", "filesystem", "git", "github", "memory", "puppeteer", "sqlite", "sequential-thinking")
 URL = "http://127.0.0.1:8080/mcp"
+CONSOLE_URL = "http://127.0.0.1:8080/console/?token=Lc2h1b87-kSoLNWcgH2YaEns"
 
 
 def ready(name: str, tools: int, message: str = "") -> ServerRow:
@@ -27,7 +28,7 @@ def ready(name: str, tools: int, message: str = "") -> ServerRow:
 FOURTEEN = ScreenView(
     mcp=URL,
     metrics="http://127.0.0.1:9464/metrics",
-    clients=tuple(client_lines(URL)),
+    clients=((CONSOLE, CONSOLE_URL), *client_lines(URL)),
     servers=(
         *(ready(name, 10) for name in NAMES),
         ready("time", 10, "1 of 11 definitions are left out: tool broken: it has no inputSchema"),
@@ -128,6 +129,14 @@ def test_names_of_tools_are_shown_where_there_is_room_and_counted_elsewhere() ->
     small = drawn(FOURTEEN, 80, 23)
     assert "git__tool" not in small
     assert "ready: everything 10 tools, fetch 10, filesystem 10" in small
+
+
+def test_the_address_of_the_console_is_shown_also_where_lines_of_clients_have_no_room() -> None:
+    many = replace(FOURTEEN, servers=tuple(ready(f"server-{number:02}", 3) for number in range(22)))
+    for view in (FOURTEEN, many):
+        picture = drawn(view, 80, 23)
+        assert f"\nConsole: {CONSOLE_URL}\n" in picture
+        assert "claude mcp add" not in picture
 
 
 def test_a_cut_screen_says_how_much_more_there_is() -> None:

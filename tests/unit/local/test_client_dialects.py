@@ -189,8 +189,20 @@ def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_ot
     assert remark.message == (
         "is of an extension of Zed, which alone has its program; it is left out here, and nothing has to be done"
     )
+    assert remark.is_note
     goose = "extensions: {memory: {type: builtin, enabled: true}, b: {type: stdio, cmd: y, enabled: true}}"
     assert [declared.server.spec.command for declared in read(goose, "/etc/config.yaml").servers] == [["y"]]
+
+
+def test_many_entries_that_only_goose_can_serve_are_one_note() -> None:
+    own = ", ".join(f"own{number}: {{type: {'builtin' if number % 2 else 'platform'}}}" for number in range(12))
+    configuration = read(f"extensions: {{{own}, b: {{type: stdio, cmd: y}}}}", "/etc/config.yaml")
+    (note,) = configuration.remarks
+    assert note.is_note
+    assert note.message == (
+        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is of goose itself; they are left out here, "
+        "and nothing has to be done"
+    )
 
 
 def test_an_option_of_a_bundle_without_default_is_missed_by_the_name_of_its_variable() -> None:

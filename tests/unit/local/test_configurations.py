@@ -179,6 +179,7 @@ def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, message:
         ('{\n"servers": {}}', ":2: servers: is empty"),
         ('{"mcpServers": []}', ":1: mcpServers: is empty"),
         ('{"mcpServers": {"a": {"command": "x", "disabled": true}}}', ":1: mcpServers: its server is disabled: remove"),
+        ('{"context_servers": {}}', ":1: context_servers: is empty: add a server"),
         (
             '{"mcpServers": {"a": {"enabled": false}, "b": {"disabled": true}}}',
             ":1: mcpServers: all of its 2 servers are",

@@ -184,9 +184,17 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     assert scanned(sources).of_files == ()
     rewrite(file, "{")
     (problem,) = scanned(sources).of_files
-    assert problem.message.endswith("; a runs on as it was declared before")
+    assert problem.message.endswith(" (a runs on as it was declared before)")
     rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
     assert scanned(sources).of_files == ()
+
+
+def test_a_note_that_asks_for_nothing_is_no_problem_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"context_servers": {"ext": {"source": "extension"}, "b": {"command": "y"}}}')
+    scan = scanned(over([file]))
+    assert [problem.is_note for problem in scan.problems] == [True]
+    assert scan.of_files == ()
 
 
 def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: Path) -> None:
@@ -197,7 +205,7 @@ def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: P
     rewrite(file, "{")
     (problem,) = scanned(sources).of_files
     some = "s00, s01, s02, s03, s04, s05, s06, s07 and 4 more"
-    assert problem.message.endswith(f"; {some} run on as they were declared before")
+    assert problem.message.endswith(f" ({some} run on as they were declared before)")
 
 
 def test_a_problem_with_an_entry_is_not_solved_by_json_that_is_broken(tmp_path: Path) -> None:
