@@ -179,7 +179,7 @@ class SpeechBridge:
 
     async def _watch(self) -> tuple[str, Closing]:
         """Wait until a peer stalls, or a drain is due."""
-        told = False
+        announced = False
         while True:
             if self._drain_deadline is not None:
                 await asyncio.sleep(self._bounds.check_seconds / 10)
@@ -187,8 +187,8 @@ class SpeechBridge:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._bounds.check_seconds):
                         await self._drain_requested.wait()
-            if self._drain_deadline is not None and not told:
-                told = True
+            if self._drain_deadline is not None and not announced:
+                announced = True
                 await self._session.announce_drain(max(self._drain_deadline - self._clock(), 0.0))
             if self._client.stalled_seconds > self._bounds.stalled_seconds:
                 return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model sent")

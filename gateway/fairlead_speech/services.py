@@ -168,7 +168,7 @@ class SpeechServices:
         self, session_request: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
     ) -> tuple[ModelTarget, SessionSide]:
         """Connect to the first of `targets` that can be reached. Raises LlmError."""
-        failure = LlmError(502, "no model takes the session", "provider_unavailable")
+        failure: LlmError | None = None
         for target in targets:
             try:
                 attempt = self._breakers.attempt(target)
@@ -193,7 +193,7 @@ class SpeechServices:
                 attempt.answered(200, None)
                 attempt.over()
                 return target, side
-        raise failure
+        raise failure or LlmError(502, "no model takes the session", "provider_unavailable")
 
     def context(self, opened: OpenedModel, record: RequestRecord, engine: str) -> SpeechContext:
         """Parts of the gateway for a session of an opened model."""

@@ -142,7 +142,7 @@ class UserTexts:
         else:
             self._waiting.append(text)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._choose_tiers(), name="hearing of a speech session")
+            self._task = asyncio.create_task(self._choose_tiers(), name="tier of a speech session")
 
     async def wait(self) -> None:
         """Wait until the queue is empty, and its last text is done."""
@@ -162,4 +162,4 @@ class UserTexts:
             try:
                 await self._choose(text)
             except Exception:
-                log.exception("The tier of a speech session was not chosen")
+                log.exception("The tier of a speech session could not be chosen")

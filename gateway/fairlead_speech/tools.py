@@ -227,7 +227,7 @@ class TierTools:
         try:
             return await self._toolbox.show(self._tier.current, client_names)
         except Problem as problem:  # its tier, or its policies, were removed from the installation
-            log.info("A speech session keeps its tools: %s", problem.document.code)
+            log.info("A speech session keeps the tools that it has: %s", problem.document.code)
             return None
 
     async def aclose(self) -> None:

@@ -199,31 +199,31 @@ class TurnAnswerer:
 
     async def _pump(self) -> None:
         reader = self._session.provider_messages
-        while not isinstance(payload := await self.engine.receive(), Closing):
+        while not isinstance(received := await self.engine.receive(), Closing):
             try:
-                if reader.is_audio(payload):
-                    await self.relay.send_audio(payload)
+                if reader.is_audio(received):
+                    await self.relay.send_audio(received)
                     continue
-                forwarded = await self._session.from_provider(payload)
-                refused = _refused_gateway_event(payload)
+                forwarded = await self._session.from_provider(received)
+                refused = _refused_gateway_event(received)
                 if refused:
                     await self._on_error(refused)
                 elif forwarded is not None:
                     await self.relay.send(forwarded)
                 self._open.set()
-                if events.event_type(payload) == "response.done":
-                    await self._on_response_done(member(events.read(payload), "response"))
+                if events.event_type(received) == "response.done":
+                    await self._on_response_done(member(events.read(received), "response"))
             except Exception:
                 log.exception("A turn of a speech session was not answered by its cascaded engine")
                 await self._finish(ERROR)
-        log.info("The cascaded engine of a speech session closed: %s", payload.reason)
-        self._session.end.request(PROVIDER_CLOSED, payload.for_other_side())
+        log.info("The cascaded engine of a speech session closed: %s", received.reason)
+        self._session.end.request(PROVIDER_CLOSED, received.for_other_side())
         self._open.set()
         await self._finish(ERROR)
 
     async def _on_error(self, event_id: str) -> None:
         """Take the engine's refusal of an event of the gateway: without its first response, the turn ends."""
-        log.info("A cascaded engine refused what a client of a speech session wishes")
+        log.info("A cascaded engine refused an event of the gateway")
         if event_id == self._request_id:
             await self._finish(ERROR)
 

@@ -52,7 +52,7 @@ class SessionConfig:
     def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
         self.detection: DetectionSettings | None = DetectionSettings()
         """Settings of the turn detection; None: the client commits turns."""
-        self.shown: Event = {
+        self.session: Event = {
             "type": "realtime",
             "object": "realtime.session",
             "id": ident,
@@ -77,17 +77,17 @@ class SessionConfig:
     @property
     def tool_names(self) -> list[str]:
         """Names of the model's functions."""
-        return [text(tool, "name") for tool in members(self.shown, "tools")]
+        return [text(tool, "name") for tool in members(self.session, "tools")]
 
     @property
     def voice(self) -> str:
         """Voice of the speech."""
-        return text(member(member(self.shown, "audio"), "output"), "voice")
+        return text(member(member(self.session, "audio"), "output"), "voice")
 
     @property
     def speed(self) -> float:
         """Speed of the speech; 1 is the voice's own."""
-        return float(member(member(self.shown, "audio"), "output").get("speed", 1.0))
+        return float(member(member(self.session, "audio"), "output").get("speed", 1.0))
 
     @property
     def transcribes(self) -> bool:
@@ -101,7 +101,7 @@ class SessionConfig:
 
     @property
     def _input(self) -> Event:
-        return member(member(self.shown, "audio"), "input")
+        return member(member(self.session, "audio"), "input")
 
     def update(self, session: Event, *, voice_fixed: bool) -> bool:
         """Apply a client's `session.update`, all of it or nothing. True where the turn detection changed. Raises
@@ -109,12 +109,12 @@ class SessionConfig:
         """
         if session.get("type") != "realtime":
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
-        if session.get("model", self.shown["model"]) != self.shown["model"]:
+        if session.get("model", self.session["model"]) != self.session["model"]:
             raise BadEvent("cannot_update_model", "the model of a session cannot be changed", "session.model")
-        changed = {**self.shown, **{name: value for name, value in session.items() if name in _SETTABLE}}
+        changed = {**self.session, **{name: value for name, value in session.items() if name in _SETTABLE}}
         audio = member(session, "audio")
         input_config = {**self._input, **member(audio, "input")}
-        output_config = {**member(member(self.shown, "audio"), "output"), **member(audio, "output")}
+        output_config = {**member(member(self.session, "audio"), "output"), **member(audio, "output")}
         changed["audio"] = {"input": input_config, "output": output_config}
         detection = _check(changed, input_config, output_config)
         if voice_fixed and output_config["voice"] != self.voice:
@@ -122,7 +122,7 @@ class SessionConfig:
                 "cannot_update_voice", "the voice cannot change once it was heard", "session.audio.output.voice"
             )
         other = detection != self.detection
-        self.shown = changed
+        self.session = changed
         self.detection = detection
         return other
 

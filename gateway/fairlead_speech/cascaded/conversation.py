@@ -80,17 +80,17 @@ class SpokenConversation:
         return [*self._items.values()]
 
     def add(
-        self, shown: Event, *, filler: bool = False, after: str | None = None
+        self, wire: Event, *, filler: bool = False, after: str | None = None
     ) -> tuple[ConversationItem, str | None]:
         """Add an item at the end, or after another one. Returns it, and the id of the item before it. Raises
         TooLargeItem.
         """
-        item = ConversationItem(shown, _size(shown), filler=filler)
+        item = ConversationItem(wire, _size(wire), filler=filler)
         if item.size > MAX_BYTES:
             raise TooLargeItem(f"an item may have {MAX_BYTES >> 10} KiB")
-        before = self.last
+        previous = self.last
         if after is not None and after in self._items and after != self.last:
-            before = after
+            previous = after
             rest = {}
             for ident in [*self._items][[*self._items].index(after) + 1 :]:
                 rest[ident] = self._items.pop(ident)
@@ -101,14 +101,14 @@ class SpokenConversation:
             self.last = item.id
         self._size += item.size
         self._forget()
-        return item, before
+        return item, previous
 
-    def update(self, item: ConversationItem, shown: Event) -> None:
+    def update(self, item: ConversationItem, wire: Event) -> None:
         """Replace the wire form of an item by another one of the same id."""
-        size = _size(shown)
+        size = _size(wire)
         if item.id in self._items:
             self._size += size - item.size
-        item.wire = shown
+        item.wire = wire
         item.size = size
         self._forget()
 
@@ -142,20 +142,20 @@ class SpokenConversation:
             self.remove(next(iter(self._items)))
 
 
-def truncate(item: ConversationItem, milliseconds_heard: int) -> Event | None:
+def truncate(item: ConversationItem, played_ms: int) -> Event | None:
     """Cut an answer to the audio that was played; None where its audio is shorter than that."""
-    if milliseconds_heard > milliseconds(sum(each.audio for each in item.spoken)):
+    if played_ms > milliseconds(sum(each.audio for each in item.spoken)):
         return None
-    texts, left = [], milliseconds_heard
+    texts, remaining_ms = [], played_ms
     for each in item.spoken:
         length = milliseconds(each.audio)
-        if left >= length:
+        if remaining_ms >= length:
             texts.append(each.text)
-        elif left > 0:
+        elif remaining_ms > 0:
             words = each.text.split(" ")
-            texts.append(" ".join(words[: len(words) * left // max(length, 1)]))
-        left -= length
-        if left <= 0:
+            texts.append(" ".join(words[: len(words) * remaining_ms // max(length, 1)]))
+        remaining_ms -= length
+        if remaining_ms <= 0:
             break
     return {**item.wire, "content": [{"type": "output_audio", "transcript": "".join(texts).strip()}]}
 
@@ -215,8 +215,8 @@ def spoken_text(item: Event) -> str:
     return " ".join(part for part in parts if part).strip()
 
 
-def _size(shown: Event) -> int:
-    return len(_encode(shown)) + _OVERHEAD
+def _size(wire: Event) -> int:
+    return len(_encode(wire)) + _OVERHEAD
 
 
 async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:

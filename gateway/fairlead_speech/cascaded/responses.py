@@ -124,7 +124,7 @@ class Responses:
 
     def _plan(self, request: Event) -> ResponsePlan:
         """Plan a response. Members of `request` override those of the session."""
-        state, config = self._state, self._state.config.shown
+        state, config = self._state, self._state.config.session
         merged = {
             name: config[name]
             for name in ("instructions", "tools", "tool_choice", "output_modalities", "max_output_tokens")
@@ -151,7 +151,7 @@ class Responses:
             state.config.voice,
             state.config.speed,
             phrase,
-            at_once=state.is_slow(),
+            at_once=state.is_slow_tier(),
             text_only=merged["output_modalities"] == ["text"],
         )
 
@@ -167,10 +167,10 @@ class Responses:
             message = f"input has up to {MAX_ITEMS} items, and refers to each one once"
             raise BadEvent("invalid_value", message, "response.input")
 
-    def _input_item(self, given: Event) -> ConversationItem:
+    def _input_item(self, part: Event) -> ConversationItem:
         """Item of a request's `input`: one that it refers to, or one that it holds."""
-        if given.get("type") == "item_reference":
-            item = self._state.conversation.get(text(given, "id"))
+        if part.get("type") == "item_reference":
+            item = self._state.conversation.get(text(part, "id"))
             if item is not None:
                 return item
-        return ConversationItem(given, 0)
+        return ConversationItem(part, 0)

@@ -64,11 +64,11 @@ class CascadedSession:
             "response.create": self._respond,
             "response.cancel": self._cancel,
         }
-        self.state.emit("session.created", session=self.state.config.shown)
+        self.state.emit("session.created", session=self.state.config.session)
 
     def set_slow_tier(self, is_slow: Callable[[], bool]) -> None:
         """Say fillers at once while `is_slow` returns True for the tier."""
-        self.state.is_slow = is_slow
+        self.state.is_slow_tier = is_slow
         self.state.prepare_filler()
 
     def expire_in(self, seconds: float) -> None:
@@ -129,14 +129,14 @@ class CascadedSession:
             await self.state.aclose()
 
     def _refuse(self, error: BadEvent, event: Event) -> None:
-        told = {
+        details = {
             "type": "invalid_request_error",
             "code": error.code,
             "message": str(error),
             "param": error.param,
             "event_id": event.get("event_id"),
         }
-        self.state.emit("error", error=told)
+        self.state.emit("error", error=details)
 
     # Events of the client
 
@@ -144,7 +144,7 @@ class CascadedSession:
         state = self.state
         if state.config.update(member(event, "session"), voice_fixed=state.voice_used):
             self._buffer.detect(state.config.detection)
-        state.emit("session.updated", session=state.config.shown)
+        state.emit("session.updated", session=state.config.session)
         state.prepare_filler()
 
     async def _append(self, event: Event) -> None:
@@ -208,7 +208,7 @@ class CascadedSession:
     def _transcribe(self, item: ConversationItem, audio: bytes) -> None:
         self._buffer.waiting += len(audio)
         config = self.state.config
-        self._transcription.begin(item, audio, config.language, shown=config.transcribes)
+        self._transcription.begin(item, audio, config.language, visible=config.transcribes)
 
     def _on_transcribed(self, size: int) -> None:
         self._buffer.waiting -= size
@@ -247,12 +247,12 @@ class CascadedSession:
 
     def _add_item(self, item: Event, after: str = "") -> ConversationItem:
         """Add an item of the client at the end of the conversation, or after another one."""
-        shown = {"object": "realtime.item", "status": "completed", **item}
-        if not text(shown, "id"):
-            shown["id"] = self.new_id("item")
-        added, before = self.state.conversation.add(shown, after=after or None)
-        self.state.emit("conversation.item.added", previous_item_id=before, item=shown)
-        self.state.emit("conversation.item.done", previous_item_id=before, item=shown)
+        wire = {"object": "realtime.item", "status": "completed", **item}
+        if not text(wire, "id"):
+            wire["id"] = self.new_id("item")
+        added, before = self.state.conversation.add(wire, after=after or None)
+        self.state.emit("conversation.item.added", previous_item_id=before, item=wire)
+        self.state.emit("conversation.item.done", previous_item_id=before, item=wire)
         return added
 
     def _item(self, event: Event) -> ConversationItem:
@@ -268,10 +268,10 @@ class CascadedSession:
         item, end = self._item(event), event.get("audio_end_ms")
         if not item.spoken or not isinstance(end, int) or end < 0:
             raise BadEvent("invalid_value", "only what the engine said can be cut, at a time of its audio", "item_id")
-        shown = truncate(item, end)
-        if shown is None:
+        wire = truncate(item, end)
+        if wire is None:
             raise BadEvent("invalid_value", "the audio of that item is shorter", "audio_end_ms")
-        self.state.update(item, shown)
+        self.state.update(item, wire)
         self.state.emit("conversation.item.truncated", item_id=item.id, content_index=0, audio_end_ms=end)
 
     async def _delete(self, event: Event) -> None:

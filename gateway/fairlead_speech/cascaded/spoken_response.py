@@ -51,11 +51,11 @@ class ResponseHost(Protocol):
         """Send an event once there is room for audio."""
         ...
 
-    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+    def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
         """Append an item to the conversation. Returns it, and the id of the item before it."""
         ...
 
-    def update(self, item: ConversationItem, shown: Event) -> None:
+    def update(self, item: ConversationItem, wire: Event) -> None:
         """Replace the wire form of an item."""
         ...
 
@@ -104,10 +104,10 @@ class SpokenResponse:
         self.emit_when_room = host.emit_when_room
         self.update = host.update
 
-    def start(self, plan: ResponsePlan, over: Callable[[SpokenResponse], None]) -> None:
+    def start(self, plan: ResponsePlan, on_done: Callable[[SpokenResponse], None]) -> None:
         """Begin; `on_done` is called before the last event."""
         self._plan = plan
-        self._on_done = over
+        self._on_done = on_done
         self.emit("response.created", response=self._response("in_progress", None))
         self._task = asyncio.create_task(self._run(), name="response of a cascaded engine")
 
@@ -135,9 +135,9 @@ class SpokenResponse:
         self._items += 1
         return {"response_id": self.id, "output_index": self._items - 1}
 
-    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+    def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
         """Append an item to the conversation, unless the response is out of band."""
-        return (ConversationItem(shown, 0), None) if self.out_of_band else self._host.add(shown, filler=filler)
+        return (ConversationItem(wire, 0), None) if self.out_of_band else self._host.add(wire, filler=filler)
 
     # Inside
 
@@ -236,20 +236,20 @@ class SpokenResponse:
             host.on_first_audio(filler=True)
             await item.send_audio(cached)
             return
-        whole, began = bytearray(), False
+        cached_audio, has_audio = bytearray(), False
         async with contextlib.aclosing(host.backends.synthesize(text.strip(), plan.voice, plan.speed)) as sound:
             async for audio in sound:
-                if not began:
-                    began = True
+                if not has_audio:
+                    has_audio = True
                     await item.send_text(text)
                     host.on_first_audio(filler=filler)
                 if filler:
-                    whole += audio
+                    cached_audio += audio
                 await item.send_audio(audio)
-        if not began and not filler:
+        if not has_audio and not filler:
             raise BackendFailed("tts_failed", "text to speech answered without audio")
         if filler:
-            host.fillers.add(text, plan.voice, plan.speed, bytes(whole))
+            host.fillers.add(text, plan.voice, plan.speed, bytes(cached_audio))
 
     def _emit_call(self, call: str, name: str, arguments: str) -> None:
         item: Event = {
@@ -262,17 +262,17 @@ class SpokenResponse:
         position = self.next_output()
         within = {**position, "item_id": item["id"], "call_id": call}
         started = {**item, "status": "in_progress", "arguments": ""}
-        whole = {**item, "status": "completed", "arguments": arguments or "{}"}
+        complete = {**item, "status": "completed", "arguments": arguments or "{}"}
         self.emit("response.output_item.added", **position, item=started)
-        _, before = self.add(whole)
+        _, before = self.add(complete)
         if not self.out_of_band:
             self.emit("conversation.item.added", previous_item_id=before, item=started)
-        self.emit("response.function_call_arguments.delta", **within, delta=whole["arguments"])
-        self.emit("response.function_call_arguments.done", **within, name=name, arguments=whole["arguments"])
-        self.output[position["output_index"]] = whole
-        self.emit("response.output_item.done", **position, item=whole)
+        self.emit("response.function_call_arguments.delta", **within, delta=complete["arguments"])
+        self.emit("response.function_call_arguments.done", **within, name=name, arguments=complete["arguments"])
+        self.output[position["output_index"]] = complete
+        self.emit("response.output_item.done", **position, item=complete)
         if not self.out_of_band:
-            self.emit("conversation.item.done", previous_item_id=before, item=whole)
+            self.emit("conversation.item.done", previous_item_id=before, item=complete)
 
     def _end(self, status: str, details: Event | None) -> None:
         if self._ended:
@@ -327,11 +327,11 @@ class ItemHost(Protocol):
         """Send an event once there is room for audio."""
         ...
 
-    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+    def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
         """Append an item to the conversation. Returns it, and the id of the item before it."""
         ...
 
-    def update(self, item: ConversationItem, shown: Event) -> None:
+    def update(self, item: ConversationItem, wire: Event) -> None:
         """Replace the wire form of an item."""
         ...
 
@@ -346,7 +346,7 @@ class SpokenItem:
         self._text_only = text_only
         self._text = ""
         self.closed = False
-        self._shown: Event = {
+        self._started: Event = {
             "id": host.new_id("item"),
             "object": "realtime.item",
             "type": "message",
@@ -355,11 +355,11 @@ class SpokenItem:
             "content": [],
         }
         self._position = host.next_output()
-        self._part = {**self._position, "item_id": self._shown["id"], "content_index": 0}
-        host.emit("response.output_item.added", **self._position, item=self._shown)
-        self.item, self._previous = host.add(self._shown, filler=filler)
+        self._part = {**self._position, "item_id": self._started["id"], "content_index": 0}
+        host.emit("response.output_item.added", **self._position, item=self._started)
+        self.item, self._previous = host.add(self._started, filler=filler)
         if not host.out_of_band:
-            host.emit("conversation.item.added", previous_item_id=self._previous, item=self._shown)
+            host.emit("conversation.item.added", previous_item_id=self._previous, item=self._started)
         host.emit("response.content_part.added", **self._part, part=self._content_part("", part=True))
 
     async def send_text(self, text: str) -> None:
@@ -389,12 +389,12 @@ class SpokenItem:
             host.emit("response.output_audio.done", **self._part)
             host.emit("response.output_audio_transcript.done", **self._part, transcript=text)
         host.emit("response.content_part.done", **self._part, part=self._content_part(text, part=True))
-        whole = {**self._shown, "status": status, "content": [self._content_part(text)]}
-        host.update(self.item, whole)
-        host.output[self._position["output_index"]] = whole
-        host.emit("response.output_item.done", **self._position, item=whole)
+        complete = {**self._started, "status": status, "content": [self._content_part(text)]}
+        host.update(self.item, complete)
+        host.output[self._position["output_index"]] = complete
+        host.emit("response.output_item.done", **self._position, item=complete)
         if not host.out_of_band:
-            host.emit("conversation.item.done", previous_item_id=self._previous, item=whole)
+            host.emit("conversation.item.done", previous_item_id=self._previous, item=complete)
 
     def _content_part(self, text: str, *, part: bool = False) -> Event:
         prefix = "" if part else "output_"
@@ -403,13 +403,13 @@ class SpokenItem:
         return {"type": f"{prefix}audio", "transcript": text}
 
 
-def response_usage(stated: Mapping[str, Any], taken: Mapping[str, Any] | None, characters: int) -> Event:
+def response_usage(stated: Mapping[str, Any], request: Mapping[str, Any] | None, characters: int) -> Event:
     """Usage of a response. Where the model accepted a `request` and stated no tokens, as a cancelled one does not, they
     are estimated by the request and by the `characters` of the answer.
     """
     used = token_usage(stated)
-    if taken is not None and not used.total:
-        used = TokenUsage(estimate_tokens(msgspec.json.encode(taken)), characters // _CHARACTERS)
+    if request is not None and not used.total:
+        used = TokenUsage(estimate_tokens(msgspec.json.encode(request)), characters // _CHARACTERS)
     return {
         "total_tokens": used.total,
         "input_tokens": used.input,

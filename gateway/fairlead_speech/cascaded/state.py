@@ -50,7 +50,7 @@ class SessionState:
         self.conversation = SpokenConversation()
         self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
-        self.is_slow: Callable[[], bool] = lambda: False
+        self.is_slow_tier: Callable[[], bool] = lambda: False
         """Whether the tier is a slow one, in which fillers are said at once."""
         self.voice_used = False
         self._turn_ended_at: float | None = None
@@ -65,13 +65,13 @@ class SessionState:
         """Send an event once there is room for audio."""
         await self.queue.put_when_room(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
-    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+    def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
         """Append an item to the conversation. Returns it, and the id of the item before it. Raises TooLargeItem."""
-        return self.conversation.add(shown, filler=filler)
+        return self.conversation.add(wire, filler=filler)
 
-    def update(self, item: ConversationItem, shown: Event) -> None:
+    def update(self, item: ConversationItem, wire: Event) -> None:
         """Replace the wire form of an item."""
-        self.conversation.update(item, shown)
+        self.conversation.update(item, wire)
 
     def end_turn(self) -> None:
         """Take the end of a turn, spoken or written."""
@@ -103,7 +103,7 @@ class SessionState:
         idle = self._preparing is None or self._preparing.done()
         voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
         if phrase and idle and fillers.caches(voice, speed) and fillers.audio(phrase, voice, speed) is None:
-            self._preparing = asyncio.create_task(self._prepare(phrase), name="phrase of a cascaded engine")
+            self._preparing = asyncio.create_task(self._prepare(phrase), name="filler of a cascaded engine")
 
     async def aclose(self) -> None:
         """Cancel the tasks of the session."""
@@ -115,4 +115,4 @@ class SessionState:
         try:
             await self.fillers.prepare(self.backends, phrase)
         except BackendFailed as error:
-            log.info("A phrase of a cascaded engine is not at hand: %s", error)
+            log.info("A filler of a cascaded engine could not be synthesized: %s", error)

@@ -32,7 +32,7 @@ class TranscriptionHost(Protocol):
         """Send an event."""
         ...
 
-    def update(self, item: ConversationItem, shown: Event) -> None:
+    def update(self, item: ConversationItem, wire: Event) -> None:
         """Replace the wire form of an item."""
         ...
 
@@ -43,16 +43,16 @@ class _WaitingTurn(msgspec.Struct):
     item: ConversationItem
     audio: bytes
     language: str
-    shown: bool
+    visible: bool
 
 
 class TurnTranscription:
     """Transcription of the turns of one session. `aclose` it."""
 
-    def __init__(self, host: TranscriptionHost, over: Callable[[int], None]) -> None:
+    def __init__(self, host: TranscriptionHost, on_done: Callable[[int], None]) -> None:
         """`on_done` is called with the bytes of audio that no longer wait."""
         self._host = host
-        self._on_done = over
+        self._on_done = on_done
         self._turns: deque[_WaitingTurn] = deque()
         """Turns without a transcript; the first one is being transcribed."""
         self._idle = asyncio.Event()
@@ -72,12 +72,12 @@ class TurnTranscription:
         """Whether no further turn may wait."""
         return len(self._turns) >= MAX_TURNS
 
-    def begin(self, item: ConversationItem, audio: bytes, language: str, *, shown: bool) -> None:
-        """Transcribe the audio of an item; not while `full`. `shown`: whether the client gets the transcript."""
-        self._turns.append(_WaitingTurn(item, audio, language, shown))
+    def begin(self, item: ConversationItem, audio: bytes, language: str, *, visible: bool) -> None:
+        """Transcribe the audio of an item; not while `full`. `visible`: whether the client gets the transcript."""
+        self._turns.append(_WaitingTurn(item, audio, language, visible))
         self._idle.clear()
         if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work(), name="hearing of a cascaded engine")
+            self._worker = asyncio.create_task(self._work(), name="transcription of a cascaded engine")
 
     async def wait(self) -> None:
         """Wait until all turns are transcribed, those that end meanwhile included."""
@@ -98,7 +98,7 @@ class TurnTranscription:
             try:
                 await self._transcribe(turn)
             except Exception:
-                log.exception("A turn of speech was not heard")
+                log.exception("A turn of speech could not be transcribed")
                 self.failure = BackendFailed("internal_error", "the gateway failed; its log says why")
             finally:
                 self._turns.popleft()
@@ -108,22 +108,22 @@ class TurnTranscription:
     async def _transcribe(self, turn: _WaitingTurn) -> None:
         host, item, kind = self._host, turn.item, "conversation.item.input_audio_transcription"
         content = members(item.wire, "content")
-        heard = next((number for number, part in enumerate(content) if part.get("type") == "input_audio"), 0)
-        position = {"item_id": item.id, "content_index": heard}
+        index = next((number for number, part in enumerate(content) if part.get("type") == "input_audio"), 0)
+        position = {"item_id": item.id, "content_index": index}
         self.failure = None
         self.empty = False
         try:
             transcript = await self._transcript(turn)
         except BackendFailed as error:
             self.failure = error
-            if turn.shown:
-                told = {"type": "server_error", "code": error.code, "message": str(error), "param": None}
-                host.emit(f"{kind}.failed", **position, error=told)
+            if turn.visible:
+                failure = {"type": "server_error", "code": error.code, "message": str(error), "param": None}
+                host.emit(f"{kind}.failed", **position, error=failure)
             return
         self.empty = not transcript
-        content[heard : heard + 1] = [{"type": "input_audio", "transcript": transcript}]
+        content[index : index + 1] = [{"type": "input_audio", "transcript": transcript}]
         host.update(item, {**item.wire, "content": content})
-        if turn.shown:
+        if turn.visible:
             if transcript:
                 host.emit(f"{kind}.delta", **position, delta=transcript)
             usage = {"type": "duration", "seconds": round(len(turn.audio) / 48_000, 2)}

@@ -1,1 +1,1 @@
-"""Gemini Live (BidiGenerateContent)."""
+"""Engine of Gemini Live, by its API BidiGenerateContent."""

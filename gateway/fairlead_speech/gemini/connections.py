@@ -1,10 +1,11 @@
-"""Brings other tools to a Gemini Live session: by `contextUpdate` where its model has that, else over a new connection.
+"""Changes the tools of a Gemini Live session: by `contextUpdate` where its model supports that, else over a new
+connection.
 
-A connection can only be replaced while nobody speaks and no call is open, and only where the provider gave a handle
-since the model last spoke; an open connection makes it refuse the handle, so the old one is closed first. The same way
-leads out of a connection that its provider closes, as it does every ten minutes. What was sent since the newest handle
-is kept, and sent again over the new connection: a handle stands for what came before it. What the client sends
-meanwhile waits in the same place; nothing is lost, and nothing comes twice.
+A connection can be replaced only while nobody speaks and no call is open, and only where the provider gave a handle
+since the model last spoke. The provider refuses a handle while the old connection is open, so that is closed first. A
+connection that the provider closes, as it does every ten minutes, is replaced in the same way. What was sent since the
+newest handle is buffered and sent again over the new connection: a handle stands for what came before it. What the
+client sends meanwhile waits in the same buffer; nothing is lost, and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ from fairlead_speech.sockets import Closing, SessionSide
 from fairlead_speech.tools import SpeechContext
 
 RETRY_SECONDS: Final = 0.5
-"""Time between two looks whether a connection can be replaced, and between two attempts to open one."""
+"""Interval of checks whether a connection can be replaced, and of attempts to open one."""
 SETUP_ANSWER_SECONDS: Final = 10.0
-"""For a provider to answer a setup."""
+"""Time for a provider to answer a setup."""
 ATTEMPTS: Final = 3
 NO_HANDLE: Final = "no_handle"
-"""The provider gave no handle since the model last spoke."""
+"""Reason of a tier that waits: the provider gave no handle since the model last spoke."""
 TOO_MUCH_SINCE_HANDLE: Final = "too_much"
-"""More was said since the handle than is kept."""
+"""Reason of a tier that waits: more was sent since the handle than is buffered."""
 _NOTICE_SECONDS: Final = 5.0
-"""Time before the end of a connection at which its client hears of that, if it could not be replaced."""
+"""Time before the end of a connection at which its client gets `goAway`, if it could not be replaced."""
 _REFUSALS: Final = frozenset({1007, 1008})
-"""Close codes for what a model does not take; after them nothing is sent again."""
+"""Close codes of refusals by a model, after which nothing is sent again."""
 log = logging.getLogger(__name__)
 Dial = Callable[[], Awaitable[SessionSide]]
-"""Connects to the session's model. Raises LlmError."""
+"""Opens another connection to the session's model. Raises LlmError."""
 MAX_BUFFERED_BYTES: Final = 256 << 10
-"""Bytes that are kept since the newest handle: five seconds of PCM at 16 kHz, in base64."""
+"""Bytes that are buffered since the newest handle: five seconds of PCM at 16 kHz, in base64."""
 
 
 class LiveParts(msgspec.Struct, frozen=True):
@@ -56,15 +57,15 @@ class LiveParts(msgspec.Struct, frozen=True):
     turns: LiveTurns
     notices: ClientNotices
     clock: Callable[[], float]
-    """In seconds."""
+    """Clock in seconds."""
 
 
 class ToolSwitch:
-    """Changes tools and connections of one session. `aclose` it."""
+    """Changes the tools of one session, and replaces its connection. `aclose` it."""
 
     def __init__(
         self,
-        state: LiveParts,
+        parts: LiveParts,
         context: SpeechContext,
         side: SessionSide,
         model: LiveModel,
@@ -75,23 +76,23 @@ class ToolSwitch:
         self._engine = context.engine
         self._metrics = context.metrics
         self.connection = self._connection = ProviderConnection(side, self.recover)
-        """The provider's side of the session, over whatever connection."""
-        self._setup = state.setup
-        self._turns = state.turns
-        self._notices = state.notices
-        self._clock = state.clock
+        """Provider's side of the session, over one connection after the other."""
+        self._setup = parts.setup
+        self._turns = parts.turns
+        self._notices = parts.notices
+        self._clock = parts.clock
         self._model = model
         self._dial = dial
         self._on_update_refused = on_update_refused
         self._task: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
         self._update_sent = False
-        """Whether a `contextUpdate` of ours was sent since the last turn ended."""
+        """Whether the gateway sent a `contextUpdate` since the last turn ended."""
         self._go_away: tuple[float, bytes] | None = None
-        """Time at which the client is told that the provider closes the connection, and the message for it."""
+        """Time at which the client gets the provider's `goAway`, and its payload; None: there is none."""
 
     async def update_tools(self) -> None:
-        """Bring the tools that are to be shown to the model, as soon as it can take them."""
+        """Send the offered tools to the model, as soon as it accepts them."""
         if not self._setup.pending:
             return
         if self._model.context_update and self._connection.connected:
@@ -101,7 +102,7 @@ class ToolSwitch:
             self.try_replace()
 
     def try_replace(self) -> None:
-        """Replace the connection if that is wanted and possible now; else wait for it."""
+        """Replace the connection where that is due and possible; else wait until it is possible."""
         if not self._replacement_due or not self._connection.connected:
             return
         if self._replaceable:
@@ -112,20 +113,20 @@ class ToolSwitch:
             self._retry.set()
 
     def on_turn_complete(self) -> None:
-        """The model's turn is over."""
+        """Take the end of the model's turn."""
         self._update_sent = False
         self.try_replace()
 
     def on_go_away(self, notice: GoAway, payload: bytes) -> None:
-        """The provider closes the connection soon, and the client is not to care."""
+        """Take a `goAway` that is hidden from the client, as the connection is replaced before its end."""
         self._go_away = self._clock() + max(notice.seconds - _NOTICE_SECONDS, 0.0), payload
         self.try_replace()
 
     def recover(self, closing: Closing) -> bool:
-        """The provider closed the connection: whether another one takes its place."""
+        """Take the close of a connection. True where another one takes its place."""
         refused = closing.code in _REFUSALS
         if refused and self._update_sent:
-            log.warning("A model of Gemini Live refused contextUpdate: its session is gone on with by its handle")
+            log.warning("A model of Gemini Live refused contextUpdate: its session is resumed over another connection")
             self._on_update_refused()
             self._model = self._model.without_update()
             refused = False
@@ -136,7 +137,7 @@ class ToolSwitch:
         return True
 
     async def aclose(self) -> None:
-        """Give up what is being done."""
+        """Cancel the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -164,12 +165,12 @@ class ToolSwitch:
             await asyncio.gather(waiting, return_exceptions=True)
         replaced = await self._connection.replace(self._connect)
         self._metrics.resumptions[self._engine, OK if replaced else FAILED_RESUMPTION] += 1
-        if replaced and self._setup.pending:  # they changed again meanwhile
+        if replaced and self._setup.pending:  # the tools changed again meanwhile
             await self.update_tools()
 
     async def _connect(self) -> SessionSide | Closing:
-        """A connection that goes on with the session; how the last attempt ended otherwise."""
-        failure = Closing(1011, "the session could not be gone on with")
+        """Open a connection that resumes the session. Returns it, or the close of the last attempt."""
+        failure = Closing(1011, "the session could not be resumed")
         for attempt in range(ATTEMPTS):
             if attempt:
                 await asyncio.sleep(RETRY_SECONDS)  # a provider may not know yet that the old connection is closed
@@ -192,7 +193,7 @@ class ToolSwitch:
         return failure
 
     async def _set_up(self, side: SessionSide) -> Closing | None:
-        """Set a connection up. None: it goes on with the session."""
+        """Send the setup over a new connection. Returns None once the session is resumed, else the close."""
         await side.send(self._setup.message(self._turns.handle))
         try:
             async with asyncio.timeout(SETUP_ANSWER_SECONDS):
@@ -211,8 +212,8 @@ class ToolSwitch:
             return Closing(1011, "the provider did not answer a setup")
 
     async def _wait(self) -> None:
-        """Look again and again, as time may be what is missing; tell of it when nothing else is."""
-        misses, told = 0, False
+        """Retry at intervals, as an idle time may be missing; announce a waiting tier where something else is."""
+        idle_checks, announced = 0, False
         while self._replacement_due and self._connection.connected:
             self._retry.clear()
             with contextlib.suppress(TimeoutError):
@@ -221,16 +222,16 @@ class ToolSwitch:
             if self._replaceable:
                 self._start_replacing()
                 return
-            misses = misses + 1 if self._turns.idle(self._clock()) else 0
-            if misses > 1 and not told and self._setup.pending:
-                told = True
+            idle_checks = idle_checks + 1 if self._turns.idle(self._clock()) else 0
+            if idle_checks > 1 and not announced and self._setup.pending:
+                announced = True
                 await self._announce_waiting_tier()
             await self._forward_go_away()
 
     async def _announce_waiting_tier(self) -> None:
         why = TOO_MUCH_SINCE_HANDLE if self._turns.handle_current else NO_HANDLE
         self._metrics.tier_waits[self._engine, why] += 1
-        log.info("The tier of a speech session waits for the end of the next turn: %s", why)
+        log.info("The tools of a speech session's tier wait for the end of the next turn: %s", why)
         await self._notices.send_waiting_tier(why)
 
     async def _forward_go_away(self) -> None:
@@ -240,13 +241,13 @@ class ToolSwitch:
 
 
 class ProviderConnection:
-    """Side of a session towards its provider. `close` it."""
+    """Provider's side of a session, whose connection can be replaced. `close` it."""
 
     def __init__(
         self, side: SessionSide, recover: Callable[[Closing], bool], max_bytes: int = MAX_BUFFERED_BYTES
     ) -> None:
-        """`recover`: whether another connection is about to take the place of one that was closed; it has begun to
-        `replace` it then.
+        """`recover` returns whether another connection takes the place of one that was closed; it has called `pause`
+        then.
         """
         self._recover = recover
         self._side: SessionSide | None = side
@@ -259,25 +260,25 @@ class ProviderConnection:
         self._received_binary = False
         self.binary = False
         self.complete = True
-        """Whether all that was sent since the newest handle is kept."""
+        """Whether all that was sent since the newest handle is buffered."""
 
     @property
     def connected(self) -> bool:
-        """Whether a connection carries frames now."""
+        """Whether a connection carries messages now."""
         return self._connected.is_set() and self._closing is None
 
     @property
     def received_binary(self) -> bool:
-        """Whether the last message came as a binary one."""
+        """Whether the last received message was binary."""
         return self._received_binary
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which the provider has not read what was sent; 0 while a connection is replaced."""
+        """Seconds for which a sent message has waited for the provider to read; 0 while a connection is replaced."""
         return self._side.stalled_seconds if self._side is not None and self.connected else 0.0
 
     async def receive(self) -> bytes | Closing:
-        """The next message of the connection that carries the session, or how the last one ended."""
+        """Wait for the next message of the current connection, or for the end of the last one."""
         while True:
             await self._connected.wait()
             side = self._side
@@ -285,14 +286,16 @@ class ProviderConnection:
                 return self._closing or Closing(1006, clean=False)
             payload = await side.receive()
             if side is not self._side or not self._connected.is_set():
-                continue  # what is said over a connection that was given up is said again over the next
+                continue  # what came over a paused connection is sent again over the next one
             self._received_binary = side.received_binary
             if isinstance(payload, Closing) and self._recover(payload):
                 continue
             return payload
 
     async def send(self, payload: bytes) -> None:
-        """Send a message, and keep it until the next handle. Waits while connections are replaced and no more fits."""
+        """Send a message, and buffer it until the next handle; wait while a connection is replaced and the buffer is
+        full.
+        """
         while not self._connected.is_set() and self._bytes + len(payload) > self._max_bytes and self._since_handle:
             await self._connected.wait()
         self._buffer(payload)
@@ -301,28 +304,26 @@ class ProviderConnection:
             await self._side.send(payload)
 
     async def send_unbuffered(self, payload: bytes) -> None:
-        """Send a message that no other connection needs. No-op where none is up."""
+        """Send a message that is not repeated over another connection. No-op where none is open."""
         if self._connected.is_set() and self._side is not None:
             await self._side.send(payload)
 
     def on_handle(self) -> None:
-        """A handle came: what was sent so far is in it."""
+        """Take a handle, which covers what was sent so far: the buffer is emptied."""
         self._since_handle.clear()
         self._bytes = 0
         self.complete = True
 
     def pause(self) -> None:
-        """From now on keep what is sent, and drop what comes: the connection is about to be replaced."""
+        """Only buffer what is sent, and drop what is received, as the connection is about to be replaced."""
         self._connected.clear()
 
     async def replace(self, connect: Callable[[], Awaitable[SessionSide | Closing]]) -> bool:
-        """Close the connection that was held, then connect and send what was kept. Whether that was successful; else
-        the line is at its end.
-        """
-        old, self._side = self._side, None
+        """Close the paused connection, open another one and send the buffer. False where that failed."""
+        previous, self._side = self._side, None
         try:
-            if old is not None:
-                await old.close(Closing(1000))
+            if previous is not None:
+                await previous.close(Closing(1000))
             opened = await connect()
             if isinstance(opened, Closing) or self._closing is not None:
                 await self._fail(opened)
@@ -335,11 +336,11 @@ class ProviderConnection:
             return True
         finally:
             if self._side is None and self._closing is None:
-                self._closing = Closing(1011, "the session could not be gone on with")
+                self._closing = Closing(1011, "the session could not be resumed")
             self._connected.set()
 
     async def close(self, closing: Closing) -> None:
-        """Close the connection; one that is being made is closed as soon as it is there."""
+        """Close the connection; one that is being opened is closed as soon as it is open."""
         side = self._side
         self._closing = self._closing or closing
         self._connected.set()

@@ -1,4 +1,4 @@
-"""Endpoint for sessions of Gemini Live, whose model is named by the first message of a connection."""
+"""Endpoint for sessions of Gemini Live; the first message of a connection, `setup`, names the model."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from fairlead_speech.sockets import (
 )
 
 SETUP_SECONDS: Final = 10.0
-"""For a client to send its first message."""
+"""Time for a client to send its setup."""
 MAX_WITHOUT_UPDATE: Final = 256
-"""Models that are remembered for having refused `contextUpdate`."""
+"""Names of models that are remembered for having refused `contextUpdate`."""
 FORWARDED_HEADERS: Final = ("x-goog-api-client",)
-"""Headers of a client that its provider gets."""
+"""Headers of a client that are sent to its provider."""
 _PATH: Final = re.compile(
     r"/ws/google\.ai\.generativelanguage\.v1[a-z0-9]{0,8}\.GenerativeService\.BidiGenerateContent"
 )
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 class LiveEndpoint:
-    """Takes sessions of Gemini Live."""
+    """Endpoint of Gemini Live: BidiGenerateContent."""
 
     engine = ENGINE
 
@@ -66,7 +66,7 @@ class LiveEndpoint:
         self._services = services
         self._handles = HandleSealer(services.settings.key)
         self._without_update: set[str] = set()
-        """Models that refused `contextUpdate`."""
+        """Names of models that refused `contextUpdate`."""
 
     def takes(self, path: str) -> bool:
         """Whether a WebSocket to that path is a session of this engine."""
@@ -77,14 +77,14 @@ class LiveEndpoint:
         return error_body(error)
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Have the socket wait: its model is known with its first message. Raises LlmError."""
+        """Take a slot for the setup, which names the model. Raises LlmError."""
         slot.take_for_setup()
         return functools.partial(self._serve, session_request, slot)
 
     async def _serve(
         self, session_request: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
     ) -> web.StreamResponse:
-        """Run a session to its end. What is refused after the upgrade is a close, as the provider has it."""
+        """Run a session to its end. A refusal after the upgrade is a close, as the provider has it."""
         socket, client = await self._services.accept(request)
         try:
             await self._run(client, session_request, slot, record)
@@ -105,7 +105,7 @@ class LiveEndpoint:
     async def _run(
         self, client: SessionSide, session_request: SessionRequest, slot: SessionSlot, record: RequestRecord
     ) -> None:
-        """Run a session whose client is there. Raises LlmError and Problem while it is not begun."""
+        """Run a session from its setup on. Raises LlmError and Problem before it has begun."""
         services = self._services
         setup = await _receive_setup(client)
         if setup is None:
@@ -115,12 +115,12 @@ class LiveEndpoint:
         if not services.settings.allowed.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
         identity, resumption = session_request.origin.identity, member(setup, "sessionResumption")
-        wanted = text(setup, "model").removeprefix(_RESOURCE)
-        route, targets = services.targets(wanted, session_request, ("gemini",), _API)
+        model_name = text(setup, "model").removeprefix(_RESOURCE)
+        route, targets = services.targets(model_name, session_request, ("gemini",), _API)
         if text(resumption, "handle"):
-            named = dict.fromkeys(target.provider for target in targets)
+            providers = dict.fromkeys(target.provider for target in targets)
             try:
-                resumption["handle"], provider = self._handles.unseal(text(resumption, "handle"), named, identity)
+                resumption["handle"], provider = self._handles.unseal(text(resumption, "handle"), providers, identity)
             except ForeignHandle as error:
                 raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
             targets = [target for target in targets if target.provider == provider]
@@ -142,12 +142,12 @@ class LiveEndpoint:
         session_setup = SessionSetup(setup if routing is None else routing.setup.for_provider(), name, modes.behavior)
         context = services.context(opened, record, ENGINE)
         notices = ClientNotices(client, opened.tier)
-        state = LiveParts(session_setup, modes, LiveTurns(), notices, services.clock)
-        switch = ToolSwitch(state, context, opened.side, model, reconnect, lambda: self._remember_without_update(name))
+        parts = LiveParts(session_setup, modes, LiveTurns(), notices, services.clock)
+        switch = ToolSwitch(parts, context, opened.side, model, reconnect, lambda: self._remember_without_update(name))
         session = LiveSession(
             client,
             context,
-            state,
+            parts,
             switch,
             lambda handle: self._handles.seal(handle, opened.target.provider, identity),
             elsewhere=None if routing is None else routing.is_slow,
@@ -180,7 +180,7 @@ class LiveEndpoint:
 
 
 def close_for(error: LlmError) -> Closing:
-    """A refusal as a close, by the codes that the provider has for the like."""
+    """Close for a refusal, with the codes of Gemini's API."""
     if error.status in (429, 503):
         return Closing(TRY_AGAIN_LATER, str(error))
     if error.status >= 500:
@@ -190,16 +190,16 @@ def close_for(error: LlmError) -> Closing:
     return Closing(BAD_ARGUMENT if error.status == 400 else POLICY_VIOLATION, str(error))
 
 
-async def _send_setup(opened: OpenedModel, setup: SessionSetup, line: ProviderConnection) -> None:
+async def _send_setup(opened: OpenedModel, setup: SessionSetup, connection: ProviderConnection) -> None:
     """Send the setup, with the tools of the first turn. Raises Problem."""
     if opened.toolbox.enabled:
         await opened.tier.choose_first()
     setup.set_offer(await opened.toolbox.show(opened.tier.current, setup.client_names))
-    await line.send_unbuffered(setup.message())
+    await connection.send_unbuffered(setup.message())
 
 
 async def _receive_setup(client: SessionSide) -> Message | None:
-    """The setup; None where the client is gone before it. Raises LlmError."""
+    """Wait for the setup; None where the client closed before it. Raises LlmError."""
     try:
         async with asyncio.timeout(SETUP_SECONDS):
             payload = await client.receive()
@@ -207,7 +207,7 @@ async def _receive_setup(client: SessionSide) -> Message | None:
         raise LlmError(400, _NO_SETUP, "invalid_request") from error
     if isinstance(payload, Closing):
         return None
-    if len(payload) > MAX_SETUP_BYTES:  # it is kept as long as the session
+    if len(payload) > MAX_SETUP_BYTES:  # it is stored as long as the session
         raise LlmError(413, f"a setup may have {MAX_SETUP_BYTES >> 20} MiB", "invalid_request", param="setup")
     try:
         setup = member(CLIENT_MESSAGES.check(payload), SETUP)

@@ -1,4 +1,4 @@
-"""Speech of a cascaded engine as messages of Gemini Live, for the client of a session whose turn it answers."""
+"""Answers of a cascaded engine as messages of Gemini Live, for the client of a session whose turn it answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _encode: Final = msgspec.json.encode
 
 
 class EngineMessages:
-    """Takes events of an engine, in the form of OpenAI Realtime."""
+    """Translates an engine's events, in the form of OpenAI Realtime, to messages for one client."""
 
     def __init__(self, client: MessageSink, setup: RoutedSetup, clock: Callable[[], float]) -> None:
         """`clock` in seconds."""
@@ -34,24 +34,24 @@ class EngineMessages:
         self._calls: list[Message] = []
         """Calls of the client's tools in the response in progress."""
         self.open_calls: dict[str, str] = {}
-        """Calls that the client has not answered: their names by their ids."""
+        """Names of calls without a result of the client, by id."""
         self.on_calls: Callable[[], None] = lambda: None
         """Called when the client has calls to answer."""
         self._played_until = 0.0
-        """Time at which the client has played what it got, if it plays as it comes."""
+        """Time until which the client plays the audio that it got, if it plays as it comes."""
 
     @property
     def playing(self) -> bool:
-        """Whether the client is still playing what was said here."""
+        """Whether the client still plays audio of the engine."""
         return self._clock() < self._played_until
 
     async def send_transcription(self, words: str) -> None:
-        """Show what the user has said, where the client wants to see it."""
+        """Send the transcript of the user, where the client asked for it."""
         if self._setup.shows_input:
             await self._send_content(inputTranscription={"text": words})
 
     async def send(self, payload: bytes) -> None:
-        """Take an event."""
+        """Translate an event, and send it."""
         kind = events.event_type(payload)
         if kind == _AUDIO:
             await self._send_audio(text(events.read(payload), "delta"))
@@ -65,23 +65,23 @@ class EngineMessages:
             await self._send_calls(completed=member(events.read(payload), "response").get("status") == "completed")
         elif kind == RESULT_EVENT:
             event = events.read(payload)
-            shown = {"callId": event.get("call_id"), "name": event.get("name"), "content": event.get("content")}
-            await self._client.send(gateway_message(TOOL_RESULT, shown))
+            content = {"callId": event.get("call_id"), "name": event.get("name"), "content": event.get("content")}
+            await self._client.send(gateway_message(TOOL_RESULT, content))
 
     async def finish_turn(self) -> None:
-        """The turn is over: all of it was said."""
+        """End a turn whose answer is complete."""
         self.open_calls.clear()
         await self._send_content(generationComplete=True)
         await self._send_content(turnComplete=True)
 
     async def interrupt_turn(self) -> None:
-        """The turn is over before all of it was said: calls of the client's tools are taken back."""
+        """End a turn before its answer is complete: open calls of the client's tools are cancelled."""
         await self.stop_playing()
         await self.cancel_calls()
         await self._send_content(turnComplete=True)
 
     async def cancel_calls(self) -> None:
-        """Take back calls that the client has not answered."""
+        """Cancel the calls without a result of the client."""
         ids = [*self.open_calls]
         self._calls = []
         self.open_calls.clear()
@@ -89,7 +89,7 @@ class EngineMessages:
             await self._client.send(_encode({"toolCallCancellation": {"ids": ids}}))
 
     async def stop_playing(self) -> None:
-        """Have the client play no more of what it got."""
+        """Have the client stop playing."""
         self._played_until = 0.0
         await self._send_content(interrupted=True)
 
@@ -106,7 +106,7 @@ class EngineMessages:
             self._calls.append(call)
 
     async def _send_calls(self, *, completed: bool) -> None:
-        """Send the calls of a response that is over, all in one message."""
+        """Send the calls of a response in one message, once it is complete."""
         calls, self._calls = self._calls, []
         if not calls or not completed:
             return

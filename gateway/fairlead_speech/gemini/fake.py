@@ -1,6 +1,6 @@
-"""Server of Gemini Live that follows a script, by WebSocket.
+"""Scripted server of Gemini Live, over WebSockets.
 
-It keeps the rules that clients trip over: a setup first, tools that are refused as a whole, one answer for each call,
+It keeps the rules that clients trip over: a setup first, tools that are refused as a whole, one result for each call,
 behaviors of calls by model, handles that are good between two turns alone and refused while the old connection is open,
 and voice activity: audio that is not zero is speech, zeros end it, unless the client marks its turns; then nothing is
 heard between them.
@@ -27,11 +27,11 @@ _PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.Generativ
 _FUNCTION: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_json_schema", "response", "args"})
-"""Members whose values are the tools' own."""
+"""Members whose values belong to the tools."""
 
 
 class RefusedByScript(Exception):
-    """A message for which the connection is closed."""
+    """Message for which the connection is closed."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -39,24 +39,24 @@ class RefusedByScript(Exception):
 
 
 class ScriptedLive:
-    """The server. Its sessions share one script."""
+    """Scripted server; its sessions share one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", *, binary: bool = False, partials: bool = False) -> None:
-        """With a `key`, sessions without it are refused. `binary`: JSON comes in binary messages. `partials`: a word is
-        heard with each piece of speech; else all words are when it ends.
+        """With a `key`, sessions without it are refused. `binary`: JSON is sent in binary messages. `partials`: a word
+        is transcribed with each piece of speech, else all words at its end.
         """
         self.script = script
         self.binary = binary
         self.partials = partials
         self._key = key
         self.sessions: list[LiveScriptSession] = []
-        """One for each connection."""
+        """Sessions, one for each connection."""
         self.handles: dict[str, tuple[LiveScriptSession, int, int]] = {}
-        """Sessions that may be gone on with, and how many messages of audio and contents each handle stands for."""
+        """Sessions that can be resumed, with the number of audio messages and contents that each handle covers."""
         self.hands_out = True
-        """Whether sessions that ask for handles get them."""
+        """Whether sessions that ask for handles get some."""
         self.admits = asyncio.Event()
-        """Setups are answered while it is set."""
+        """Set while setups are answered."""
         self.admits.set()
         self.port = 0
         self.numbers = itertools.count(1)
@@ -90,7 +90,7 @@ class ScriptedLive:
 
 
 class LiveScriptSession(ScriptedConnection):
-    """One connection, with all that it was sent."""
+    """Session over one connection, with all messages that it received."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest, server: ScriptedLive) -> None:
         super().__init__(socket, request)
@@ -102,22 +102,22 @@ class LiveScriptSession(ScriptedConnection):
         """Contents of the conversation that the client sent, over all connections."""
         self.tools: list[dict[str, Any]] = []
         self.calls: dict[str, str] = {}
-        """Ids of calls that were made and have no result, with their behaviors."""
+        """Behaviors of calls without a result, by id."""
         self.turn: LiveTurn | None = None
         self._speaking = False
         self._answered = False
-        """Whether the model has had a turn over this connection."""
+        """Whether the model had a turn over this connection."""
         self._words: list[str] = []
-        """Words that are still to be heard of what is spoken."""
+        """Words of the speech that are not transcribed yet."""
 
     @property
     def functions(self) -> dict[str, dict[str, Any]]:
-        """Functions that the model has, by name."""
+        """Functions of the model, by name."""
         return {each["name"]: each for tool in self.tools for each in tool.get("functionDeclarations", ())}
 
     @property
     def tool_names(self) -> list[str]:
-        """Names of the functions that the model has."""
+        """Names of the model's functions."""
         return [*self.functions]
 
     def of_type(self, name: str) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ class LiveScriptSession(ScriptedConnection):
             self._request.transport.abort()
 
     async def send_handle(self, *, resumable: bool = True) -> None:
-        """Send a handle where the client asked for some; without one in the middle of a turn."""
+        """Send a handle where the client asked for some; an empty one in the middle of a turn."""
         if "sessionResumption" not in self.setup or not self.server.hands_out:
             return
         handle = f"handle_{next(self.server.numbers)}" if resumable else ""
@@ -223,7 +223,7 @@ class LiveScriptSession(ScriptedConnection):
 
     @property
     def _behaviors(self) -> tuple[str, ...]:
-        """Those that there are, the default one first."""
+        """Behaviors of the model, the default one first."""
         model = self.setup["model"]
         if "extended-thinking" in model:
             return (NON_BLOCKING,)
@@ -232,12 +232,12 @@ class LiveScriptSession(ScriptedConnection):
         return (BLOCKING,) if "3.1" in model else (BLOCKING, NON_BLOCKING)
 
     def behavior(self, name: str) -> str:
-        """How the model calls a function."""
+        """Behavior of a function's calls."""
         return str(self.functions.get(name, {}).get("behavior", self._behaviors[0]))
 
     @property
     def _client_marks_turns(self) -> bool:
-        """Whether the client says where turns of speech begin and end."""
+        """Whether the client marks where turns of speech begin and end."""
         detection = (self.setup.get("realtimeInputConfig") or {}).get("automaticActivityDetection") or {}
         return bool(detection.get("disabled"))
 
@@ -303,7 +303,7 @@ class LiveScriptSession(ScriptedConnection):
         self.turn.start()
 
     async def interrupt(self, *, calls: bool) -> None:
-        """Interrupt the turn in progress; `calls`: and take back the calls that it waits for."""
+        """Interrupt the turn in progress. `calls`: whether the calls that it waits for are cancelled, too."""
         turn, self.turn = self.turn, None
         if turn is None or turn.over:
             return
@@ -334,12 +334,12 @@ class LiveScriptSession(ScriptedConnection):
             self.turn.repeats = True
 
     async def go_away(self, seconds: int) -> None:
-        """Say that the connection is closed soon."""
+        """Send `goAway`: the connection is closed in `seconds`."""
         await self.send(goAway={"timeLeft": f"{seconds}s"})
 
 
 def camel(value: Any) -> Any:
-    """JSON with names in camel case, but for what is the tools' own."""
+    """JSON with names in camel case, but for values of the tools."""
     if isinstance(value, list):
         return [camel(each) for each in value]
     if not isinstance(value, dict):
@@ -351,14 +351,14 @@ def camel(value: Any) -> Any:
 
 
 class LiveConnection(Protocol):
-    """Connection that a turn is of."""
+    """Connection as its turns see it."""
 
     setup: dict[str, Any]
     calls: dict[str, str]
     made: dict[str, MadeCall]
 
     def behavior(self, name: str) -> str:
-        """How the model calls a function."""
+        """Behavior of a function's calls."""
         ...
 
     async def send(self, **message: Any) -> None:
@@ -371,15 +371,15 @@ class LiveConnection(Protocol):
 
 
 class LiveTurn:
-    """A turn in progress."""
+    """Turn of the model in progress."""
 
     def __init__(self, session: LiveConnection, script: SpeechScript) -> None:
         self._session = session
         self._script = script
         self.answered = asyncio.Event()
-        """Set when a call has got its result."""
+        """Set when a call gets its result."""
         self.repeats = False
-        """Whether a result is to be said when this is said."""
+        """Whether another answer follows, with a result that came meanwhile."""
         self.over = False
         self._task: asyncio.Task[None] | None = None
         self._number = 0
@@ -389,7 +389,7 @@ class LiveTurn:
         self._task = asyncio.create_task(self._run())
 
     async def cancel(self) -> None:
-        """End it early."""
+        """Cancel the turn."""
         self.over = True
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
@@ -410,7 +410,7 @@ class LiveTurn:
         await session.send_handle()
 
     async def _reply(self, reply: SpokenReply) -> bool:
-        """Say and call; whether the model goes on, as it has waited for results."""
+        """Send speech and calls. True where the model goes on, as it waited for results."""
         session = self._session
         for number, (word, audio) in enumerate(zip(reply.text.split(), audio_of(reply.text), strict=True)):
             if "outputAudioTranscription" in session.setup:

@@ -1,8 +1,8 @@
-"""Handles of sessions as clients get them: bound to their principal, as the provider knows the gateway's key alone, and
-to their provider, of which another may have the same handle. Those of anonymous clients are signed too: what a provider
-made may be guessed.
+"""Seals of session handles: a client gets a handle bound to its principal, as the provider knows the gateway's key
+alone, and to its provider, as another one may have an equal handle. Handles of anonymous clients are sealed, too: a
+provider's handle may be guessed.
 
-Pure module. Nothing is kept; replicas that share the key of sessions take each other's handles.
+Pure module. Nothing is stored; replicas that share the key unseal each other's handles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead_gateway.core.identity import Identity
 
 
 class ForeignHandle(ValueError):
-    """A handle that was not issued to this principal at one of these providers; the message says what to do."""
+    """Handle that was not issued to this principal by one of these providers; the message says what to do."""
 
 
 class HandleSealer:
@@ -24,13 +24,15 @@ class HandleSealer:
         self._seal = Seal(key, "speech handles")
 
     def seal(self, handle: str, provider: str, identity: Identity) -> str:
-        """A provider's handle as the principal gets it."""
+        """Seal a provider's handle for a principal."""
         return self._seal.marked(identity.owner, provider, handle) if handle else handle
 
-    def unseal(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
-        """The provider's handle of what a principal shows, and the name of its provider. Raises ForeignHandle."""
+    def unseal(self, sealed: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
+        """Unseal a handle that a client sent. Returns the provider's handle, and the provider's name. Raises
+        ForeignHandle.
+        """
         for provider in providers:
-            handle = self._seal.unmarked(identity.owner, provider, shown)
+            handle = self._seal.unmarked(identity.owner, provider, sealed)
             if handle is not None:
                 return handle, provider
         raise ForeignHandle(

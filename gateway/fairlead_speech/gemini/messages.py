@@ -1,4 +1,4 @@
-"""Messages of Gemini Live as bytes and as objects. Pure module.
+"""Messages of Gemini Live as payloads and as objects, the readers of both sides' messages, and those of the gateway.
 
 A message is an object with one or more members that say what it is; servers put several into one. Members are written
 in camel case, and by Google's SDK for Python in part in snake case. A `MessageReader` has checked what comes from a
@@ -29,12 +29,14 @@ read: Final = messages.read
 _NOTHING: Final[Message] = {}
 ABSENT: Final = Raw()
 SESSION_UPDATE: Final = "fairleadSessionUpdate"
-"""Member of a client's message that is for the gateway: `{tier?, queueDepth?}`."""
+"""Member of a client's message for the gateway: `{tier?, queueDepth?}`."""
 SETUP: Final = "setup"
-_KINDS: Final = frozenset({"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE})
-"""Members of which a client's message has one, as in Google's servers."""
-_READ: Final = (
-    *_KINDS,
+_MESSAGE_MEMBERS: Final = frozenset(
+    {"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE}
+)
+"""Members of which a client's message has exactly one, as in Google's API."""
+_SNAKE_CASED: Final = (
+    *_MESSAGE_MEMBERS,
     "activityEnd",
     "activityStart",
     "audioStreamEnd",
@@ -47,20 +49,20 @@ _READ: Final = (
     "systemInstruction",
     "turnComplete",
 )
-_MODEL: Final = Known({"model", "sessionResumption", "session_resumption", "tools"})
-_TOOL: Final = Known({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
+_SETUP_MEMBERS: Final = Known({"model", "sessionResumption", "session_resumption", "tools"})
+_TOOL_MEMBERS: Final = Known({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
 _KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
 _DATA: Final = (b"data", BASE64)
 TOOL_RESULT: Final = "fairleadToolResult"
-"""Parts of a result that cannot be spoken."""
+"""Member of a message with the parts of a result that cannot be spoken."""
 ERROR: Final = "fairleadError"
-"""Why a wish of the client was refused."""
+"""Member of a message that says why SESSION_UPDATE was refused."""
 TIER: Final = "fairleadTier"
-"""Why a tier waits; for a client that named one."""
+"""Member of a message that says why a tier waits."""
 
 
 def is_present(value: Raw) -> bool:
-    """Whether a member was there, and not null."""
+    """Whether a member is present, and not null."""
     size = memoryview(value).nbytes
     return size > 0 and (size != len(b"null") or bytes(value) != b"null")
 
@@ -73,7 +75,7 @@ class Transcription(msgspec.Struct, rename="camel"):
 
 
 class ServerContent(msgspec.Struct, rename="camel"):
-    """Speech of the model and of the user, as far as it is looked at."""
+    """Output of the model and transcripts of the user, as far as the gateway reads them."""
 
     model_turn: Raw = ABSENT
     output_transcription: Raw = ABSENT
@@ -85,12 +87,12 @@ class ServerContent(msgspec.Struct, rename="camel"):
 
     @property
     def has_output(self) -> bool:
-        """Whether it holds output of the model."""
+        """Whether it has output of the model."""
         return is_present(self.model_turn) or is_present(self.output_transcription)
 
     @property
     def about_answer(self) -> bool:
-        """Whether it is about an answer of the model, and not about what it hears alone."""
+        """Whether it is about an answer of the model, and not only a transcript of the user."""
         return self.has_output or self.turn_over or bool(self.interrupted or self.generation_complete)
 
     @property
@@ -100,7 +102,7 @@ class ServerContent(msgspec.Struct, rename="camel"):
 
 
 class ToolCallCancellation(msgspec.Struct, rename="camel"):
-    """Calls that the provider takes back."""
+    """Ids of calls that the provider cancels."""
 
     ids: list[str] = []
 
@@ -112,20 +114,20 @@ class GoAway(msgspec.Struct, rename="camel"):
 
     @property
     def seconds(self) -> float:
-        """Seconds that are left; 0 where it does not say so."""
+        """Seconds that are left; 0 where they are not stated."""
         match = _SECONDS.fullmatch(self.time_left or "")
         return float(match[0][:-1]) if match is not None else 0.0
 
 
 class SessionResumptionUpdate(msgspec.Struct, rename="camel"):
-    """Handle by which the session may be gone on with over another connection."""
+    """Handle that resumes the session over another connection."""
 
     new_handle: str | None = None
     resumable: bool | None = None
 
 
 class ServerMessage(msgspec.Struct, rename="camel"):
-    """One message of a server, as far as it is looked at."""
+    """Message of a server, as far as the gateway reads it."""
 
     setup_complete: Raw = ABSENT
     server_content: ServerContent | None = None
@@ -140,7 +142,7 @@ _server: Final = msgspec.json.Decoder(ServerMessage).decode
 
 
 def read_server(payload: bytes) -> ServerMessage:
-    """A server's message. Raises UnreadableMessage."""
+    """Decode a server's message. Raises UnreadableMessage."""
     try:
         return _server(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -149,30 +151,30 @@ def read_server(payload: bytes) -> ServerMessage:
 
 @lru_cache(maxsize=64)
 def snake_case(name: str) -> str:
-    """A name as Google's SDK for Python spells some."""
+    """Name in snake case, as Google's SDK for Python spells some."""
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
 def key(message: Mapping[str, Any], name: str) -> str:
-    """A member's name, in camel case, as the message spells it; as it is where there is none."""
+    """Spelling of a member in a message: `name`, in camel case, or its snake case where the message has that."""
     return snake_case(name) if name not in message and snake_case(name) in message else name
 
 
 def member(message: Mapping[str, Any], name: str) -> Message:
-    """An object within a message; empty where there is none."""
+    """Object of a member; empty where there is none."""
     value = message.get(key(message, name))
     return value if isinstance(value, dict) else _NOTHING
 
 
 def members(message: Mapping[str, Any], name: str) -> list[Message]:
-    """The objects of a list within a message; a single object counts as a list of one."""
+    """Objects of a list member; a single object counts as a list of one."""
     value = message.get(key(message, name))
     entries = [value] if isinstance(value, dict) else value
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
 
 def text(message: Mapping[str, Any], name: str) -> str:
-    """A text within a message; empty where there is none."""
+    """Text of a member; empty where there is none."""
     value = message.get(key(message, name))
     return value if isinstance(value, str) else ""
 
@@ -183,7 +185,7 @@ def has(message: Mapping[str, Any], name: str) -> bool:
 
 
 def written_text(message: Message) -> str:
-    """All that a client's message has the user say in writing."""
+    """Written text of the user in a client's message; empty where there is none."""
     words = [text(member(message, "realtimeInput"), "text")]
     for turn in members(member(message, "clientContent"), "turns"):
         if text(turn, "role") in ("", "user"):
@@ -192,51 +194,51 @@ def written_text(message: Message) -> str:
 
 
 def without(message: Message, *names: str) -> Message | None:
-    """A message without these members; None where nothing is left of it."""
+    """Message without these members; None where nothing is left."""
     gone = {key(message, name) for name in names}
     left = {name: value for name, value in message.items() if name not in gone}
     return left or None
 
 
 def gateway_message(name: str, value: Mapping[str, Any]) -> bytes:
-    """A message of the gateway's own to a client. SDKs drop the member that they do not know, and raise an error where
-    there is no other one: an empty `serverContent` is beside it.
+    """Make a message of the gateway for a client. SDKs drop members that they do not know, and fail where there is no
+    other one: an empty `serverContent` is added.
     """
     return msgspec.json.encode({"serverContent": {}, name: value})
 
 
-_TWICE: Final = {snake_case(name): name for name in _READ if snake_case(name) != name}
-_SNAKES: Final = frozenset(_TWICE)
+_CAMEL_BY_SNAKE: Final = {snake_case(name): name for name in _SNAKE_CASED if snake_case(name) != name}
+_SNAKES: Final = frozenset(_CAMEL_BY_SNAKE)
 
 
 def fault(message: Message) -> str | None:
-    """A sentence about what is wrong with a client's message; None: nothing."""
-    kinds = [name for name in message if name in _KINDS or _TWICE.get(name) in _KINDS]
+    """Sentence about what is wrong with a client's message; None: nothing."""
+    kinds = [name for name in message if name in _MESSAGE_MEMBERS or _CAMEL_BY_SNAKE.get(name) in _MESSAGE_MEMBERS]
     if len(message) != 1 or not kinds:
-        return f"a message has one member, which is one of {', '.join(sorted(_KINDS))}"
+        return f"a message has one member, which is one of {', '.join(sorted(_MESSAGE_MEMBERS))}"
     return _spelled_twice(message) or _misspelt_member(message)
 
 
 def _misspelt_member(message: Message) -> str | None:
-    """A sentence about a member that some parsers take for one that the gateway decides by; None without any."""
+    """Sentence about a member that lenient parsers read as one that the gateway decides by; None: there is none."""
     update, setup = member(message, "contextUpdate"), member(message, SETUP)
-    misspelling = _MODEL.misread(update, "contextUpdate") or _MODEL.misread(setup, SETUP)
+    misspelling = _SETUP_MEMBERS.misread(update, "contextUpdate") or _SETUP_MEMBERS.misread(setup, SETUP)
     for tool in (*members(member(update, "tools"), "tools"), *members(setup, "tools")):
-        misspelling = misspelling or _TOOL.misread(tool, "a tool")
+        misspelling = misspelling or _TOOL_MEMBERS.misread(tool, "a tool")
     return misspelling
 
 
 def _spelled_twice(message: Message) -> str | None:
-    """A sentence about a member that stands in camel case and in snake case in one object: who reads both takes one of
-    them, and nobody says which.
+    """Sentence about an object with a member in both camel case and snake case, of which parsers take one or the other;
+    None: there is none.
     """
     waiting: list[object] = [message]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
             for name in () if _SNAKES.isdisjoint(value) else _SNAKES.intersection(value):
-                if _TWICE[name] in value:
-                    return f'an object has both "{_TWICE[name]}" and "{name}"'
+                if _CAMEL_BY_SNAKE[name] in value:
+                    return f'an object has both "{_CAMEL_BY_SNAKE[name]}" and "{name}"'
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
@@ -244,13 +246,13 @@ def _spelled_twice(message: Message) -> str | None:
 
 
 def _object(*values: tuple[bytes, bytes]) -> bytes:
-    """An object with these members in this order."""
-    shown = b",".join(rb'%s"(?:%s)"%s:%s%s%s' % (SPACE, name, SPACE, SPACE, value, SPACE) for name, value in values)
-    return rb"\{%s\}" % shown
+    """Form of an object with these members in this order."""
+    written = b",".join(rb'%s"(?:%s)"%s:%s%s%s' % (SPACE, name, SPACE, SPACE, value, SPACE) for name, value in values)
+    return rb"\{%s\}" % written
 
 
 def _list(value: bytes) -> bytes:
-    """A list of this value alone."""
+    """Form of a list of one value."""
     return rb"\[%s%s%s\]" % (SPACE, value, SPACE)
 
 
@@ -269,37 +271,37 @@ CLIENT_MESSAGES: Final = MessageReader(OF_CLIENT, _whole(_CLIENT_AUDIO), binary=
 ROUTED_CLIENT_MESSAGES: Final = MessageReader(
     OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=False, fault=fault
 )
-"""Those of a client whose audio the gateway itself hears."""
+"""Reader for a routed session: its client's audio is read by the gateway."""
 PROVIDER_MESSAGES: Final = MessageReader(
     OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, repairs=True
 )
-"""Audio is looked at, too: an answer begins with it."""
+"""Reader of the provider's messages. Audio is read, too: an answer begins with it."""
 
 
 class ClientNotices:
-    """Tells one client."""
+    """Sends messages of the gateway to one client."""
 
     def __init__(self, client: MessageSink, tier: SpokenTier) -> None:
         self._client = client
         self._tier = tier
         self.updates_session = False
-        """Whether the client has sent a wish: it knows of the gateway's messages."""
+        """Whether the client has sent SESSION_UPDATE, and so knows of messages of the gateway."""
 
     async def send_media(self, call: ModelCall, parts: list[dict[str, Any]]) -> None:
-        """Send what cannot be spoken of a result."""
+        """Send the parts of a result that cannot be spoken."""
         await self._send(TOOL_RESULT, {"callId": call.id, "name": call.wire_name, "content": parts})
 
     async def send_error(self, why: str) -> None:
-        """Say why a wish was refused."""
+        """Send the reason why SESSION_UPDATE was refused."""
         await self._send(ERROR, {"message": why})
 
     async def send_waiting_tier(self, reason: str) -> None:
-        """Say that the tier waits."""
+        """Send the reason why the tier waits, to a client that knows such messages."""
         if self.updates_session:
             await self._send(TIER, {"tier": self._tier.current, "waits": reason})
 
     async def forward(self, payload: bytes) -> None:
-        """Send a message of the provider that was held back."""
+        """Forward a message of the provider that was held back."""
         await self._client.send(payload)
 
     async def _send(self, name: str, value: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""Models of Gemini Live: how each takes other tools in the middle of a session, and how it calls them. Pure module.
+"""Models of Gemini Live: how each accepts other tools during a session, and how it calls functions. Pure module.
 
-A model that waits for the result of a call says nothing meanwhile: that is right for what takes a moment. For what
-takes longer it goes on, and the result is said once it has finished. Source: Live API guides of the models (function
-calling, session management), autumn 2026.
+A model that waits for the result of a call is silent meanwhile: that is right for what takes a moment. During longer
+calls it goes on, and speaks of the result afterwards. Source: Live API guides of the models (function calling, session
+management), autumn 2026.
 """
 
 from __future__ import annotations
@@ -17,33 +17,37 @@ import msgspec
 from fairlead_speech.tools import MAX_NAMES, ToolTraits
 
 BLOCKING: Final = "BLOCKING"
-"""The model waits for the result of a call."""
+"""Behavior: the model waits for the result of a call."""
 NON_BLOCKING: Final = "NON_BLOCKING"
-"""The model goes on meanwhile."""
+"""Behavior: the model goes on meanwhile."""
 _VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")
 _EXTENDED: Final = "extended-thinking"
-MOST_WAIT_MS: Final = 1000.0
-"""Usual duration of a call up to which the model waits for it."""
+MAX_WAIT_MS: Final = 1000.0
+"""Usual duration of a call up to which the model waits for its result."""
 WAIT: Final = "Wait"
 WHEN_IDLE: Final = "WHEN_IDLE"
 _SCHEDULINGS: Final[Mapping[str, str]] = MappingProxyType(
     {"WhenIdle": WHEN_IDLE, "Interrupt": "INTERRUPT", "Silent": "SILENT"}
 )
-"""By the setting of an McpServer."""
+"""`scheduling` of a result, by the setting of an McpServer."""
 
 
 class LiveModel(msgspec.Struct, frozen=True):
     """Abilities of one model."""
 
     context_update: bool
-    """Whether `contextUpdate` replaces the tools of a session that runs; else that takes a new one by its handle."""
+    """Whether `contextUpdate` replaces the tools of a running session; else that takes another connection, with a
+    handle.
+    """
     behaviors: tuple[str, ...] = ()
-    """Words of a function's declaration for how it is called; none where the model knows one way alone."""
+    """Values of `behavior` that a function's declaration may have; none where the model has no such member."""
     takes_content: bool = True
-    """Whether `clientContent` tells it of what was said elsewhere; else it closes the session for that (1007)."""
+    """Whether `clientContent` may add to the conversation after the first turn; else the model closes the session
+    (1007).
+    """
 
     def without_update(self) -> LiveModel:
-        """This model, taking no `contextUpdate`."""
+        """The model without `contextUpdate`."""
         return msgspec.structs.replace(self, context_update=False)
 
 
@@ -52,13 +56,13 @@ _TABLE: Final = (
     ((3, 0), LiveModel(False, takes_content=False)),
     ((2, 0), LiveModel(False, (BLOCKING, NON_BLOCKING))),
 )
-"""By the first version that has these abilities."""
+"""Abilities by the first version that has them."""
 _OTHER: Final = LiveModel(False)
 _NEVER_WAITS: Final = LiveModel(True, (NON_BLOCKING,))
 
 
 def live_model(name: str) -> LiveModel:
-    """Abilities of the model of that name; a newer one than is known here has those of the newest."""
+    """Abilities of the model of a name; a version newer than the table has those of the newest one."""
     match = _VERSION.search(name)
     version = (0, 0) if match is None else (int(match[1]), int(match[2] or 0))
     abilities = next((model for first, model in _TABLE if version >= first), _OTHER)
@@ -66,15 +70,15 @@ def live_model(name: str) -> LiveModel:
 
 
 class CallMode(msgspec.Struct, frozen=True):
-    """Members of a declaration and of a result; empty ones are left out."""
+    """Members of a function's declaration and of its results; empty ones are left out."""
 
     behavior: str = ""
     scheduling: str = ""
 
 
 class CallModes:
-    """Modes of the tools of one session. A tool keeps its mode, whatever is measured meanwhile: another one would be
-    another list of tools.
+    """Modes of the tools of one session. A tool keeps its mode, whatever is measured meanwhile: another one would
+    change the list of tools.
     """
 
     def __init__(self, model: LiveModel, get_traits: Callable[[str], ToolTraits]) -> None:
@@ -83,7 +87,7 @@ class CallModes:
         self._modes: dict[str, CallMode] = {}
 
     def mode(self, name: str) -> CallMode:
-        """The mode of a tool, by the name that the model sees."""
+        """Mode of a tool, by its name for the model."""
         mode = self._modes.get(name)
         if mode is None:
             mode = call_mode(self._model, self._get_traits(name))
@@ -93,13 +97,13 @@ class CallModes:
         return mode
 
     def behavior(self, name: str) -> str:
-        """Word of a tool's declaration."""
+        """`behavior` in the declaration of a tool."""
         return self.mode(name).behavior
 
 
 def call_mode(model: LiveModel, traits: ToolTraits) -> CallMode:
-    """The mode of a tool: by its setting, else by how long it usually takes, as far as the model can."""
-    waits = traits.speech == WAIT if traits.speech else (traits.usual_ms or 0.0) <= MOST_WAIT_MS
+    """Mode of a tool: by its setting, else by the usual duration of its calls, as far as the model supports it."""
+    waits = traits.speech == WAIT if traits.speech else (traits.usual_ms or 0.0) <= MAX_WAIT_MS
     if not model.behaviors:
         return CallMode()
     if BLOCKING in model.behaviors and (waits or NON_BLOCKING not in model.behaviors):

@@ -1,6 +1,6 @@
-"""Setup of a Gemini Live session that is routed: as its client wants it, and as its provider gets it. Pure module.
+"""Setup of a routed Gemini Live session: what its client set, and what its provider and the engine get. Pure module.
 
-The provider is to find no turns by itself, and to make transcripts of both sides. Source: Live API reference,
+The provider must not detect turns by itself, and must send transcripts of both sides. Source: Live API reference,
 RealtimeInputConfig and AutomaticActivityDetection.
 """
 
@@ -15,43 +15,43 @@ from fairlead_speech.cascaded.input_audio import DetectionSettings
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 FUNCTIONS: Final = "gemini-live", "openai-realtime"
-"""Formats of a client's functions: its own, and that of an engine."""
+"""Message formats of a client's functions: its own, and that of an engine."""
 _INPUT: Final = "realtimeInputConfig"
 _DETECTION: Final = "automaticActivityDetection"
 _INPUT_TRANSCRIPTION, _OUTPUT_TRANSCRIPTION = "inputAudioTranscription", "outputAudioTranscription"
 _LANGUAGE: Final = re.compile(r"([a-z]{2,3})(?:-|$)")
 _QUIET_THRESHOLD: Final = 0.75
-"""For clients that want less to count as speech; 0.5 else."""
+"""Threshold for clients with a low sensitivity for the start of speech; 0.5 else."""
 _LONG_SILENCE_MS: Final = 900
-"""For clients that want pauses not to end a turn; 500 else."""
+"""Silence for clients with a low sensitivity for the end of speech; 500 else."""
 
 
 class RoutedSetup:
-    """Setup of one session."""
+    """Setup of one routed session."""
 
     def __init__(self, setup: Message) -> None:
         self._setup = setup
         input_config = member(setup, _INPUT)
         detection = member(input_config, _DETECTION)
         self.detection = None if detection.get("disabled") is True else _settings(detection)
-        """How turns are found here; None: the client says where they begin and end."""
+        """Detection of turns in the gateway; None: the client marks them."""
         self.interrupts = text(input_config, "activityHandling") != "NO_INTERRUPTION"
-        """Whether the user's speech ends an answer."""
+        """Whether speech interrupts an answer."""
         self.shows_input = setup.get(key(setup, _INPUT_TRANSCRIPTION)) is not None
-        """Whether the client wants transcripts of the user."""
+        """Whether the client asked for transcripts of the user."""
         self.shows_output = setup.get(key(setup, _OUTPUT_TRANSCRIPTION)) is not None
-        """Whether the client wants transcripts of the model."""
+        """Whether the client asked for transcripts of the model."""
         generated = member(setup, "generationConfig")
         self.text_only = generated.get(key(generated, "responseModalities")) == ["TEXT"]
-        """Whether the client wants answers in writing."""
+        """Whether the client asked for text instead of audio."""
         self._instructions = _system_instruction(setup)
         self._tools = members(setup, "tools")
         self._engine_session: tuple[object, object, Message] | None = None
-        """Instructions and tools of the client, and what an engine gets for them."""
+        """Instructions and tools of the client, and the engine's session that was made of them."""
         self._names: dict[str, str] = {}
 
     def for_provider(self) -> Message:
-        """The setup as the provider gets it."""
+        """Setup in the form for the provider."""
         input_config, name = member(self._setup, _INPUT), key(self._setup, _INPUT)
         others = {each: value for each, value in input_config.items() if each != key(input_config, _DETECTION)}
         sent = {**self._setup, name: {**others, _DETECTION: {"disabled": True}}}
@@ -62,7 +62,7 @@ class RoutedSetup:
         return sent
 
     def update(self, message: Message) -> None:
-        """Take a client's `contextUpdate`, which the provider got."""
+        """Apply a client's `contextUpdate`, after the provider got it."""
         update = member(message, "contextUpdate")
         if has(update, "systemInstruction"):
             self._instructions = _system_instruction(update)
@@ -77,8 +77,8 @@ class RoutedSetup:
         return match[1] if match is not None else ""
 
     def for_engine(self) -> Message:
-        """Members of an engine's session in the form of OpenAI Realtime. It takes its time where there are many tools:
-        once for each change.
+        """Members of the engine's session, in the form of OpenAI Realtime. It takes long where there are many tools;
+        the result is stored until they change.
         """
         instructions, tools, session = (
             self._instructions,
@@ -90,7 +90,7 @@ class RoutedSetup:
         return session[2]
 
     def client_name(self, name: str) -> str:
-        """Name of a function of the client's, by that which the engine has for it."""
+        """Client's name of a function, by its name for the engine."""
         return self._names.get(name, name)
 
     def _build_engine_session(self, instructions: str, tools: list[Message]) -> Message:
@@ -108,7 +108,7 @@ class RoutedSetup:
 
 
 def _settings(detection: Message) -> DetectionSettings:
-    """Settings of the voice activity detection here, by those that a client has for the provider's."""
+    """Settings of the gateway's voice activity detection, by those of the client for Gemini's."""
     low = text(detection, "startOfSpeechSensitivity").endswith("_LOW")
     late = text(detection, "endOfSpeechSensitivity").endswith("_LOW")
     return DetectionSettings(
@@ -124,7 +124,7 @@ def _clamped(detection: Message, name: str, least: int, most: int, default: int)
 
 
 def _system_instruction(config: Message) -> str:
-    """Text of `systemInstruction`: a content, or a text alone."""
+    """Text of `systemInstruction`, which is a content or a text."""
     plain = text(config, "systemInstruction")
     parts = members(member(config, "systemInstruction"), "parts")
     return plain or "\n".join(text(part, "text") for part in parts if text(part, "text"))

@@ -1,7 +1,7 @@
 """Session of Gemini Live whose slow turns a cascaded engine answers in the provider's place.
 
-The provider finds no turns by itself: the gateway does, or its client. It gets the audio of those that it is to answer,
-between `activityStart` and `activityEnd`, and is told in words of the others. So each turn has one answer.
+The provider does not detect turns: the gateway does, or the client. It gets the audio of the turns that it answers,
+between `activityStart` and `activityEnd`, and the others as `clientContent`. So each turn has one answer.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from fairlead_speech.session import MessageSink
 from fairlead_speech.tiers import decided_by_words, is_slow
 
 _PER_STEP: Final = 50
-"""Windows of audio, blobs or contents that are looked at before others have their turn."""
+"""Windows of audio, blobs or contents that are read in one step of the event loop."""
 _SLICE_BYTES: Final = 1 << 20
-"""Audio of one message that is taken at a time."""
+"""Bytes of audio that are read in one step."""
 _FIRST_RATE: Final = 16_000
 _TURN_MEMBERS: Final = ("activityStart", "activityEnd", "audioStreamEnd")
 _encode: Final = msgspec.json.encode
@@ -55,7 +55,7 @@ _TEXT: Final = b'"text"'
 
 
 class RoutedLive:
-    """One session: between the bridge and the session that it looks into."""
+    """Routed session: between the bridge and the session of the provider."""
 
     client_messages: MessageReader = ROUTED_CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -65,7 +65,7 @@ class RoutedLive:
         self._session = parts.session
         self.end = parts.session.end
         self._answerer = parts.answerer
-        self._voice = parts.voice
+        self._engine_messages = parts.engine_messages
         self._setup = parts.setup
         self._turns = turns
         self._provider = parts.provider
@@ -74,36 +74,36 @@ class RoutedLive:
         self._transcript = RoutedTranscript(parts.answerer)
         self._buffer = InputAudioBuffer(parts.setup.detection, _FIRST_RATE)
         self._streams = False
-        """Whether the provider hears the turn in progress while it is spoken."""
+        """Whether the provider gets the turn in progress as it is spoken."""
         self._last_streamed = False
-        """Whether it heard the last one so: nobody else did."""
+        """Whether the provider got the last turn as it was spoken, and alone has its transcript."""
 
     @property
     def responding(self) -> bool:
-        """Whether somebody is in the middle of an answer, or owes one."""
+        """Whether provider or engine are responding, or are about to."""
         return self._session.responding or self._turns.busy
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Show these tools."""
+        """Offer these tools."""
         await self._session.set_tools(offer)
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Give the model a result."""
+        """Send the result of a call to the provider."""
         await self._session.send_result(call, result)
 
     async def announce_drain(self, seconds: float) -> None:
-        """Tell the client so."""
+        """Send the client a `goAway`."""
         await self._session.announce_drain(seconds)
 
     async def aclose(self) -> None:
-        """Cancel all that goes on for it."""
+        """Cancel the tasks of the session."""
         await self._turns.aclose()
         await self._session.aclose()
 
     # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """The frame as the provider gets it; None where it gets none."""
+        """Message of the client in the form for the provider; None: nothing is forwarded."""
         message = messages.read(payload)
         if has(message, "realtimeInput"):
             return await self._client_realtime_input(message)
@@ -122,25 +122,25 @@ class RoutedLive:
 
     async def _client_realtime_input(self, message: Message) -> bytes | None:
         live = member(message, "realtimeInput")
-        left = dict(live)
+        remaining = dict(live)
         number = 0
-        async for decoded in input_audio(live, left):
+        async for decoded in input_audio(live, remaining):
             audio, rate = decoded or (b"", 0)
             for start in range(0, len(audio), _SLICE_BYTES):
                 await self._append_audio(audio[start : start + _SLICE_BYTES], rate)
             number += 1
             if number % _PER_STEP == 0:
                 await asyncio.sleep(0)
-        marked = self._setup.detection is None  # other clients may not mark turns
-        if marked and has(left, "activityStart") and not self._turns.speaking:
+        marked = self._setup.detection is None  # only then does the client mark turns
+        if marked and has(remaining, "activityStart") and not self._turns.speaking:
             await self._on_speech_started()
-        ends = has(left, "audioStreamEnd") or (marked and has(left, "activityEnd"))
+        ends = has(remaining, "audioStreamEnd") or (marked and has(remaining, "activityEnd"))
         if ends and self._turns.speaking:
             await self._on_speech_stopped()
-        if text(left, "text"):
-            await self._add_written_turn({"realtimeInput": {"text": text(left, "text")}})
-            left = messages.without(left, "text") or {}
-        rest = messages.without(left, *_TURN_MEMBERS)
+        if text(remaining, "text"):
+            await self._add_written_turn({"realtimeInput": {"text": text(remaining, "text")}})
+            remaining = messages.without(remaining, "text") or {}
+        rest = messages.without(remaining, *_TURN_MEMBERS)
         return None if rest is None else _encode({"realtimeInput": rest})
 
     async def _client_content(self, payload: bytes, message: Message) -> bytes | None:
@@ -155,7 +155,7 @@ class RoutedLive:
         return await self._session.from_client(payload)
 
     async def _add_written_turn(self, message: Message) -> None:
-        """Take a turn in writing, and wait until it is known who answers it: what follows it comes behind it."""
+        """Add a written turn, and wait until it is decided who answers it: later messages come after it."""
         await self._turns.interrupt_engine()
         await self._turns.interrupt_provider()
         turn = UserTurn(message=message, size=len(_encode(message)))
@@ -164,22 +164,22 @@ class RoutedLive:
         self._turns.add(turn)
         await self._turns.wait_for_decision(turn)
         if self._streams:
-            self._session.begin_activity()  # it still does: what is written had it asked for another answer
+            self._session.begin_activity()  # the spoken turn goes on: the written one had asked for an answer
 
     async def _client_tool_response(self, payload: bytes, message: Message) -> bytes | None:
-        """Take results of the client's own tools: each to the engine or the provider, by who called."""
+        """Take results of the client's tools: each goes to the engine or the provider, whichever made the call."""
         response = member(message, "toolResponse")
         answers = members(response, "functionResponses")
-        taken = False
+        for_engine = False
         for each in answers:
-            if self._voice.open_calls.pop(text(each, "id"), None) is None:
+            if self._engine_messages.open_calls.pop(text(each, "id"), None) is None:
                 continue
-            taken = True
+            for_engine = True
             item = {"type": "function_call_output", "call_id": text(each, "id"), "output": _output(each)}
             await self._answerer.take_client_event({"type": "conversation.item.create", "item": item})
-        if taken and not self._voice.open_calls:
+        if for_engine and not self._engine_messages.open_calls:
             await self._answerer.finish_client_calls()
-        # a result that comes again, or once its call was taken back, is nothing that the provider asked for
+        # a result that comes twice, or after its call was cancelled, is not for the provider
         others = [each for each in answers if text(each, "id") not in self._answerer.relay.made_calls]
         if len(others) == len(answers):
             return await self._session.from_client(payload)
@@ -189,7 +189,7 @@ class RoutedLive:
         forwarded = {**message, name: {**response, key(response, "functionResponses"): others}}
         return await self._session.from_client(_encode(forwarded))
 
-    # What the user says
+    # Audio of the user
 
     async def _append_audio(self, audio: bytes, rate: int) -> None:
         if rate != self._buffer.rate:
@@ -197,7 +197,7 @@ class RoutedLive:
                 await self._on_speech_stopped()
             self._buffer = InputAudioBuffer(self._setup.detection, rate)
         if self._setup.detection is None and not self._turns.speaking:
-            await self._provider.send(audio_message(audio, rate))  # beside the turns that the client marks
+            await self._provider.send(audio_message(audio, rate))  # outside of the turns that the client marks
             return
         await self._make_room(len(audio))
         for number, window in enumerate(self._buffer.windows(audio)):
@@ -212,7 +212,7 @@ class RoutedLive:
             await self._stream_audio()
 
     async def _make_room(self, size: int) -> None:
-        """Hold the client up while more is kept than may be; a turn without an end is over then."""
+        """Wait while there is no room for `size` bytes; a turn that is too long ends."""
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:
                 await self._on_speech_stopped()
@@ -233,7 +233,7 @@ class RoutedLive:
         self._last_streamed = self._streams
         if self._streams:
             await self._turns.send_pending(interrupts=True)
-            self._turns.ignores_provider = self._turns.transcript_shown = False
+            self._turns.ignores_provider = self._turns.transcript_sent = False
             self._session.begin_activity()
             await self._provider.send(ACTIVITY_START)
         elif self._setup.interrupts:
@@ -260,57 +260,57 @@ class RoutedLive:
     # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """The frame as the client gets it; None where it gets none."""
+        """Message of the provider in the form for the client; None: nothing is forwarded."""
         content = messages.read_server(payload).server_content
         if content is not None and content.about_answer and not self._turns.ignores_provider:
             await self._hold_answer()
-        late = self._turns.ignores_provider
+        ignored = self._turns.ignores_provider
         forwarded = await self._session.from_provider(payload)
         if content is None:
             return forwarded
-        if not late:
+        if not ignored:
             self._transcript.add_server_content(content, payload, streamed=self._last_streamed)
         if content.turn_over:
             self._transcript.end_turn()
             self._turns.on_provider_idle()
             await self._turns.send_pending()
-        if late and forwarded is not None:
-            left = messages.without(messages.read(forwarded), "serverContent")
-            return None if left is None else _encode(left)
+        if ignored and forwarded is not None:
+            remaining = messages.without(messages.read(forwarded), "serverContent")
+            return None if remaining is None else _encode(remaining)
         return forwarded if forwarded is None else self._visible(forwarded, content)
 
     async def _hold_answer(self) -> None:
-        """Have an answer of the provider's, and its end, wait for the end of the engine's: one of them speaks."""
+        """Hold the provider's answer until the engine's has ended: one of them speaks at a time."""
         self._turns.provider_waits = True
         await self._turns.wait_for_engine()
         self._turns.provider_waits = False
 
     def _visible(self, payload: bytes, content: ServerContent) -> bytes | None:
-        """The frame without transcripts that the client did not ask for, or has had."""
+        """Message without transcripts that the client did not ask for, or has already."""
         hidden = []
-        if content.input_transcription is not None and (not self._setup.shows_input or self._turns.transcript_shown):
+        if content.input_transcription is not None and (not self._setup.shows_input or self._turns.transcript_sent):
             hidden.append("inputTranscription")
         if messages.is_present(content.output_transcription) and not self._setup.shows_output:
             hidden.append("outputTranscription")
         if not hidden:
             return payload
         message = messages.read(payload)
-        left = messages.without(member(message, "serverContent"), *hidden)
-        if left is not None:
-            return _encode({**message, "serverContent": left})
+        remaining = messages.without(member(message, "serverContent"), *hidden)
+        if remaining is not None:
+            return _encode({**message, "serverContent": remaining})
         rest = messages.without(message, "serverContent")
         return None if rest is None else _encode(rest)
 
 
 def _output(answer: Message) -> str:
-    """A result as a text: what the client calls its output, or all that it says."""
+    """Result of a client's tool as text: its `output`, or all of its JSON."""
     response = member(answer, "response")
     output = response.get("output") if [*response] == ["output"] else response
     return output if isinstance(output, str) else _encode(output).decode()
 
 
 class RoutedTranscript:
-    """Memory of one session."""
+    """Copies what Gemini hears and says to the conversation of the engine."""
 
     def __init__(self, answerer: TurnAnswerer) -> None:
         self._answerer = answerer
@@ -318,13 +318,13 @@ class RoutedTranscript:
         self._model = ""
 
     def add_client_content(self, content: Message) -> None:
-        """Take a content that the client adds to the conversation."""
+        """Copy a content that the client adds to the conversation."""
         words = " ".join(text(part, "text") for part in members(content, "parts") if text(part, "text"))
         if words:
             self._answerer.add_message("assistant" if text(content, "role") == "model" else "user", words)
 
     def add_server_content(self, content: ServerContent, payload: bytes, *, streamed: bool) -> None:
-        """Take what the provider hears and says. `streamed`: it hears turns that nobody heard before."""
+        """Collect the provider's transcripts. `streamed`: whether it alone transcribes the turn."""
         if content.input_transcription is not None and streamed:
             self._user = (self._user + (content.input_transcription.text or ""))[-MAX_MESSAGE_TEXT:]
         if not content.has_output:
@@ -337,7 +337,7 @@ class RoutedTranscript:
         self._model = self._model[:MAX_MESSAGE_TEXT]
 
     def end_turn(self) -> None:
-        """The provider's turn is over."""
+        """Copy what was collected, at the end of the provider's turn."""
         self._add_user_message()
         words, self._model = self._model.strip(), ""
         if words:
@@ -350,7 +350,7 @@ class RoutedTranscript:
 
 
 def _in_words(content: ServerContent) -> bool:
-    """Whether there are words in it: most of what comes is audio, which is not looked through."""
+    """Whether a content has text: most of them are audio, which is not decoded."""
     return is_present(content.output_transcription) or _TEXT in bytes(content.model_turn)
 
 
@@ -358,17 +358,17 @@ class LiveRouting:
     """Routing of one session."""
 
     def __init__(self, slow: SlowTurns, opened: OpenedModel, setup: Message) -> None:
-        """`setup` is the client's."""
+        """`setup`: that of the client."""
         self._slow = slow
         self._opened = opened
         self.setup = RoutedSetup(setup)
 
     def is_slow(self, tier: str | None) -> bool:
-        """Whether turns of a tier are the engine's."""
+        """Whether the engine answers turns of a tier."""
         return is_slow(self._opened.toolbox.catalog(), tier, self._slow.from_tier)
 
     def waits_for_words(self) -> bool:
-        """Whether who answers a turn is known only once its words are."""
+        """Whether the words of a turn decide who answers it."""
         opened = self._opened
         return decided_by_words(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
 
@@ -380,17 +380,17 @@ class LiveRouting:
         provider: MessageSink,
         record: RequestRecord,
     ) -> RoutedLive:
-        """The routed session around one that has `setup.outgoing()`."""
-        voice = EngineMessages(client, self.setup, services.clock)
-        answerer = make_turn_answerer(services, self._slow.engine, self._opened, voice, record, session.end)
-        parts = RoutedParts(session, answerer, voice, self.setup, provider, self.is_slow)
+        """Make the routed session around one with the setup of `RoutedSetup.for_provider`."""
+        engine_messages = EngineMessages(client, self.setup, services.clock)
+        answerer = make_turn_answerer(services, self._slow.engine, self._opened, engine_messages, record, session.end)
+        parts = RoutedParts(session, answerer, engine_messages, self.setup, provider, self.is_slow)
         turns = RoutedTurns(parts, services.tools.work.do, services.metrics, services.bounds)
         return RoutedLive(parts, turns, self.waits_for_words)
 
 
 def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:
-    """Routing of a session whose client sent that setup; None where none of its turns is slow, or its model cannot be
-    told of what others answered.
+    """Routing of a session with a client's `setup`; None where the provider has no slow turns, or the model accepts no
+    contents during a session.
     """
     slow = services.providers().by_name[opened.target.provider].slow_turns
     if slow is None or not live_model(opened.target.model).takes_content:

@@ -1,8 +1,8 @@
 """Session of Gemini Live between a client and the provider, with the tools of the gateway.
 
-The client speaks to the gateway as to the provider, and sees what it would see there: calls of the gateway's tools,
-their results, handles that it did not ask for and connections that are replaced are left out of what it gets. Wire
-format: Live API, BidiGenerateContent.
+The client speaks to the gateway as to the provider, and gets what the provider would send: calls of the gateway's
+tools, their results, handles that it did not ask for and replaced connections are hidden from it. Wire format: Live
+API, BidiGenerateContent.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
-"""Bytes of a client's `setup` or `contextUpdate`, which are kept as long as the session."""
+"""Bytes of a client's `setup` or `contextUpdate`, which are stored as long as the session."""
 MCP_REFUSED: Final = "mcpServers are called by the provider past this gateway's policies: they are refused here"
 EMPTY_OUTPUT: Final = "the tool succeeded and returned nothing"
-"""Output of an empty result: models repeat calls that had none."""
+"""Output of an empty result: models repeat calls without an output."""
 _CARRY: Final = Carry(images=False, documents=False)
 _encode: Final = msgspec.json.encode
 
 
 class LiveSession:
-    """One session. `aclose` it."""
+    """Session of one client and one provider. `aclose` it."""
 
     client_messages: MessageReader = CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -60,7 +60,7 @@ class LiveSession:
         self,
         client: SessionSide,
         context: SpeechContext,
-        state: LiveParts,
+        parts: LiveParts,
         switch: ToolSwitch,
         seal_handle: Callable[[str], str],
         *,
@@ -74,11 +74,11 @@ class LiveSession:
         self._context = context
         self._connection = switch.connection
         self._switch = switch
-        self._notices = state.notices
-        self._setup = state.setup
-        self._modes = state.modes
-        self._turns = state.turns
-        self._clock = state.clock
+        self._notices = parts.notices
+        self._setup = parts.setup
+        self._modes = parts.modes
+        self._turns = parts.turns
+        self._clock = parts.clock
         self._seal_handle = seal_handle
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, context.metrics)
         self._tier_tools = TierTools(self, context, lambda: self._setup.client_names)
@@ -89,7 +89,7 @@ class LiveSession:
         self._results_allowed = asyncio.Event()
         self._results_allowed.set()
         self._held_results: set[str] = set()
-        """Ids of calls whose results wait until nobody else speaks."""
+        """Ids of calls whose results wait for the end of the engine's answer."""
         self.end = SessionEnd()
 
     @property
@@ -100,18 +100,18 @@ class LiveSession:
     # SpeechSession
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Show these tools: at once where the model can be told of them, else from the end of a turn on."""
+        """Offer these tools: at once where the model accepts `contextUpdate`, else after a turn."""
         if self._elsewhere is not None and self._elsewhere(self.tier):
-            return  # the model answers no turn with them, and older ones take another connection for other tools
+            return  # the engine answers instead, and older models would need another connection for these tools
         self._setup.set_offer(offer)
         await self._switch.update_tools()
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Give the model a result, and the client what cannot be spoken of it."""
+        """Send the result of a call to the model, and its media to the client."""
         self._held_results.add(call.id)
         await self._results_allowed.wait()
         if call.id not in self._held_results:
-            return  # the provider took the call back meanwhile
+            return  # the provider cancelled the call meanwhile
         self._held_results.discard(call.id)
         parts = media_parts(result)
         if parts:
@@ -129,38 +129,38 @@ class LiveSession:
 
     @property
     def answering(self) -> bool:
-        """Whether the model says something, or is asked to."""
+        """Whether the model answers, or is asked to."""
         return self._turns.answering
 
-    async def choose_tier(self, turn: str, words: str, *, final: bool, grows: bool) -> None:
-        """Choose the tier by what the user says, and show its tools."""
-        await self._tier_tools.choose_tier(UserText(turn, words, final, grows))
+    async def choose_tier(self, turn: str, words: str, *, final: bool, continues: bool) -> None:
+        """Choose the tier by words of the user, and offer its tools."""
+        await self._tier_tools.choose_tier(UserText(turn, words, final, continues))
 
     def request_answer(self) -> None:
-        """The model is asked for an answer."""
+        """Record that the model is asked for an answer."""
         self._turns.request_answer()
 
     def begin_activity(self) -> None:
-        """The model hears a turn from its mark on, and is asked for an answer at the end."""
+        """Record that a marked turn begins, at whose end the model is asked for an answer."""
         self._turns.begin_activity()
 
     def give_up(self) -> None:
-        """The model is not waited for any longer."""
+        """Record that the model's answer is not waited for any longer."""
         self._turns.end_turn()
 
     def hold(self, *, elsewhere: bool) -> None:
-        """Keep results, which the model would speak of, while a turn is answered `elsewhere`; then send them."""
+        """Hold results, of which the model would speak, while an engine answers a turn `elsewhere`; then send them."""
         if elsewhere:
             self._results_allowed.clear()
         else:
             self._results_allowed.set()
 
     async def announce_drain(self, seconds: float) -> None:
-        """Tell the client so in the provider's own way: it may go on with the session elsewhere by its handle."""
+        """Send `goAway` to the client, which may resume the session elsewhere by its handle."""
         await self._client.send(_encode({"goAway": {"timeLeft": f"{int(seconds)}s"}}))
 
     async def aclose(self) -> None:
-        """Cancel the calls that run, and drop what is not looked through."""
+        """Cancel the running calls, the choice of the tier, and the change of tools."""
         await self._tier_tools.aclose()
         await self._calls.aclose()
         await self._switch.aclose()
@@ -168,7 +168,7 @@ class LiveSession:
     # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """The frame as the provider gets it; None where it gets none."""
+        """Message of the client in the form for the provider; None: nothing is forwarded."""
         message = messages.read(payload)
         if has(message, "contextUpdate"):
             return await self._client_context_update(message, len(payload))
@@ -193,7 +193,7 @@ class LiveSession:
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """None: Google's servers close as well, with 1007."""
+        """None: the session ends, with 1007, as Google's servers do."""
         return None
 
     async def _client_context_update(self, message: Message, size: int) -> bytes | None:
@@ -224,7 +224,7 @@ class LiveSession:
     # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """The frame as the client gets it; None where it gets none."""
+        """Message of the provider in the form for the client; None: nothing is forwarded."""
         message = messages.read_server(payload)
         hidden: list[str] = []
         changed: Message | None = None
@@ -261,13 +261,13 @@ class LiveSession:
         return None if left is None else _encode(left)
 
     def _end_over_budget(self) -> None:
-        """End the session behind a turn that has spent the day, and behind the message at hand: it goes out before."""
+        """End the session after the turn that spent the agent's daily tokens; the current message is sent before."""
         closing = None if self._turns.busy else close_over_budget(self._context.record)
         if closing is not None:
             self.end.request(OVER_BUDGET, closing)
 
     def _on_server_content(self, content: ServerContent) -> bool:
-        """Take what the model says; whether its turn is over."""
+        """Take a `serverContent`. True where the model's turn ends."""
         if content.input_transcription is not None:
             self._on_transcription(content.input_transcription)
         if content.has_output:
@@ -291,7 +291,7 @@ class LiveSession:
         self._tier_tools.add_text(UserText(str(self._turn_number), piece.text or "", final=final, continues=True))
 
     def _on_tool_call(self, payload: bytes) -> Message:
-        """Run calls of the gateway's tools; the message without them."""
+        """Start calls of the gateway's tools. Returns the message without them."""
         self._on_output()
         message = messages.read(payload)
         calls = message_format(ENGINE).parse_calls(message)
@@ -311,7 +311,7 @@ class LiveSession:
         return {**message, name: {**tool_call, key(tool_call, "functionCalls"): client_calls}}
 
     def _on_cancellation(self, message: Message, ids: Collection[str]) -> Message:
-        """Take calls back; the message without those that the client knows nothing of."""
+        """Cancel calls. Returns the message without ids that the client does not know."""
         self._turns.finish_calls(ids)
         self._calls.cancel(ids)
         self._held_results.difference_update(ids)
@@ -323,8 +323,7 @@ class LiveSession:
         return {**message, key(message, "toolCallCancellation"): {"ids": client_ids}}
 
     def _on_resumption_update(self, update: SessionResumptionUpdate) -> None:
-        good = bool(update.resumable)
-        self._turns.on_handle(update.new_handle or "", good=good)
+        self._turns.on_handle(update.new_handle or "", resumable=bool(update.resumable))
         if self._turns.handle_current:
             self._connection.on_handle()
         self._switch.try_replace()
@@ -336,7 +335,7 @@ def _with_handle(message: Message, handle: str) -> Message:
 
 
 def _with_scheduling(written: Message, scheduling: str) -> Message:
-    """A message with results as the model gets it."""
+    """Message with results in the form for the model."""
     for response in members(member(written, "toolResponse"), "functionResponses"):
         if response.get("response") == {"output": ""}:
             response["response"] = {"output": EMPTY_OUTPUT}

@@ -1,4 +1,4 @@
-"""Setup of a Gemini Live session: the client's, with the tools of the gateway behind its own. Pure module."""
+"""Setup of a Gemini Live session: the client's, with the tools of the gateway after its own. Pure module."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _encode: Final = msgspec.json.encode
 
 
 class SessionSetup:
-    """Setup of one session as it is now, and the tools that the provider was told of."""
+    """Setup of one session as it is now, and the tools that the provider has."""
 
     def __init__(self, setup: Message, model: str, behavior_of: Callable[[str], str]) -> None:
-        """`model` is its name at the provider. `behavior_of`: what the declaration of one of our tools says of calls;
-        empty: nothing.
+        """`model`: its name at the provider. `behavior_of` returns the `behavior` of a tool of the gateway; empty:
+        none.
         """
         self._setup = setup
         self._model = model
@@ -30,7 +30,7 @@ class SessionSetup:
         self._sent: list[Message] | None = None
         self.client_tools = members(setup, "tools")
         self.client_resumes = has(setup, "sessionResumption")
-        """Whether the client asked for handles, to go on with the session by itself."""
+        """Whether the client asked for handles, to resume the session by itself."""
 
     @property
     def client_names(self) -> frozenset[str]:
@@ -39,20 +39,22 @@ class SessionSetup:
 
     @property
     def pending(self) -> bool:
-        """Whether the provider has other tools than those that are to be shown."""
+        """Whether the offered tools differ from those that the provider has."""
         return self._merge() != self._sent
 
     def is_gateway_tool(self, name: str) -> bool:
-        """Whether the gateway runs calls of that name: of a tool that it shows or has shown, and not the client's."""
+        """Whether the gateway runs calls of that name: it offers or has offered the tool, and the client has none of
+        that name.
+        """
         return name in self._names and name not in self.client_names
 
     def set_offer(self, offer: ToolOffer) -> None:
-        """Take the gateway's tools from an offer."""
+        """Set the gateway's tools."""
         self._gateway_tools = [self._declaration(each) for each in offer.definitions]
         self._names.add(offer)
 
     def message(self, handle: str = "") -> bytes:
-        """The first message of a connection, with the tools as they are now; with a `handle` the session goes on."""
+        """First message of a connection, with the tools as they are now; a `handle` resumes the session."""
         self._sent = self._merge()
         setup = {**self._setup, "model": f"models/{self._model}"}
         setup.pop("tools", None)
@@ -65,12 +67,12 @@ class SessionSetup:
         return _encode({"setup": {**setup, name: resumption}})
 
     def context_update(self) -> bytes:
-        """A message that replaces the tools by those that are to be shown."""
+        """A `contextUpdate` with the tools as they are now."""
         self._sent = self._merge()
         return _encode({"contextUpdate": {"tools": {"tools": self._sent}}})
 
     def client_update(self, message: Message) -> Message:
-        """A client's `contextUpdate` as the provider gets it: with the gateway's tools, where it has tools."""
+        """A client's `contextUpdate` in the form for the provider: with the gateway's tools, where it has tools."""
         name = key(message, "contextUpdate")
         update = member(message, "contextUpdate")
         if has(update, "systemInstruction"):
@@ -99,5 +101,5 @@ def function_names(tools: list[Message]) -> frozenset[str]:
 
 
 def has_provider_mcp(tools: list[Message]) -> bool:
-    """Whether the provider itself would call MCP servers."""
+    """Whether a tool would have the provider itself call MCP servers."""
     return any(has(tool, "mcpServers") for tool in tools)

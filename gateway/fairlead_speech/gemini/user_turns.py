@@ -1,4 +1,4 @@
-"""Turns of a user of Gemini Live, and the messages in which a provider gets them. No I/O here."""
+"""Turns of a user of Gemini Live, and the messages that send them to a provider. No I/O here."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 PIECE_BYTES: Final = 48_000
-"""Audio of one message to the provider, of a turn that was kept: 64 KB of base64."""
+"""Bytes of audio in one message to the provider, of a turn that waited: 64 KB of base64."""
 MAX_PENDING: Final = 64
-"""Contents that wait until a provider can be told of them; the oldest are forgotten beyond it."""
+"""Contents that wait to be sent to the provider; the oldest are dropped beyond it."""
 MAX_PENDING_BYTES: Final = 12 << 20
-"""Bytes of JSON of all of them: they go out in one message, of which a provider takes 16 MiB."""
+"""Bytes of JSON of these contents: they are sent in one message, of which a provider takes 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
 _RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
 INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
-"""Stops a provider that speaks, as every `clientContent` does, and says nothing."""
+"""Message that interrupts the provider, as every `clientContent` does, and adds nothing."""
 ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
 ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
 
 class UserTurn(msgspec.Struct):
-    """One turn: of speech, or written."""
+    """Turn of the user, spoken or written."""
 
     audio: bytes = b""
     rate: int = _DEFAULT_RATE
     """Samples a second."""
     message: Message | None = None
-    """The client's message, of a turn that is written."""
+    """Client's message of a written turn; None for a spoken one."""
     size: int = 0
-    """Bytes that are kept for it."""
+    """Bytes that the turn occupies."""
     words: str = ""
-    """Words that were said, as far as they are known."""
-    shown: bool = False
-    """Whether the client was shown the words, of a turn of speech."""
+    """Words of the turn; empty before they are transcribed."""
+    transcript_sent: bool = False
+    """Whether the client got the transcript of a spoken turn."""
 
     @property
     def spoken(self) -> bool:
-        """Whether it is one of speech."""
+        """Whether the turn is spoken."""
         return self.message is None
 
     def contents(self) -> list[Message]:
-        """It as contents of a conversation."""
+        """Turn as contents of a conversation."""
         if self.message is None:
             return [text_content("user", self.words)] if self.words else []
         if has(self.message, "clientContent"):
@@ -60,14 +60,14 @@ class UserTurn(msgspec.Struct):
 
 
 class PendingContents:
-    """Contents of the conversation that a provider is still to be told."""
+    """Contents of the conversation that the provider does not have yet."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
 
     def add(self, contents: Sequence[Message]) -> None:
-        """Have these told."""
+        """Add contents."""
         for content in contents:
             self._waiting.append(_encode(content))
             self._bytes += len(self._waiting[-1])
@@ -75,7 +75,7 @@ class PendingContents:
             self._bytes -= len(self._waiting.popleft())
 
     def message(self) -> bytes | None:
-        """The message that tells of all of it; None where there is nothing."""
+        """Take all contents as one message; None where there are none."""
         turns = [msgspec.Raw(each) for each in self._waiting]
         self._waiting.clear()
         self._bytes = 0
@@ -83,18 +83,18 @@ class PendingContents:
 
 
 def text_content(role: str, words: str) -> Message:
-    """A content in words."""
+    """Make a content with a text."""
     return {"role": role, "parts": [{"text": words}]}
 
 
 def audio_message(audio: bytes, rate: int) -> bytes:
-    """A message with audio."""
+    """Make a message with audio."""
     blob = {"data": base64.b64encode(audio).decode(), "mimeType": f"audio/pcm;rate={rate}"}
     return _encode({"realtimeInput": {"audio": blob}})
 
 
 def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
-    """Turns as a provider gets them; those of speech that follow each other are one to it."""
+    """Messages of turns for a provider; spoken turns in a row are one turn to it."""
     before = False
     for turn in turns:
         if turn.spoken and not before:
@@ -110,10 +110,10 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
         yield ACTIVITY_END
 
 
-async def input_audio(live: Message, left: Message) -> AsyncIterator[tuple[bytes, int] | None]:
-    """PCM of a client's `realtimeInput`, each with its samples a second; None for a blob of another kind. `left` is a
-    copy, of which what was heard is taken away. There may be a hundred thousand blobs: each is decoded as it is asked
-    for.
+async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[bytes, int] | None]:
+    """Decode the audio of a client's `realtimeInput`, as PCM with its samples a second; None for a blob of another
+    kind. `remaining`: a copy, from which decoded audio is removed. There may be a hundred thousand blobs, so each is
+    decoded on demand.
     """
     for name in ("audio", "mediaChunks"):
         blobs, others = members(live, name), []
@@ -123,15 +123,15 @@ async def input_audio(live: Message, left: Message) -> AsyncIterator[tuple[bytes
                 others.append(blob)
             yield audio
         if has(live, name) and not others:
-            del left[key(live, name)]
+            del remaining[key(live, name)]
         elif len(others) < len(blobs):
-            left[key(live, name)] = others
+            remaining[key(live, name)] = others
 
 
 async def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
     kind = text(blob, "mimeType")
     if _PCM.fullmatch(kind) is None:
-        return None  # the provider says what it thinks of it
+        return None  # it is left to the provider
     rate = _RATE.search(kind)
     samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
     try:

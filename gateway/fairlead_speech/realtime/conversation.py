@@ -16,9 +16,9 @@ import msgspec
 
 from fairlead_speech.realtime.events import Event, member, members, new_id, text
 
-MOST_RESPONSES: Final = 64
+MAX_RESPONSES: Final = 64
 """Responses with calls that are remembered."""
-MOST_HIDDEN: Final = 4096
+MAX_HIDDEN: Final = 4096
 """Ids of hidden items that are remembered."""
 _ITEM_EVENTS: Final = frozenset(
     {
@@ -33,7 +33,7 @@ _ITEM_EVENTS: Final = frozenset(
         "response.function_call_arguments.done",
     }
 )
-MOST_EVENTS: Final = 256
+MAX_EVENTS: Final = 256
 """Events that are remembered, as an `error` may name them."""
 CLIENT_REQUEST: Final = "client"
 """Item of a `response.create` of the client to which the gateway gave its `event_id`."""
@@ -158,7 +158,7 @@ class ResponseCalls:
     def add_response(self, response: str) -> None:
         """Add a response."""
         self._pending[response] = _PendingResponse()
-        if len(self._pending) > MOST_RESPONSES:
+        if len(self._pending) > MAX_RESPONSES:
             self._pending.popitem(last=False)
 
     def add_call(self, response: str, call: str) -> None:
@@ -215,7 +215,7 @@ class HiddenItems:
         """Hide an item from now on."""
         if item and item not in self._previous:
             self._previous[item] = None
-            if len(self._previous) > MOST_HIDDEN:
+            if len(self._previous) > MAX_HIDDEN:
                 self._previous.popitem(last=False)
 
     def visible_event(self, kind: str, event: Event) -> Event | None:
@@ -240,7 +240,7 @@ class HiddenItems:
     def _visible_predecessor(self, item: str) -> str | None:
         """Id of the nearest item before `item` that the client sees."""
         predecessor: str | None = item
-        for _ in range(MOST_HIDDEN):
+        for _ in range(MAX_HIDDEN):
             if predecessor is None or predecessor not in self._previous:
                 return predecessor
             predecessor = self._previous[predecessor]
@@ -262,7 +262,7 @@ class GatewayEvents:
         """Make the id of an event that creates `item`; empty: it creates none."""
         event_id = new_id()
         self._items[event_id] = item
-        if len(self._items) > MOST_EVENTS:
+        if len(self._items) > MAX_EVENTS:
             self._items.popitem(last=False)
         return event_id
 

@@ -164,8 +164,8 @@ class RealtimeSession:
         item = events.new_id()
         self._hidden.hide(item)
         content = [{"type": "output_text", "text": text}]
-        shown = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
-        event = {"type": "conversation.item.create", "event_id": self._gateway_events.add(item), "item": shown}
+        message = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
+        event = {"type": "conversation.item.create", "event_id": self._gateway_events.add(item), "item": message}
         await self._provider.send(_encode(event))
         return item
 

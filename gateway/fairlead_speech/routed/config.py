@@ -58,8 +58,8 @@ class RoutedConfig:
         one by one, as an update is refused as a whole.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
-        own = self._routing_members({TRANSCRIPTION: None, **self.input_config})
-        return [(name, member_change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
+        changed = self._routing_members({TRANSCRIPTION: None, **self.input_config})
+        return [(name, member_change(changed, name)) for name in (DETECTION, TRANSCRIPTION) if name in changed]
 
     def add_update(self, event_id: str, session: Event) -> None:
         """Record an update of the client that was sent to the provider."""
@@ -83,17 +83,20 @@ class RoutedConfig:
         """A client's `session.update` in the form for the provider."""
         session = member(event, "session")
         audio = member(session, "audio")
-        given = member(audio, _INPUT)
-        if not given or not self.routes:
+        input_config = member(audio, _INPUT)
+        if not input_config or not self.routes:
             return event
-        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._routing_members(given)}}}}
+        return {
+            **event,
+            "session": {**session, "audio": {**audio, _INPUT: {**input_config, **self._routing_members(input_config)}}},
+        }
 
     def for_client(self, event: Event) -> Event:
         """A `session.updated` in the form for the client."""
         session = member(event, "session")
-        audio, heard = member(session, "audio"), self.input_config
-        wished = {name: heard[name] for name in (DETECTION, TRANSCRIPTION) if name in heard}
-        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **wished}}}}
+        audio, input_config = member(session, "audio"), self.input_config
+        by_client = {name: input_config[name] for name in (DETECTION, TRANSCRIPTION) if name in input_config}
+        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **by_client}}}}
 
     @property
     def _current(self) -> Event:
@@ -102,19 +105,19 @@ class RoutedConfig:
             current = _merged(current, part)
         return current
 
-    def _routing_members(self, given: Event) -> Event:
+    def _routing_members(self, input_config: Event) -> Event:
         """Members of `audio.input` that routing changes, among those that are given."""
         changed: Event = {}
-        if isinstance(given.get(DETECTION), dict):
-            changed[DETECTION] = {**given[DETECTION], "create_response": False}
-        if TRANSCRIPTION in given:
-            changed[TRANSCRIPTION] = given[TRANSCRIPTION] or self._transcription
+        if isinstance(input_config.get(DETECTION), dict):
+            changed[DETECTION] = {**input_config[DETECTION], "create_response": False}
+        if TRANSCRIPTION in input_config:
+            changed[TRANSCRIPTION] = input_config[TRANSCRIPTION] or self._transcription
         return changed
 
 
-def member_change(heard: Event, name: str) -> Event:
+def member_change(input_config: Event, name: str) -> Event:
     """Session with one member of `audio.input`, for an update."""
-    return {"audio": {_INPUT: {name: heard.get(name)}}}
+    return {"audio": {_INPUT: {name: input_config.get(name)}}}
 
 
 def _merged(before: Event, part: Event) -> Event:

@@ -300,7 +300,7 @@ async def test_a_cascaded_engine_takes_no_written_requests(tmp_path: Path) -> No
 
 async def test_session_updates_that_the_engine_cannot_do_are_refused_and_change_nothing(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
-        before = json.dumps(world.session.state.config.shown)
+        before = json.dumps(world.session.state.config.session)
         refused: list[dict[str, Any]] = [
             {"audio": {"input": {"format": {"type": "audio/pcmu"}}}},
             {"audio": {"input": {"turn_detection": {"type": "semantic_vad"}}}},
@@ -311,7 +311,7 @@ async def test_session_updates_that_the_engine_cannot_do_are_refused_and_change_
         for number, session in enumerate(refused, 1):
             await client.update(**session)
             await client.until("error", number)
-        assert json.dumps(world.session.state.config.shown) == before
+        assert json.dumps(world.session.state.config.session) == before
         await client.send("input_audio_buffer.append", audio="no base64!")
         await client.send("conversation.item.create", item={"type": "function_call_output", "call_id": "?"})
         await client.send("conversation.item.delete", item_id="?")

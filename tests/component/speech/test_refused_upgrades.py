@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -63,12 +64,19 @@ http {{
 """
 
 
+def _listens(path: Path) -> bool:
+    """Whether a server takes connections on a socket; its file is there before that."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        return client.connect_ex(str(path)) == 0
+
+
 @contextlib.asynccontextmanager
 async def _running(folder: Path, *command: str) -> AsyncIterator[Path]:
     """The socket that the proxy listens on."""
     process = await asyncio.create_subprocess_exec(*command)
     try:
-        await eventually(lambda: (folder / "front").exists() or process.returncode is not None)
+        await eventually(lambda: _listens(folder / "front") or process.returncode is not None)
         assert process.returncode is None, f"{command[0]} ended with {process.returncode}"
         yield folder / "front"
     finally:

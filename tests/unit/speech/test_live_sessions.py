@@ -63,7 +63,7 @@ def test_a_models_version_says_what_it_can(name: str, model: LiveModel) -> None:
 def test_a_session_is_resumable_between_two_turns_alone() -> None:
     turns = LiveTurns()
     assert not turns.resumable(0), "before the first handle"
-    turns.on_handle("one", good=True)
+    turns.on_handle("one", resumable=True)
     assert turns.resumable(0)
     turns.on_transcription(0)
     assert not turns.resumable(0), "the user speaks"
@@ -72,12 +72,12 @@ def test_a_session_is_resumable_between_two_turns_alone() -> None:
     assert not turns.on_output()
     turns.add_calls(["a"])
     turns.end_turn()
-    turns.on_handle("two", good=True)
+    turns.on_handle("two", resumable=True)
     assert not turns.resumable(9), "a call is open"
     turns.finish_calls(["a"])
     assert not turns.resumable(9), "the handle does not know of its result"
-    turns.on_handle("", good=False)
-    turns.on_handle("three", good=True)
+    turns.on_handle("", resumable=False)
+    turns.on_handle("three", resumable=True)
     assert turns.resumable(9)
     turns.request_answer()
     assert not turns.resumable(9)

@@ -60,7 +60,7 @@ async def test_turns_are_heard_one_at_a_time_and_only_so_many_wait() -> None:
     turns = TurnTranscription(host, over.append)
     for number in range(MAX_TURNS):
         assert not turns.full
-        turns.begin(turn(AUDIO), bytes(number), "", shown=False)
+        turns.begin(turn(AUDIO), bytes(number), "", visible=False)
     await asyncio.sleep(0)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
@@ -76,10 +76,10 @@ async def test_waiting_for_all_turns_includes_those_that_end_meanwhile() -> None
     turns = TurnTranscription(host, lambda _: None)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
-    turns.begin(turn(AUDIO), b"1", "", shown=True)
+    turns.begin(turn(AUDIO), b"1", "", visible=True)
     waiting = asyncio.create_task(turns.wait())
     await asyncio.sleep(0)
-    turns.begin(turn(AUDIO), b"22", "", shown=True)
+    turns.begin(turn(AUDIO), b"22", "", visible=True)
     backends.release.set()
     await waiting
     assert ("completed", "heard 2") in host.told
@@ -89,11 +89,11 @@ async def test_a_closed_session_asks_no_further_server() -> None:
     host = Host()
     turns = TurnTranscription(host, lambda _: None)
     for _ in range(MAX_TURNS):
-        turns.begin(turn(AUDIO), b"1", "", shown=False)
+        turns.begin(turn(AUDIO), b"1", "", visible=False)
     await asyncio.sleep(0)
     await turns.aclose()
     assert not turns.busy
-    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("hearing")]
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("transcription")]
 
 
 async def test_text_beside_the_audio_stays() -> None:
@@ -103,7 +103,7 @@ async def test_text_beside_the_audio_stays() -> None:
     backends = host.backends
     assert isinstance(backends, HeldBackends)
     backends.release.set()
-    turns.begin(item, b"1", "", shown=True)
+    turns.begin(item, b"1", "", visible=True)
     await turns.wait()
     assert item.wire["content"] == [
         {"type": "input_text", "text": "Look:"},
@@ -115,7 +115,7 @@ async def test_text_beside_the_audio_stays() -> None:
 async def test_a_transcription_that_takes_too_long_as_a_whole_fails() -> None:
     host = Host()
     turns = TurnTranscription(host, lambda _: None)
-    turns.begin(turn(AUDIO), b"1", "", shown=True)
+    turns.begin(turn(AUDIO), b"1", "", visible=True)
     await turns.wait()
     assert turns.failure is not None
     assert (turns.failure.code, host.told) == ("stt_unavailable", [("failed", None)])
