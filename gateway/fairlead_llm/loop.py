@@ -31,7 +31,7 @@ from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_models.upstream import ProviderAnswer, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, held_inside, run_offered
+from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, manual_inner_calls, run_offered
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.workers.heavy_work import in_turn
 
@@ -330,7 +330,7 @@ class ToolLoop:
         if names is not None and len(calls) > MAX_CALLS:
             text = f"the provider's answer has more than {MAX_CALLS} calls"
             raise LlmError(502, text, "bad_answer", headers=self.no_retry)
-        inner = held_inside(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
+        inner = manual_inner_calls(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
         calls = [inner.get(call.id, call) for call in calls]
         ours: list[ModelCall] = []
         theirs: list[ModelCall] = []

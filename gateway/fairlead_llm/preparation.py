@@ -179,7 +179,7 @@ class RequestPreparation:
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
         """Tokens of a request's messages and system prompt."""
         messages = b",".join(map(bytes, request.messages))
-        measured = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        measured = await self._tools.work.measure([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
         return measured.tokens
 
     async def offer(
@@ -205,10 +205,10 @@ class RequestPreparation:
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
             return await self._tools.work.stepwise(
-                lambda: self._offers.made(wire.name, catalog, client_request.wishes, fits)
+                lambda: self._offers.make(wire.name, catalog, client_request.wishes, fits)
             )
 
-        offer = await self._memory.made(wire.name, catalog, client_request.wishes, fits, make)
+        offer = await self._memory.get(wire.name, catalog, client_request.wishes, fits, make)
         if offer is None:
             tokens = await self.count_conversation(request)
             counted = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)

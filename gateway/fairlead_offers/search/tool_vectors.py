@@ -104,12 +104,12 @@ class BuiltInEmbedder:
         while len(made) < len(texts):
             piece = texts[len(made) : len(made) + (1 if self._crowded else PIECE)]
             await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._crowded else 1))
-            done = await self._made(piece)
+            done = await self._embed(piece)
             self._crowded = done.core_share < CROWDED
             made += done.vectors
         return made
 
-    async def _made(self, texts: Sequence[VectorText]) -> Embedded:
+    async def _embed(self, texts: Sequence[VectorText]) -> Embedded:
         work = _encode(EmbedRequest([*texts]))
         if self._pool is None:
             try:
