@@ -150,7 +150,7 @@ class VisibleTools:
             for entry in breathing(_entries(view.routes, snapshot, view.pinned, view.escaping), STRIDE)
         }
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
-        """Those that a model may be offered: some are for the user interface of their server alone (SEP-1865)."""
+        """Tools that a model may be offered: some are only for the user interface of their server (SEP-1865)."""
         self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
         ids: dict[str, VisibleTool | None] = {}
@@ -215,7 +215,7 @@ class VisibleTools:
         return any(entry.of((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
-        """Those of `select` that a tier hides; None where it hides none."""
+        """Tools with these tags and servers that a tier hides; None where it hides none."""
         return self.view.notice(entry.name for entry in _filter(self._hidden.values(), tags, servers))
 
     def hidden_tool(self, name: str) -> HiddenTool | None:

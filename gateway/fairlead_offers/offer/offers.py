@@ -155,7 +155,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
     """`list` or `search`, as in `ToolOffer`."""
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
-    """By exposed name: the name that the model sees, and the definition."""
+    """Name that the model sees and definition of each tool, by exposed name."""
     own: dict[str, str]
     reachable: frozenset[str]
     approved_first: frozenset[str]

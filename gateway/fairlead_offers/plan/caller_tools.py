@@ -26,7 +26,7 @@ class CallerTools(msgspec.Struct, frozen=True):
     """Definitions of a request that are the caller's own tools."""
 
     tools: tuple[JsonObject, ...] = ()
-    """In MCP's form, each name once."""
+    """Definitions in MCP's form, each name once."""
     matched: dict[str, str] = {}
     """Name of a definition that means one of our tools, to that tool's exposed name."""
     report: tuple[Loss, ...] = ()

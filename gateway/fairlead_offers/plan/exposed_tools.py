@@ -129,7 +129,7 @@ async def exposure_options(
 
 
 def online(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
-    """Those whose server is not offline."""
+    """Tools whose server is not offline."""
     return [entry for entry in entries if not entry.offline]
 
 

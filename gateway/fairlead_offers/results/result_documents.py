@@ -26,7 +26,7 @@ class ResultDocument(msgspec.Struct, frozen=True):
     whole: object
     """Text, or decoded JSON, that is read and searched."""
     other: object = None
-    """Its text, or its structured content, where `whole` is the other one and does not say the same; else None."""
+    """The text of the result, or its structured content, if `whole` is the other and they differ; else None."""
 
 
 def document(result: bytes) -> object:

@@ -239,7 +239,7 @@ def _no_such(answer: ReadPassages) -> str:
 
 
 def _allowed_results(seen: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
-    """Those that the caller could be given today: its policies show the tool, and allow the arguments. Not in the
+    """Stored results that the caller may still see: its policies show the tool and allow the arguments. Not in the
     loop.
     """
     view, results = seen.view(None), []

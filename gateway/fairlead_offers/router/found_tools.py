@@ -133,7 +133,7 @@ async def _write_answer(
     searched: int,
     wish: SearchQuery,
 ) -> bytes:
-    """In steps only. Raises Problem."""
+    """The JSON answer to a search. In steps only. Raises Problem."""
     entries, cut = await fitting(
         services, [entry for entry, _ in hits.tools], find_format(wish.format or registry.MCP), wish
     )

@@ -99,7 +99,7 @@ async def _search(services: ToolServices, seen: SubjectCatalog, tier: str | None
 
 
 async def _write_answer(services: ToolServices, hits: RankedTools, searched: int, wish: SearchQuery) -> bytes:
-    """In steps only. Raises Problem."""
+    """The JSON answer of `search_tools`. In steps only. Raises Problem."""
     entries, cut = await fitting(services, [entry for entry, _ in hits.tools], find_format(MCP), wish)
     scores = {entry.name: round(score, 3) for entry, score in hits.tools}
     tools = [_tool(entry, scores[entry.name]) for entry in entries]

@@ -64,8 +64,8 @@ class ToolSearch:
         folder: Path | None = None,
         shares: ShareCounts | None = None,
     ) -> None:
-        """Without an `embedder` words alone rank. The process keeps vectors in the `folder`. `shares` counts searches
-        that are refused because too many of their agent wait.
+        """Without an `embedder`, tools are ranked by words alone. The process stores vectors in the `folder`. `shares`
+        counts searches that are refused because too many of their agent wait.
         """
         self._worker = worker
         self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None

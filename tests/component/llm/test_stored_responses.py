@@ -113,7 +113,7 @@ async def test_what_cannot_be_done_with_an_answer_is_said(tmp_path: Path) -> Non
     assert (stopped.status, "background" in stopped.message["error"]["message"]) == (400, True)
     assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
     assert absent.status == 404
-    assert absent.message["error"]["message"].startswith("POST /v1/responses/compact is not offered here")
+    assert absent.message["error"]["message"].startswith("POST /v1/responses/compact is not served")
     assert not world.model.about_kept
 
 
