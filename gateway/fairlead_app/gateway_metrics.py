@@ -1,4 +1,4 @@
-"""All that one gateway tells at /metrics."""
+"""Collectors of all that a gateway shows at /metrics."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ class ConsoleEntry(msgspec.Struct, frozen=True):
     token: str = ""
     """Token of the address that `fairlead up` prints; empty elsewhere."""
     sign_in: ConsoleSignIn | None = None
-    """By an OpenID provider."""
+    """Sign-in by an OpenID provider; None without one."""
 
 
 class ServedConsole:
     """The console of a gateway, made with the first request for it."""
 
     def __init__(self, console: Deferred[Console] | None) -> None:
-        """Without `console` there is none."""
+        """`console`: None where the settings disable it."""
         self._console = console
 
     async def request(self, scope: Scope) -> ConsoleRequest | None:

@@ -108,6 +108,6 @@ class TokenCountEndpoint:
         text = (conversation.system + conversation.messages) * family.text
         if offered or request.tool_names:
             tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")
-            counted = await self._services.tools.work.measured([encode({"system": tools})])
+            counted = await self._services.tools.work.measure([encode({"system": tools})])
             text += counted.tokens.system * family.tools + family.preamble * 1000
         return text // 1000

@@ -108,8 +108,8 @@ class LlmEndpoint:
         if not answer.streams:
             answer.close()
             raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
-        ran = approved.finished if approved else []
-        return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, ran)
+        finished_calls = approved.finished if approved else []
+        return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, finished_calls)
 
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
@@ -148,12 +148,16 @@ class LlmEndpoint:
         )
 
     async def _run_rounds(
-        self, client_request: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
+        self,
+        client_request: ModelRequest,
+        loop: ToolLoop,
+        answer: ProviderAnswer,
+        finished_calls: Sequence[FinishedCall],
     ) -> Response:
-        """Response to a request without `stream`; `ran` are approved calls, which ran before the first round."""
+        """Response to a request without `stream`; `finished_calls` ran before the first round."""
         prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, client_request.identity)
         before: list[WireAnswer] = []
-        ran = [*ran]
+        finished_calls = [*finished_calls]
         usage: dict[str, object] = {}
         while True:
             wire_answer = await self._read_answer(answer, loop)
@@ -171,7 +175,7 @@ class LlmEndpoint:
             if not again:
                 if await keeper.runs_now(calls, wire_answer.in_request):
                     results = await loop.run(calls.gateway_calls)
-                    ran += results.finished
+                    finished_calls += results.finished
                 if calls.client_calls or not results.messages:
                     break
                 loop.append_results(wire_answer.in_request, results.messages)
@@ -180,8 +184,10 @@ class LlmEndpoint:
             if answer.status != 200:
                 return await self._relay_refusal(answer, loop)
         await keeper.keep(calls, wire_answer.in_request, results.messages, wire_answer.turn_key(before))
-        shown = ran if prepared.shows_calls else ()
-        written = wire_answer.write(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
+        shown = finished_calls if prepared.shows_calls else ()
+        written = wire_answer.write(
+            LoopResult(before, usage, loop.client_run_names, shown, {"fairlead": loop.report()})
+        )
         if self._continuations is not None:
             rounds = [*before, wire_answer]
             finished = FinishedResponse(
@@ -227,7 +233,7 @@ class LlmEndpoint:
 
 def _parse_answer(body: bytes, loop: ToolLoop) -> WireAnswer:
     """Parse a provider's answer. Raises BadAnswer."""
-    if loop.theirs is not None:
+    if loop.client_run_names is not None:
         body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replace(body)
     return loop.prepared.wire.answer(body, loop.prepared.request)
 
@@ -263,7 +269,7 @@ async def respond(
         if refused is not None:
             raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
         received = await services.tools.work.reading(lambda: wire.receive(body), long=is_long(body))
-        held = await while_connected(request, work(received))
+        response = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)
         return error_response(wire, error)
@@ -274,7 +280,7 @@ async def respond(
     except Exception:
         broken(INTERNAL)
         raise
-    return Response(status_code=499) if held is None else held
+    return Response(status_code=499) if response is None else response
 
 
 def model_request(

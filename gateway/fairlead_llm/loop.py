@@ -30,7 +30,7 @@ from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_models.upstream import ProviderAnswer, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, held_inside, run_offered
+from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, manual_inner_calls, run_offered
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.workers.heavy_work import in_turn
 
@@ -97,7 +97,7 @@ class ToolLoop:
         """Whether the request or an answer is long, so that it is parsed and written in the thread for heavy work."""
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
-        self._more: list[bytes] = []
+        self._appended: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
         self.tools_disabled = False
@@ -119,7 +119,7 @@ class ToolLoop:
         return self.prepared.offer
 
     @property
-    def theirs(self) -> Collection[str] | None:
+    def client_run_names(self) -> Collection[str] | None:
         """Names of tools whose calls the caller gets: its own tools, and tools that need its approval or that policies
         do not let run by themselves. None: the gateway runs no calls of this request.
         """
@@ -134,9 +134,9 @@ class ToolLoop:
         return OfferContext(self.offer or ToolOffer(0), self._client_request.wishes, self.prepared.wire.name)
 
     @property
-    def before(self) -> Sequence[bytes]:
+    def earlier_messages(self) -> Sequence[bytes]:
         """Messages of earlier rounds, which the caller does not see."""
-        return self._more
+        return self._appended
 
     @property
     def target(self) -> ModelTarget:
@@ -271,13 +271,13 @@ class ToolLoop:
     async def _send_round(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.theirs is not None or prepared.request.losses is not None
+        counts = self.client_run_names is not None or prepared.request.losses is not None
         model_round = ModelRound(
             self.target.model,
-            self._more,
+            self._appended,
             injected,
             usage=provider.stream_usage and counts,
-            first=not self._more,
+            first=not self._appended,
             last=self.tools_disabled,
         )
         body = await self._tools.work.reading(lambda: self._write_body(model_round), long=self.long)
@@ -291,7 +291,7 @@ class ToolLoop:
         """The body of the next round's request."""
         prepared = self.prepared
         body = with_provider_ids(prepared.request.body(model_round))
-        unsealed = without_thoughts(prepared.wire, body, len(self._more)) if self._without_thoughts else None
+        unsealed = without_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
         return unsealed or body
@@ -325,25 +325,25 @@ class ToolLoop:
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
-        names = self.theirs
+        names = self.client_run_names
         if names is not None and len(calls) > MAX_CALLS:
-            text = f"the provider's answer has more than {MAX_CALLS} calls"
-            raise LlmError(502, text, "bad_answer", headers=self.no_retry)
-        inner = held_inside(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
+            too_many = f"the provider's answer has more than {MAX_CALLS} calls"
+            raise LlmError(502, too_many, "bad_answer", headers=self.no_retry)
+        inner = manual_inner_calls(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
         calls = [inner.get(call.id, call) for call in calls]
-        ours: list[ModelCall] = []
-        theirs: list[ModelCall] = []
+        gateway_calls: list[ModelCall] = []
+        client_calls: list[ModelCall] = []
         for call in calls:
-            (theirs if names is None or call.wire_name in names else ours).append(call)
+            (client_calls if names is None or call.wire_name in names else gateway_calls).append(call)
         manual = self.offer.manual if self.offer is not None else {}
         self._pending = [
             PendingCall(call.id, call.wire_name[:128], manual[call.wire_name])
-            for call in theirs[:MOST_NAMED]
+            for call in client_calls[:MOST_NAMED]
             if call.wire_name in manual
         ]
-        shown = [CallKey(call.id, call.wire_name) for call in theirs]
+        shown = [CallKey(call.id, call.wire_name) for call in client_calls]
         unwrapped = {ident: InnerCall(call.name, encode(call.arguments)) for ident, call in inner.items()}
-        return RoundCalls(ours, shown, unwrapped)
+        return RoundCalls(gateway_calls, shown, unwrapped)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls here. `approved`: by the client, as policies do not let them run by themselves. Raises Problem."""
@@ -364,7 +364,12 @@ class ToolLoop:
                 self.record.tool_called(run.tool, run.result_tokens)
             begun = running_call(call)
             finished.append(FinishedCall(begun.id, begun.name, begun.arguments, run.result or {}, run.seconds))
-        if self.theirs and not self.prepared.keeps_turns and not approved and not all(run.repeatable for run in runs):
+        if (
+            self.client_run_names
+            and not self.prepared.keeps_turns
+            and not approved
+            and not all(run.repeatable for run in runs)
+        ):
             self._must_answer = True
             self.prepared.losses.add(NOT_KEPT)
         if runs:
@@ -379,12 +384,14 @@ class ToolLoop:
 
     def repeats(self, malformed_call: bool) -> bool:
         """Whether to repeat a round because its call cannot be parsed (`malformed_call`); not twice in a row."""
-        self._repeated = malformed_call and not self._repeated and self.theirs is not None and not self.tools_disabled
+        self._repeated = (
+            malformed_call and not self._repeated and self.client_run_names is not None and not self.tools_disabled
+        )
         return self._repeated
 
     def append_results(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
         """Append the model's messages and the results of their calls to the next round's request."""
-        self._more += [*messages, *results]
+        self._appended += [*messages, *results]
 
     @property
     def _report(self) -> RequestReport:

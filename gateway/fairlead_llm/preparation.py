@@ -124,7 +124,7 @@ class RequestPreparation:
         """Prepare for an estimate of the tokens: for the first model, in the client's format even if the provider's is
         another. Raises Problem.
         """
-        return await self._prepare_in(client_request, client_request.format, targets[:1], 1, asks=False)
+        return await self._prepare_in(client_request, client_request.format, targets[:1], 1, asks_model=False)
 
     async def _prepare_in(
         self,
@@ -133,17 +133,17 @@ class RequestPreparation:
         targets: Sequence[ModelTarget],
         alike: int,
         *,
-        asks: bool = True,
+        asks_model: bool = True,
     ) -> PreparedRequest:
-        """Prepare in the format of the first `alike` targets. `asks`: the request goes to a model, and is not only
-        counted.
+        """Prepare in the format of the first `alike` targets. `asks_model`: the request goes to a model, and is not
+        only counted.
         """
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)
         losses = request.losses or TranslationLosses()
         request.messages = await self._turns.restore(
-            client_request.identity, wire, request.client_messages, losses, asks=asks
+            client_request.identity, wire, request.client_messages, losses, asks_model=asks_model
         )
         headers = {name: value for name, value in client_request.headers.items() if name in wire.request_headers}
         offer = None
@@ -151,7 +151,7 @@ class RequestPreparation:
             offer = await self.offer(client_request, wire, request, targets[:alike])
         first_target = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
-        if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
+        if asks_model and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
             keeping = await self._turns.keeping(
                 client_request.identity, client_request.format, client_request.read.client_messages
             )
@@ -178,7 +178,7 @@ class RequestPreparation:
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
         """Tokens of a request's messages and system prompt."""
         messages = b",".join(map(bytes, request.messages))
-        measured = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        measured = await self._tools.work.measure([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
         return measured.tokens
 
     async def offer(
@@ -204,10 +204,10 @@ class RequestPreparation:
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
             return await self._tools.work.stepwise(
-                lambda: self._offers.made(wire.name, catalog, client_request.wishes, fits)
+                lambda: self._offers.make(wire.name, catalog, client_request.wishes, fits)
             )
 
-        offer = await self._memory.made(wire.name, catalog, client_request.wishes, fits, make)
+        offer = await self._memory.get(wire.name, catalog, client_request.wishes, fits, make)
         if offer is None:
             tokens = await self.count_conversation(request)
             counted = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)

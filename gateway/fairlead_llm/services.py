@@ -15,7 +15,7 @@ from fairlead_offers.services import ToolServices
 
 
 class ModelServices(msgspec.Struct, frozen=True, kw_only=True):
-    """One per gateway; none of it depends on the providers that are configured now."""
+    """Services that do not depend on the providers of the current configuration. One per gateway."""
 
     tools: ToolServices
     turns: TurnStore

@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 def readable(data: bytes) -> bytes:
     """The data of an event, after a check that decoding them is bounded. Raises BadStream."""
-    held = excess(data) if is_long(data) else None
-    if held is not None:
-        raise BadStream(f"an event of the provider's answer holds {held}")
+    reason = excess(data) if is_long(data) else None
+    if reason is not None:
+        raise BadStream(f"an event of the provider's answer holds {reason}")
     return data
 
 
@@ -53,9 +53,9 @@ class StreamedAnswer(Response):
         answer: ProviderAnswer,
         turns: TurnStore,
         continuations: Continuations | None = None,
-        ran: Sequence[FinishedCall] = (),
+        finished_calls: Sequence[FinishedCall] = (),
     ) -> None:
-        """`ran`: approved calls, which ran before the first round."""
+        """`finished_calls`: approved calls, which ran before the first round."""
         super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
@@ -66,8 +66,8 @@ class StreamedAnswer(Response):
         self._continuations = continuations
         self._results: Sequence[bytes] = ()
         """Results of calls of the last round."""
-        self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
-        self._early = self._stream.show_results(ran) if ran and loop.prepared.shows_calls else b""
+        self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.client_run_names)
+        self._early = self._stream.show_results(finished_calls) if finished_calls and loop.prepared.shows_calls else b""
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,8 +126,8 @@ class StreamedAnswer(Response):
 
     async def _run_rounds(self) -> None:
         """Pass on all rounds. Raises BadStream, LlmError, Problem, ProviderUnavailable, TooLarge."""
-        held, stream = self._loop, self._stream
-        prepared = held.prepared
+        loop, stream = self._loop, self._stream
+        prepared = loop.prepared
         while True:
             try:
                 await self._relay_round()
@@ -135,25 +135,25 @@ class StreamedAnswer(Response):
                 if (
                     not isinstance(error, BadStream) or error.error is None
                 ):  # else the provider reports an error, which may be the request's
-                    held.round_broken(error)
+                    loop.round_broken(error)
                 raise
-            if held.repeats(stream.malformed_call):
+            if loop.repeats(stream.malformed_call):
                 await self._next_round()
                 continue
-            calls, results = await held.split(stream.message), NO_RESULTS
+            calls, results = await loop.split(stream.message), NO_RESULTS
             if calls.unwrapped:
                 await self._write(stream.unwrap(calls.unwrapped))
             if await self._keeper.runs_now(calls, stream.in_request):
                 if prepared.shows_calls:
                     await self._write(stream.show_running([*map(running_call, calls.gateway_calls)]))
-                results = await held.run(calls.gateway_calls)
+                results = await loop.run(calls.gateway_calls)
                 self._results = results.messages
                 if prepared.shows_calls:
                     await self._write(stream.show_results(results.finished))
             if calls.client_calls or not results.messages:
                 await self._keeper.keep(calls, stream.in_request, results.messages, stream.turn_key)
                 return
-            held.append_results(stream.in_request, results.messages)
+            loop.append_results(stream.in_request, results.messages)
             self._results = ()
             await self._next_round()
 
@@ -171,12 +171,12 @@ class StreamedAnswer(Response):
     async def _keep(self, end: bytes) -> None:
         if self._continuations is None:
             return
-        held, client_request = self._loop, self._client_request
+        loop, client_request = self._loop, self._client_request
         finished = FinishedResponse(
             client_request.identity,
             client_request.caller_key,
             client_request.read,
-            held.prepared,
+            loop.prepared,
             self._stream,
             end,
             self._results,
@@ -186,7 +186,7 @@ class StreamedAnswer(Response):
     async def _relay_round(self) -> None:
         """Pass on one answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
-        ids = None if self._loop.theirs is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
+        ids = None if self._loop.client_run_names is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
         size = 0
         async for piece in self._answer.pieces():
             size += len(piece)

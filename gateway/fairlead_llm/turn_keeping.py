@@ -62,7 +62,7 @@ class TurnKeeper:
         """
         loop = self._loop
         shown = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
-        if not shown or not (results or loop.before):
+        if not shown or not (results or loop.earlier_messages):
             return
         if calls.client_calls and not loop.prepared.keeps_turns:
             loop.prepared.losses.add(NOT_KEPT)
@@ -74,7 +74,7 @@ class TurnKeeper:
 
     async def _keep(self, shown: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
         prepared = self._loop.prepared
-        turn = KeptTurn(prepared.wire.name, [*self._loop.before, *message], [*results])
+        turn = KeptTurn(prepared.wire.name, [*self._loop.earlier_messages, *message], [*results])
         return await self._turns.keep(self._identity, shown, turn)
 
 

@@ -109,11 +109,11 @@ class TurnStore:
         messages: Sequence[bytes | Raw],
         losses: TranslationLosses,
         *,
-        asks: bool = True,
+        asks_model: bool = True,
     ) -> Sequence[bytes | Raw]:
         """The messages, with stored turns in place of the parts that the caller has. `losses` gets `NOT_RESTORED` where
-        the store cannot be reached. If then a turn may be stored that the model has not answered, and the request
-        `asks` the model, raises LlmError (503): the model would make the calls of that turn a second time.
+        the store cannot be reached. Raises LlmError (503) if then the last calls have no answer of the model yet and
+        the request goes to the model (`asks_model`): it would make the calls of that turn a second time.
         """
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
@@ -125,7 +125,7 @@ class TurnStore:
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
-        if asks and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
+        if asks_model and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
             raise LlmError(
                 503,
                 f"results of calls that the gateway ran for this turn cannot be looked up ({results[-1]}): no tool and "

@@ -27,7 +27,7 @@ from fairlead_models.cascaded import CASCADED, CascadedProvider, Seconds, SlowTu
 MAX_NAME: Final = 256
 """Characters of a model's name in a request."""
 ROUTE_PREFIX: Final = "fairlead/"
-"""In front of the name of a route where a model's name is asked for."""
+"""Prefix of a route's name in the `model` of a request."""
 OPENAI_HOST: Final = "api.openai.com"
 CallerKey = Literal["Refuse", "Allow", "Require"]
 _SPEAK: Final = frozenset({"openai", "gemini"})
@@ -55,7 +55,7 @@ _VERSIONS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
     "anthropic": ("/v1",),
     "gemini": ("/v1beta", "/v1"),
 }
-"""By kind: ends of a base URL that are part of the paths below it."""
+"""Ends of a base URL, by kind of provider, that paths below it repeat."""
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """`anthropic-version` of requests, unless the provider's `headers` name another."""
 _KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
@@ -63,7 +63,7 @@ _KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
     "anthropic": ("x-api-key", ""),
     "gemini": ("x-goog-api-key", ""),
 }
-"""By kind: the header that a key goes out in, and what is in front of it there."""
+"""Header of the key, by kind of provider, and the prefix of its value."""
 
 _LISTS: Final = frozenset({"anthropic-beta"})
 """Headers whose values add up: the client's and those of the configuration."""
@@ -153,7 +153,7 @@ class ModelTarget(msgspec.Struct, frozen=True):
     provider: str
     """Name in the configuration."""
     model: str
-    """As the provider calls it."""
+    """Name of the model at the provider."""
 
 
 class Providers:
@@ -216,7 +216,7 @@ class Providers:
         self._taking([ModelTarget(name, "")], keyed)
 
     def _speaking(self, wanted: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
-        """Those that take requests of a kind: text, or speech too. Raises UnknownModel for none."""
+        """Targets that take requests for text, or also for speech. Raises UnknownModel if none does."""
         speaking = [target for target in targets if spoken or target.provider not in self.cascaded]
         if not speaking:
             raise UnknownModel(f"{wanted[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime")
@@ -235,7 +235,7 @@ class Providers:
             raise InvalidProvider(f"providers: {name}: llm: {error}") from error
 
     def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
-        """Those that take a request with, or without, a key of its own. Raises ProviderKeyRefused for none."""
+        """Targets that take a request with, or without, a key of the caller. Raises ProviderKeyRefused if none does."""
         unfit = "Refuse" if keyed else "Require"
         taking = [target for target in targets if self._caller_key(target.provider) != unfit]
         if taking:

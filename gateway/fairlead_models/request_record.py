@@ -151,20 +151,20 @@ class ModelSeries:
         self.rounds = 0
         self.outcomes: Counter[str] = Counter()
         self.durations: dict[str, Histogram] = {}
-        """By `error.type`; empty for none."""
+        """Durations by `error.type`; the empty key is that of requests without an error."""
         self.first_token = Histogram()
 
 
 class ModelMetrics:
-    """All figures of one gateway."""
+    """Metrics of requests to models of one gateway."""
 
     def __init__(self) -> None:
         self.models: dict[tuple[str, str], ModelSeries] = {}
-        """By provider and model."""
+        """Series by provider and model."""
         self.tool_tokens: dict[tuple[str, str], int] = {}
-        """By tool, and whether they were of its definitions or its results."""
+        """Tokens by tool, and by DEFINITION or RESULT."""
         self.principal_tokens: dict[str, TokenUsage] = {}
-        """By principal."""
+        """Usage by principal."""
         self.overflowed = 0
         """Observations that went under OTHER."""
         self.in_flight = 0

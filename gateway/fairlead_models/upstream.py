@@ -23,7 +23,7 @@ from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10
 CLOSE_SECONDS: Final = 2.0
-"""For a provider to answer the close of a WebSocket."""
+"""Seconds in which a provider may answer the close of a WebSocket."""
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 

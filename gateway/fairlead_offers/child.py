@@ -36,7 +36,7 @@ from fairlead_offers.conversion.jobs import (
 from fairlead_offers.job import BULK, LENGTH, ConvertedBody
 from fairlead_offers.results.kept_results import READ, read
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
-from fairlead_offers.search.jobs import EMBED, SEARCH, STORED, VECTORS, embed, search, stored, take_vectors
+from fairlead_offers.search.jobs import EMBED, SEARCH, STORED, VECTORS, embed, search, stored_vectors, take_vectors
 
 JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     CONVERT.name: convert,
@@ -47,7 +47,7 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     REPEATS.name: repeats,
     SEARCH.name: search,
     VECTORS.name: take_vectors,
-    STORED.name: stored,
+    STORED.name: stored_vectors,
     EMBED.name: embed,
     READ.name: read,
     SHORTEN.name: shorten,

@@ -16,7 +16,7 @@ from fairlead_offers.workers.heavy_work import HeavyWork
 
 
 class ToolServices(msgspec.Struct, frozen=True, kw_only=True):
-    """One per gateway. Closed by `aclose`."""
+    """Services of one gateway that deal with tools. `aclose` them."""
 
     catalogs: SubjectCatalogs
     work: HeavyWork

@@ -108,10 +108,10 @@ class SessionToolbox:
         bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
 
         async def make(bounds: OfferBounds) -> ToolOffer | None:
-            return await tools.work.stepwise(lambda: self._offers.offers.made(self._format, catalog, wishes, bounds))
+            return await tools.work.stepwise(lambda: self._offers.offers.make(self._format, catalog, wishes, bounds))
 
         async with self._offers.turns:
-            offer = await self._offers.memory.made(self._format, catalog, wishes, bounds, make)
+            offer = await self._offers.memory.get(self._format, catalog, wishes, bounds, make)
             assert offer is not None, "an exact offer is always made"
             self._traits = await tools.work.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes = wishes

@@ -26,5 +26,5 @@ def failure() -> Response:
 
 
 def seconds_of(milliseconds: int) -> str:
-    """As `Retry-After` has it (RFC 9110 section 10.2.3): whole seconds, never too early."""
+    """Value of `Retry-After` (RFC 9110 section 10.2.3): whole seconds, rounded up."""
     return str(-(-milliseconds // 1000))

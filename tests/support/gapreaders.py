@@ -32,7 +32,7 @@ from fairlead_kube.client import Kube
 from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import MCP_SERVERS, PODS, SECRETS, TOOL_POLICIES, Json, Kind, Scope
 from fairlead_mcp.errors import McpError
-from fairlead_offers.models.live_models import NoModels, fetched
+from fairlead_offers.models.live_models import NoModels, fetch_windows
 from fairlead_offers.results.chat_compressor import ChatCompressor
 from fairlead_offers.search.embeddings_api import EmbeddingsApi
 from fairlead_offers.workers.heavy_work import WorkerThread
@@ -84,7 +84,7 @@ async def _models(address: str) -> AsyncIterator[Ask]:
 
         async def ask() -> str:
             try:
-                return f"{len(await fetched(session, LiveSource(url=f'{address}/v1/models')))} models"
+                return f"{len(await fetch_windows(session, LiveSource(url=f'{address}/v1/models')))} models"
             except NoModels as error:
                 return str(error)
 

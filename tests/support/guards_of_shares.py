@@ -134,7 +134,7 @@ SHARES = (
         "fairlead_llm.llm_endpoint",
         (
             ("refused = await services.tools.work.excess(body)", "refused = None"),
-            ("long=is_long(body))\n        held", "long=False)\n        held"),
+            ("long=is_long(body))\n        response", "long=False)\n        response"),
         ),
         "tests/component/llm/test_many_items.py::"
         "test_a_request_with_more_items_than_a_conversation_has_is_refused_in_the_form_of_its_api",
@@ -180,7 +180,7 @@ SHARES = (
     Guard(
         "one event of a model's answer that holds everybody up for three seconds",
         "fairlead_llm.streaming",
-        (("held = excess(data) if is_long(data) else None", "held = None"),),
+        (("reason = excess(data) if is_long(data) else None", "reason = None"),),
         "tests/component/llm/test_hostile_providers.py::"
         "test_an_answer_or_an_event_of_more_values_than_are_read_is_refused",
         "more than 200,000 values",

@@ -36,9 +36,9 @@ class CatalogChanges:
         self._over_all = ""
         self._task: asyncio.Task[None] | None = None
         self._again = False
-        self._unsubscribe = events.subscribe(self._happened)
+        self._unsubscribe = events.subscribe(self._on_event)
 
-    def _happened(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event.type != SWAPPED:
             return
         self._again = True

@@ -32,14 +32,14 @@ from fairlead_offers.catalogs.visible_tools import MAX_KEPT_VIEWS, VisibleTools
 from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem, unready_problem
 
 PAUSE: Final = 5e-5
-"""Seconds between two slices of a view that is put together: calls go on meanwhile."""
+"""Seconds between two slices of a view that is built, in which the event loop serves calls."""
 POLICY: Final = "policy"
-"""The rule of a choice that policies made faster."""
+"""Rule of a choice whose tier policies made faster."""
 Result = TypeVar("Result")
 
 
 class SubjectCatalog:
-    """Servers, tools and decisions of a selection that one subject may know of."""
+    """Servers, tools and decisions of a selection that one subject may see."""
 
     __slots__ = ("_floors", "_selection", "_views", "identity")
 
@@ -51,12 +51,12 @@ class SubjectCatalog:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Everything that is served, to whomever: what is taken from it has to be in a view."""
+        """Everything that is served to anybody: a subject may see only what is in one of its views."""
         return self._selection.snapshot
 
     @property
     def views(self) -> Mapping[bytes, View]:
-        """Views of the subject: the same object for those that may see the same."""
+        """Views of the subject; subjects that may see the same share the object."""
         return self._views
 
     @property
@@ -66,7 +66,7 @@ class SubjectCatalog:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the tiers that there are for it."""
+        """Names of the tiers that the subject has."""
         return tuple(tier for tier in self.snapshot.tiers if in_tier(MERGED, tier) in self._views)
 
     def view(self, tier: str | None) -> View:
@@ -105,14 +105,14 @@ class SubjectCatalog:
         return self._views.get(server_target(key))
 
     def unready(self, problem: Problem) -> ServerEntry | None:
-        """The server without a catalog that a problem about an unknown tool or server may be about."""
+        """The server without a catalog that may have the unknown tool or server of a problem."""
         name, code = problem.missing, problem.document.code
         if code == UNKNOWN_TOOL and name:
             return self.unready_of_tool(name)
         return of_server(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
-        """The server without a catalog that a tool may be of, by a name on `/mcp`, an id, or as
+        """The server without a catalog that may have a tool, by the tool's name on `/mcp`, its id, or
         `[namespace/]server/tool`.
         """
         server = name.rpartition("/")[0]
@@ -120,16 +120,16 @@ class SubjectCatalog:
         return entry or (of_server(self._selection, self.identity, server) if server else None)
 
     def unready_servers(self) -> list[ServerEntry]:
-        """The servers without a catalog that it may know of, in the order of their names."""
+        """The servers without a catalog that the subject may see, in the order of their names."""
         return sorted(unready_for(self._selection, self.identity), key=attrgetter("key"))
 
     def servers(self) -> list[Server]:
-        """Those that exist for it, in the order of the catalog."""
+        """The servers that the subject may see, in the order of the catalog."""
         return [server for key, server in self.snapshot.servers.items() if server_target(key) in self._views]
 
 
 def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
-    """The choice, but no slower than the policies of the subject allow."""
+    """The choice, with a tier no slower than the subject's policies allow."""
     shown = seen.tiers
     if choice.tier in shown:
         return choice
@@ -140,7 +140,7 @@ def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
 
 
 class OfView(Protocol):
-    """Something that holds the view it was made of."""
+    """Value that holds the view it was made of."""
 
     @property
     def view(self) -> View: ...
@@ -150,22 +150,24 @@ Kept = TypeVar("Kept", bound=OfView)
 
 
 class KeptByView(Generic[Kept]):
-    """One for each requested view, the least used dropped first."""
+    """Cache of values made of views, for the snapshot that is served now; the least recently used is dropped first. In
+    the thread for heavy work only.
+    """
 
     def __init__(self, make: Callable[[View, Snapshot], Kept], most: int) -> None:
-        """At most `most` are kept."""
+        """Keeps at most `most` values."""
         self._make = make
         self._most = most
         self._snapshot: Snapshot | None = None
         self._items: OrderedDict[int, Kept] = OrderedDict()
 
     def of(self, seen: SubjectCatalog, tier: str | None) -> Kept:
-        """That of a tier's view, of the default one with None. Raises Problem."""
+        """The value of a tier's view, of the default tier with None. Raises Problem."""
         view = seen.view(tier)
         if self._snapshot is not seen.snapshot:
             self._snapshot = seen.snapshot
             self._items = OrderedDict()
-        item = self._items.get(id(view))  # unique: what is kept holds its view
+        item = self._items.get(id(view))  # unique: the value holds its view
         if item is None:
             item = self._items[id(view)] = self._make(view, seen.snapshot)
             if len(self._items) > self._most:
@@ -176,7 +178,7 @@ class KeptByView(Generic[Kept]):
 
 
 class SubjectCatalogs:
-    """Gives everybody the tools that are served and that its policies allow. One per gateway."""
+    """Catalogs of all subjects: the served tools that their policies allow. One per gateway."""
 
     def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, patience: StartupWait) -> None:
         self._selection = selection

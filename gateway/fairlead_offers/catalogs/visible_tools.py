@@ -28,7 +28,7 @@ from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool,
 from fairlead_gateway.policy.view import View
 from fairlead_mcp.escaping import escaped
 from fairlead_offers.catalogs.latency import LatencyDocument, latency_of
-from fairlead_offers.conversion.jobs import decoded
+from fairlead_offers.conversion.jobs import decode_definition
 from fairlead_offers.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
 from fairlead_offers.workers.heavy_work import breathing
 from fairlead_search.record import catalog_hash
@@ -108,7 +108,7 @@ class VisibleTool:
     def decoded(self) -> JsonObject:
         """The definition as JSON; not to be changed."""
         if self._decoded is None:
-            self._decoded = decoded(self.definition, self.name)
+            self._decoded = decode_definition(self.definition, self.name)
         return self._decoded
 
     @property
@@ -130,7 +130,7 @@ def gateway_tool(raw: bytes) -> VisibleTool:
     """One of the gateway's own tools, which budgets never cut: without it what it leads to is out of reach. `raw`: its
     MCP definition.
     """
-    name = str(decoded(raw, "")["name"])
+    name = str(decode_definition(raw, "")["name"])
     entry = ToolEntry(name=name, definition=Raw(raw), hash=definition_hash(raw), search_hash=search_hash(name, raw))
     tool = Tool(name, (GATEWAY, name), raw, name, raw, idempotent=True, hash=entry.hash)
     return VisibleTool(name, _OWN, entry, tool, None, pinned=True)
@@ -150,7 +150,7 @@ class VisibleTools:
             for entry in breathing(_entries(view.routes, snapshot, view.pinned, view.escaping), STRIDE)
         }
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
-        """Those that a model may be offered: some are for the user interface of their server alone (SEP-1865)."""
+        """Tools that a model may be offered: some are only for the user interface of their server (SEP-1865)."""
         self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
         ids: dict[str, VisibleTool | None] = {}
@@ -215,8 +215,8 @@ class VisibleTools:
         return any(entry.of((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
-        """Those of `chosen` that a tier hides; None where it hides none."""
-        return self.view.notice(entry.name for entry in _filtered(self._hidden.values(), tags, servers))
+        """Tools with these tags and servers that a tier hides; None where it hides none."""
+        return self.view.notice(entry.name for entry in _filter(self._hidden.values(), tags, servers))
 
     def hidden_tool(self, name: str) -> HiddenTool | None:
         """A tool that a tier hides, by the names of `unlisted`: why, and where it is; None for any other."""
@@ -226,7 +226,7 @@ class VisibleTools:
         why = self.view.hidden[entry.name]
         return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
 
-    def chosen(
+    def select(
         self, tags: Collection[str] = (), servers: Collection[str] = (), categories: Collection[str] = ()
     ) -> list[VisibleTool]:
         """Tools with one of the tags, of one of the servers, in one of the categories; all where none are given. Raises
@@ -236,11 +236,11 @@ class VisibleTools:
             if not self.knows(server):
                 servers_with_tools = tuple(sorted({str(entry.server) for entry in self.entries}))
                 raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", servers_with_tools)
-        chosen = _filtered(self.entries, tags, servers)
+        chosen = _filter(self.entries, tags, servers)
         return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]
 
 
-def _filtered(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:
+def _filter(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:
     return [
         entry for entry in entries if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
     ]

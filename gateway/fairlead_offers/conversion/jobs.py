@@ -87,7 +87,7 @@ class RawTool(msgspec.Struct, frozen=True):
     """To be converted with shortened descriptions."""
 
     def decoded(self) -> JsonObject:
-        return decoded(bytes(self.definition), self.name)
+        return decode_definition(bytes(self.definition), self.name)
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class Measured(msgspec.Struct, frozen=True):
     """Whether a member comes twice in the request."""
 
 
-def decoded(definition: bytes, name: str) -> JsonObject:
+def decode_definition(definition: bytes, name: str) -> JsonObject:
     """A definition as JSON. One that is nested too deeply to be read keeps its name, and is refused by that."""
     try:
         return _decode(definition)

@@ -52,7 +52,7 @@ class Refresher:
                 await self._task
 
     async def _run(self) -> None:
-        timeout = aiohttp.ClientTimeout(total=None)  # `fetched` bounds each attempt
+        timeout = aiohttp.ClientTimeout(total=None)  # `fetch_windows` bounds each attempt
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 await self._refresh(session)
@@ -60,7 +60,7 @@ class Refresher:
 
     async def _refresh(self, session: aiohttp.ClientSession) -> None:
         try:
-            models = await fetched(session, self._source)
+            models = await fetch_windows(session, self._source)
         except NoModels as error:
             if self.models.error != str(error):
                 log.warning("%s: %s; what was known before stays", self._source.url, error)
@@ -72,7 +72,7 @@ class Refresher:
         self.models = LiveModels(models, at)
 
 
-async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:
+async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:
     """Windows by model. Raises NoModels."""
     try:
         # not by aiohttp, whose `total` loses a cancellation that comes as the time is up

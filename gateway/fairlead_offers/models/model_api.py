@@ -81,7 +81,7 @@ class ModelApi:
             attempt += 1
             left = end - asyncio.get_running_loop().time()
             try:
-                return await self._posted(path, data, left)
+                return await self._post_once(path, data, left)
             except McpError as error:
                 left = end - asyncio.get_running_loop().time()
                 pause = next_delay(
@@ -91,7 +91,7 @@ class ModelApi:
                     raise
                 await asyncio.sleep(pause)
 
-    async def _posted(self, path: str, data: bytes, seconds: float) -> bytes:
+    async def _post_once(self, path: str, data: bytes, seconds: float) -> bytes:
         await self._look()
         connector = aiohttp.TCPConnector(resolver=_Guarded(self._resolve), use_dns_cache=False)
         timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
@@ -164,7 +164,7 @@ async def _reason(answer: bytes) -> str:
     return " ".join(str(why)[:REASON_CHARACTERS].split())[:200] or "nothing more"
 
 
-async def decoded(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
+async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
     """An answer as it should be, of at most so many values. Raises ProtocolError."""
     try:
         return await bounded_reading.decoded(answer, kind, values=values)

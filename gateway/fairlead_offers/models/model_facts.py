@@ -25,7 +25,7 @@ class ModelFacts:
         self._get_live = live
         self._live: LiveModels | None = None
         self._windows = (windows(), windows())
-        """As configured, and with what the model server said."""
+        """Windows as configured, and the same with those of the model server."""
 
     @property
     def routes(self) -> Mapping[str, ModelRoute]:

@@ -30,10 +30,10 @@ from fairlead_offers.run.requested_calls import Planned, PlannedCalls, planned_c
 from fairlead_offers.services import ToolServices
 
 _FIT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names of tools that every provider takes."""
+"""Tool names that every provider accepts."""
 _OWN: Final = {entry.name: entry for entry in (*ROUTER_TOOLS, READER)}
 AT_ONCE: Final = 32
-"""Calls of one message that run at the same time."""
+"""Most calls of one message that run at the same time."""
 
 
 class OfferContext(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class OfferContext(msgspec.Struct, frozen=True):
     format_name: str
 
 
-def offered_calls(
+def plan_offered_calls(
     services: ToolServices, seen: SubjectCatalog, context: OfferContext, calls: Sequence[ModelCall], *, approved: bool
 ) -> PlannedCalls:
     """The calls, each with the tool of the offer that it means. Those that were not `approved` are refused where
@@ -57,17 +57,17 @@ def offered_calls(
     planned = []
     for call, plan in zip(calls, matched.calls, strict=True):
         if _executes(offer, call):
-            planned.append(_recorded(services, seen, call, _reachable(offer, plan, view)))
+            planned.append(_plan_recorded(services, seen, call, _check_reachable(offer, plan, view)))
         elif call.wire_name in offer.own:
-            planned.append(_own_call(offer.own[call.wire_name], context.wishes, call))
+            planned.append(_plan_own(offer.own[call.wire_name], context.wishes, call))
         else:
-            planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, view))
+            planned.append((_check_reachable if offer.way == SEARCH else _check_listed)(offer, plan, view))
     return PlannedCalls(matched.visible, planned)
 
 
-def held_inside(offer: ToolOffer, calls: Sequence[ModelCall], taken: Collection[str]) -> dict[str, ModelCall]:
-    """Calls that calls of `execute_tool` name and that policies do not let run by themselves, by id: the caller gets
-    these in their place. `taken` are names of its own tools; those, and names that no API takes, are not told.
+def manual_inner_calls(offer: ToolOffer, calls: Sequence[ModelCall], taken: Collection[str]) -> dict[str, ModelCall]:
+    """Inner calls of `execute_tool` that policies do not let run by themselves, by the id of the outer call: the caller
+    gets them in its place. Left out are tools whose names an API refuses, or that the caller has itself (`taken`).
     """
     inside = {}
     for call in calls:
@@ -81,35 +81,35 @@ def _executes(offer: ToolOffer, call: ModelCall) -> bool:
     return offer.own.get(call.wire_name) == EXECUTE_TOOL
 
 
-def _listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """The call, of an unknown tool where that was not offered: over budget, or of another server. One that policies
-    keep from running by itself since the request began is refused.
+def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
+    """The call; that of an unknown tool if its tool was not offered. Refused if policies have stopped it from running
+    by itself since the request began.
     """
     if plan.entry is None:
         return plan
     if plan.call.wire_name in offer.names:
-        return _by_itself(plan, view)
+        return _refuse_manual(plan, view)
     return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.names))
 
 
-def _reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """The call, of an unknown tool where search does not find that, refused where policies do not let it run by itself.
-    A model that remembers a tool, from when it was listed, may call it by its own name.
+def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
+    """The call; that of an unknown tool if search cannot find its tool. Refused if policies do not let it run by
+    itself. A model may call a tool by its own name, as it may remember that from when it was listed.
     """
     if plan.entry is None:
         return plan
     if plan.entry.name in offer.reachable:
-        return _by_itself(plan, view)
+        return _refuse_manual(plan, view)
     return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.reachable))
 
 
-def _by_itself(plan: Planned, view: View | None) -> Planned:
+def _refuse_manual(plan: Planned, view: View | None) -> Planned:
     manual = view.manual(plan.entry.name) if view is not None and plan.entry is not None else ""
     return Planned(plan.call, None, denied=manual) if manual else plan
 
 
 def _inner(call: ModelCall) -> ModelCall:
-    """The call that a call of `execute_tool` asks for, under the id of that."""
+    """The call that a call of `execute_tool` asks for, under the id of the outer call."""
     execution = _execution(call)
     if execution is None:
         return call
@@ -127,8 +127,8 @@ def _execution(call: ModelCall) -> ExecuteArguments | None:
     return execution if bytes(execution.arguments)[:1] in (b"{", b"n") else None
 
 
-def _recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall, plan: Planned) -> Planned:
-    """The inner call, with the session that its result is kept in."""
+def _plan_recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall, plan: Planned) -> Planned:
+    """The inner call of `execute_tool`, with the session in which its result is stored."""
     if not call.valid:
         return Planned(call, None)
     execution = _execution(call)
@@ -144,13 +144,13 @@ def _recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall, pla
     return msgspec.structs.replace(plan, recording=session)
 
 
-def _own_call(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
-    """A call of one of the gateway's other own tools; a search only among what the request wants."""
+def _plan_own(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
+    """A call of another tool of the gateway; a search is narrowed to the servers and tags of the request."""
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, _OWN[name])
     arguments = dict(call.arguments)
     for member, wanted in (("servers", wishes.servers), ("tags", wishes.tags)) if name == SEARCH_TOOLS else ():
-        narrowed = _narrowed(arguments.get(member), wanted)
+        narrowed = _narrow(arguments.get(member), wanted)
         if narrowed is not None and not narrowed:
             return Planned(call, None, denied=f"{SEARCH_TOOLS}: there are only {member} {', '.join(wanted)} here")
         if narrowed is not None:
@@ -158,8 +158,8 @@ def _own_call(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
     return Planned(call, _OWN[name], encode(arguments))
 
 
-def _narrowed(given: Any, wanted: Sequence[str]) -> list[str] | None:
-    """Names that both want; None where the request wants all."""
+def _narrow(given: Any, wanted: Sequence[str]) -> list[str] | None:
+    """Names that the call and the request have in common; None if the request names none."""
     if not wanted:
         return None
     return [*wanted] if not given or not isinstance(given, list) else [each for each in wanted if each in given]
@@ -170,7 +170,7 @@ class OfferedRun(msgspec.Struct, frozen=True):
 
     plan: Planned
     result: Mapping[str, Any] | None
-    """MCP result, refusals included."""
+    """MCP result; also of a refusal."""
     seconds: float
 
     @property
@@ -190,7 +190,7 @@ class OfferedRun(msgspec.Struct, frozen=True):
 
     @property
     def result_tokens(self) -> int:
-        """Tokens of the result's texts, about."""
+        """Estimated tokens of the result's texts."""
         content = (self.result or {}).get("content")
         parts = content if isinstance(content, list) else []
         texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
@@ -211,9 +211,11 @@ async def run_offered(
     policies do not let run by themselves. Raises Problem.
     """
     planned = await services.work.do(
-        lambda: offered_calls(services, services.catalogs.seen_by(origin.identity), context, calls, approved=approved)
+        lambda: plan_offered_calls(
+            services, services.catalogs.seen_by(origin.identity), context, calls, approved=approved
+        )
     )
-    planned = PlannedCalls(planned.visible, _within(planned.calls, context.wishes.max_calls, already_run))
+    planned = PlannedCalls(planned.visible, _limit_calls(planned.calls, context.wishes.max_calls, already_run))
     with services.caller.holding(origin) as holding:
         outcomes = await run_calls(services, origin, planned, holding, at_once=AT_ONCE)
         results = [result_for(plan, outcome) for plan, outcome in zip(planned.calls, outcomes, strict=True)]
@@ -228,17 +230,17 @@ async def all_repeatable(
 ) -> bool:
     """Whether all these calls may be made twice without harm. Raises Problem."""
     planned = await services.work.do(
-        lambda: offered_calls(services, services.catalogs.seen_by(identity), context, calls, approved=False)
+        lambda: plan_offered_calls(services, services.catalogs.seen_by(identity), context, calls, approved=False)
     )
     return all(map(_repeatable, planned.calls))
 
 
 def _repeatable(plan: Planned) -> bool:
-    """Whether nothing is called, or a tool that only reads, by annotations that are trusted."""
+    """Whether the call runs no tool of a server, or one that trusted annotations call idempotent."""
     return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
-def _within(planned: Sequence[Planned], max_calls: int | None, already_run: int) -> Sequence[Planned]:
+def _limit_calls(planned: Sequence[Planned], max_calls: int | None, already_run: int) -> Sequence[Planned]:
     """The calls, of which those beyond `max_calls` are refused."""
     if max_calls is None:
         return planned

@@ -36,13 +36,13 @@ from fairlead_offers.plan.caller_tools import CallerTools
 from fairlead_offers.plan.exposed_tools import (
     ROUTER_TOOLS,
     PlannedTask,
-    compared,
-    exposed,
-    offered,
+    compare_exposures,
+    exposure_options,
     online,
+    requested_tools,
     tools_of_other_tiers,
 )
-from fairlead_offers.plan.offered_tools import candidates, converted
+from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
 
 MAX_KEPT: Final = 64
@@ -52,7 +52,7 @@ CHEAPER: Final = "cheaper"
 AUTO: Final = "auto"
 NO_LIMITS: Final = PlanLimits(reserved_output=0)
 _TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
-"""Without the conversation, so that the choice stays the same in all requests of one."""
+"""Leaves out the conversation, so that all its requests get the same choice."""
 Kept = TypeVar("Kept")
 Positive = Annotated[int, Meta(ge=1)]
 MAX_OFFERS: Final = 256
@@ -65,7 +65,7 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     """Wishes of a request for the tools that are injected: the member `fairlead` of its body."""
 
     tier: Word | None = None
-    """A name, or `auto`: the one that the rules of the tiers choose by what was said."""
+    """Name of a tier, or `auto`: the tier that the rules choose by the texts of the conversation."""
     servers: Words = ()
     tags: Words = ()
     max_tools: Positive | None = None
@@ -79,7 +79,7 @@ class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     offered, and always in a list.
     """
     max_calls: Annotated[int, Meta(ge=0)] | None = None
-    """Calls that may be run here."""
+    """Most calls that the gateway runs for the request."""
     show_calls: bool = False
 
 
@@ -93,37 +93,35 @@ class ToolOffer(msgspec.Struct, frozen=True):
     because: str = ""
     """Reason of `search`: `asked`, `cheaper`, or the limit that the list is over."""
     tier: str = ""
-    """Latency tier whose tools they are; empty: none."""
+    """Latency tier of the tools; empty without one."""
     definitions: tuple[bytes, ...] = ()
-    """In the form of the request."""
+    """Definitions in the format of the request."""
     names: tuple[str, ...] = ()
-    """As the model sees them, in the same order."""
+    """Names of the tools as the model sees them, in the order of `definitions`."""
     own: Mapping[str, str] = {}
-    """Tools of the gateway's own among them: the name that the model sees, to that of the tool."""
+    """Tools of the gateway itself: the name that the model sees, to the tool's own."""
     reachable: frozenset[str] = frozenset()
-    """Exposed names of all tools that the request is about; `execute_tool` may call these."""
+    """Exposed names of all tools that match the request; `execute_tool` may call these."""
     cut: tuple[Cut, ...] = ()
-    """Left out because of a limit, and which."""
+    """Tools left out because of a limit, with the limit."""
     shadowed: tuple[str, ...] = ()
-    """Left out because the caller has a tool of that name."""
+    """Tools left out because the caller has a tool of that name."""
     approved_first: frozenset[str] = frozenset()
-    """Names of those whose calls are run only after the client approves them."""
+    """Names of tools whose calls run only after the client approves them."""
     manual: Mapping[str, str] = {}
-    """Those of `names`, and of tools that search finds, that are not run here by themselves, each with a sentence that
-    says why.
+    """Names, also of tools that search finds, whose calls policies do not let run by themselves, each with the reason
+    in a sentence.
     """
     quotas: tuple[Quota, ...] = ()
-    """Bounds that policies set in the namespaces of these tools, and of those that search finds, on the tokens of a
-    day.
-    """
+    """Bounds on tokens a day that policies set in the namespaces of these tools, and of those that search finds."""
     tokens: Mapping[str, int] = {}
-    """Tokens of the definitions, by the names that the tools have at the gateway."""
+    """Tokens of the definitions, by exposed name of the tool."""
     refused: str = ""
-    """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
+    """Why no tool is offered: by the gateway's count the conversation alone does not fit. It is sent nevertheless."""
 
     @property
     def client_run(self) -> frozenset[str]:
-        """Names of those whose calls go to the caller: to be approved, or because policies do not let them run by
+        """Names of tools whose calls the caller gets: to approve them, or because policies do not let them run by
         themselves.
         """
         return frozenset((*self.manual, *self.approved_first))
@@ -135,7 +133,7 @@ class ToolOffer(msgspec.Struct, frozen=True):
 
     @property
     def callable_total(self) -> int:
-        """Tools that the model can call; -1 where the conversation does not fit."""
+        """Number of tools that the model can call; -1 where the conversation does not fit."""
         return -1 if self.refused else len(self.reachable if self.way == SEARCH else self.definitions)
 
 
@@ -145,20 +143,20 @@ class OfferBounds(msgspec.Struct, frozen=True):
     models: Sequence[RouteModel]
     limits: PlanLimits
     client_tool_names: frozenset[str]
-    """Names of the caller's own tools."""
+    """Names of the caller's tools."""
     conversation: ConversationTokens
     exact: bool
     """Whether the conversation was counted; else its tokens are an upper bound."""
 
 
 class _ToolSet(msgspec.Struct, frozen=True):
-    """Tools of one view and filter in one way to show them, counted and converted."""
+    """Tools of one view and filter, counted and converted for one way to offer them."""
 
     way: str
     """`list` or `search`, as in `ToolOffer`."""
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
-    """By exposed name: the name that the model sees, and the definition."""
+    """Name that the model sees and definition of each tool, by exposed name."""
     own: dict[str, str]
     reachable: frozenset[str]
     approved_first: frozenset[str]
@@ -167,12 +165,12 @@ class _ToolSet(msgspec.Struct, frozen=True):
     """Reasons why policies do not let tools that search finds run by themselves, by exposed name."""
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
-        """By the name that the model sees: why policies do not let a tool run by itself."""
+        """Reasons why policies do not let tools run by themselves, by the name that the model sees."""
         reasons = _manual(self.view, chosen)
         return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
     def offer(self, outcome: Plan, models: Sequence[RouteModel], because: str, shadowed: tuple[str, ...]) -> ToolOffer:
-        """The tools that a plan for one of the models leaves."""
+        """The offer of the tools that a plan for one of the models includes."""
         chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
         sizes = {each.name: each.tokens for each in self.counted}
         return ToolOffer(
@@ -207,29 +205,29 @@ class Offers:
         self._tool_sets: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
         self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
-    async def made(
+    async def make(
         self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
-        """An offer in a format for one of the models, beside the caller's own tools. Where the conversation was not
-        counted, the answer is None unless everything fits by its bound. In steps only. Raises Problem.
+        """An offer in a format for one of the models, beside the caller's own tools. If the conversation was not
+        counted and not all fits by its upper bound: None. In steps only. Raises Problem.
         """
         visible = self._services.catalogs.visible(seen, wishes.tier)
         format_ = registry.find(format_name)
-        because = await self._because(seen, visible, wishes, bounds.models[0])
+        because = await self._search_reason(seen, visible, wishes, bounds.models[0])
         if because:
-            offer = await self._search(format_, visible, wishes, bounds, because)
+            offer = await self._offer_search(format_, visible, wishes, bounds, because)
             if offer is not None or not bounds.exact:
                 return offer
-        listed = await self._listed(format_, visible, wishes, bounds)
+        listed = await self._offer_list(format_, visible, wishes, bounds)
         if listed is None or listed.whole or wishes.tools != AUTO or wishes.mcp:
             return listed
         because = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
-        return await self._search(format_, visible, wishes, bounds, because) or listed
+        return await self._offer_search(format_, visible, wishes, bounds, because) or listed
 
-    async def _because(
+    async def _search_reason(
         self, seen: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
     ) -> str:
-        """Why search takes the place of the list, whatever fits; empty where it does not."""
+        """Reason to offer search in place of the list even if that fits; empty without one."""
         if wishes.mcp:  # search would go around their approvals
             return ""
         if wishes.tools != "cheapest":
@@ -238,78 +236,78 @@ class Offers:
         key = (wishes.servers, wishes.tags, model)
         if key not in cheaper:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
-            entries = online(offered(visible, *filters))
+            entries = online(requested_tools(visible, *filters))
             tier = visible.view.tier
             tiers = tools_of_other_tiers(self._services.catalogs, seen, tier, filters)
-            ways = await exposed(self._services.work, tier, entries, tiers, CallerTools())
+            ways = await exposure_options(self._services.work, tier, entries, tiers, CallerTools())
             fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
             both = [way for way in ways if way.way in (LIST, SEARCH)]
-            best = compared(_TASK, fit, both, self._services.models.prices).cheapest
+            best = compare_exposures(_TASK, fit, both, self._services.models.prices).cheapest
             _keep(cheaper, key, best is not None and best.way == SEARCH)
         return CHEAPER if cheaper[key] else ""
 
-    async def _listed(
+    async def _offer_list(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
-        """All tools in a list, as many as fit. None where that is not known."""
-        tool_set = await self._tools(format_, visible, wishes, bounds.models[0], LIST)
+        """The tools in a list, as many as fit; None if the upper bound of the conversation does not tell."""
+        tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], LIST)
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
         counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
-        outcome = self._planned(counted, bounds)
+        outcome = self._plan(counted, bounds)
         if not bounds.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
             return ToolOffer(0, tier=visible.view.tier or "", shadowed=shadowed, refused=outcome.reason)
         return tool_set.offer(outcome, bounds.models, "", shadowed)
 
-    async def _search(
+    async def _offer_search(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
     ) -> ToolOffer | None:
-        """The tools of the router endpoint, and pinned ones. None where they do not fit, or where the caller has tools
-        of their names.
+        """The tools of the router endpoint, and pinned tools; None if they do not fit, or the caller has tools of their
+        names.
         """
-        tool_set = await self._tools(format_, visible, wishes, bounds.models[0], SEARCH)
+        tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], SEARCH)
         if not bounds.client_tool_names.isdisjoint(tool_set.own):
             return None
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
-        outcome = self._planned([each for each in tool_set.counted if each.name not in shadowed], bounds)
+        outcome = self._plan([each for each in tool_set.counted if each.name not in shadowed], bounds)
         if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not bounds.exact):
             return None
         return tool_set.offer(outcome, bounds.models, because, shadowed)
 
-    def _planned(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
-        models = [_beside(model, len(bounds.client_tool_names)) for model in bounds.models]
+    def _plan(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
+        models = [_with_fewer_tools(model, len(bounds.client_tool_names)) for model in bounds.models]
         return plan(models, counted, bounds.conversation, bounds.limits, self._services.work.sizes.counter.name)
 
-    async def _tools(
+    async def _tool_set(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
         key = (format_.name, wishes.servers, wishes.tags, wishes.mcp, model.name, way)
         tool_sets = self._tool_sets.setdefault(visible, {})
         tool_set = tool_sets.get(key)
         if tool_set is None:
-            tool_set = await self._made(format_, visible, wishes, model, way)
+            tool_set = await self._make_tool_set(format_, visible, wishes, model, way)
             _keep(tool_sets, key, tool_set)
         return tool_set
 
-    async def _made(
+    async def _make_tool_set(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
-        entries = online(offered(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
+        entries = online(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
         wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
         entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
         approved = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
         reachable = frozenset(entry.name for entry in entries)
         router = () if way == LIST else _own_tools(visible)
         own = frozenset(entry.name for entry in router)
-        shown = entries if way == LIST else [*router, *_pinned(entries)]
+        shown = entries if way == LIST else [*router, *_pinned_tools(entries)]
         counted = [
             msgspec.structs.replace(candidate, pinned=False)
             if candidate.name in own
             else candidate  # a limit cuts them: then no search
             for candidate in await candidates(self._services.work, shown)
         ]
-        offer = await converted(self._services.work, visible, shown, format_, Options(model=model.name))
+        offer = await convert_tools(self._services.work, visible, shown, format_, Options(model=model.name))
         safe_names = {offer.names[name]: name for name in offer.names}
         single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
         raws = {each.name: encode(each.definition) for each in single}
@@ -337,7 +335,7 @@ def _own_tools(visible: VisibleTools) -> list[VisibleTool]:
     return sorted(tools, key=lambda entry: entry.name)
 
 
-def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
+def _pinned_tools(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
     return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
 
 
@@ -347,8 +345,8 @@ def _keep(memory: dict[tuple[object, ...], Kept], key: tuple[object, ...], value
     memory[key] = value
 
 
-def _beside(model: RouteModel, own: int) -> RouteModel:
-    """The model, with room for that many tools less."""
+def _with_fewer_tools(model: RouteModel, own: int) -> RouteModel:
+    """The model with its most tools lowered by the caller's `own`."""
     return model if model.max_tools is None else msgspec.structs.replace(model, max_tools=max(model.max_tools - own, 0))
 
 
@@ -368,7 +366,7 @@ class OfferMemory:
         self._made: OrderedDict[tuple[Hashable, ...], _Made] = OrderedDict()
         self._making: dict[tuple[Hashable, ...], asyncio.Event] = {}
 
-    async def made(
+    async def get(
         self,
         format_name: str,
         seen: SubjectCatalog,

@@ -22,7 +22,7 @@ class NamedTools(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
     def has(self, entry: VisibleTool) -> bool:
         """Whether a tool is one of them."""
-        return _named(entry, self.names) or (self.read_only and _only_reads(entry))
+        return _is_named(entry, self.names) or (self.read_only and _only_reads(entry))
 
 
 class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         """Whether a tool is wanted."""
         if self.server and self.server not in (entry.server.name, entry.prefix):
             return False
-        return (self.names is None or _named(entry, self.names)) and (not self.read_only or _only_reads(entry))
+        return (self.names is None or _is_named(entry, self.names)) and (not self.read_only or _only_reads(entry))
 
     def approves(self, entry: VisibleTool) -> bool:
         """Whether calls of one of its tools are approved first."""
@@ -55,7 +55,7 @@ def wish_for(wishes: Sequence[ServerWish], entry: VisibleTool) -> ServerWish | N
     return next((wish for wish in wishes if wish.has(entry)), None)
 
 
-def _named(entry: VisibleTool, names: Sequence[str]) -> bool:
+def _is_named(entry: VisibleTool, names: Sequence[str]) -> bool:
     return entry.name in names or entry.entry.name in names
 
 

@@ -26,7 +26,7 @@ class CallerTools(msgspec.Struct, frozen=True):
     """Definitions of a request that are the caller's own tools."""
 
     tools: tuple[JsonObject, ...] = ()
-    """In MCP's form, each name once."""
+    """Definitions in MCP's form, each name once."""
     matched: dict[str, str] = {}
     """Name of a definition that means one of our tools, to that tool's exposed name."""
     report: tuple[Loss, ...] = ()
@@ -44,7 +44,7 @@ class CallerTools(msgspec.Struct, frozen=True):
         original = self.names.original(name) or name
         return next((tool for tool in self.tools if tool["name"] in (name, original)), None)
 
-    def shown(self, target: Format, names: Names) -> dict[str, str]:
+    def names_in(self, target: Format, names: Names) -> dict[str, str]:
         """The caller's names to those in an offer. In their own format they stay, unless another tool has one."""
         same = isinstance(target, ToolFormat) and target.like(self.format)
         every = [str(tool["name"]) for tool in self.tools]
@@ -52,14 +52,14 @@ class CallerTools(msgspec.Struct, frozen=True):
 
     def untouched(self, target: ToolFormat, names: Names) -> list[Original]:
         """Definitions for the format that they came in, as they came but for names that another tool has."""
-        shown = self.shown(target, names)
+        shown = self.names_in(target, names)
         return [
             Original(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
             for each in self.originals
         ]
 
 
-def provided(payload: object, format_name: str, visible: VisibleTools) -> CallerTools:
+def parse_caller_tools(payload: object, format_name: str, visible: VisibleTools) -> CallerTools:
     """Sort the tools of a list, of one tool or of a request (decoded JSON; None: there are none). Raises Problem for an
     unknown format and for two tools of one name; a definition that cannot be read is refused in the report.
     """

@@ -78,11 +78,11 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
         )
 
 
-def offered(
+def requested_tools(
     visible: VisibleTools, tags: Collection[str], servers: Collection[str], pins: Collection[str] = ()
 ) -> list[VisibleTool]:
     """The tools that a request with these filters is about, those in `pins` first. Raises Problem."""
-    entries = visible.chosen(tags, servers)
+    entries = visible.select(tags, servers)
     first = [entry for entry in visible.entries if entry.name in pins]
     return visible.with_reader([*first, *(entry for entry in entries if entry.name not in pins)])
 
@@ -91,10 +91,12 @@ def tools_of_other_tiers(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, filters: tuple[Collection[str], Collection[str]]
 ) -> Mapping[str, Sequence[VisibleTool]]:
     """Tools of every tier but one, by tier; `filters`: tags and servers. In the thread only. Raises Problem."""
-    return {other: online(offered(catalogs.visible(seen, other), *filters)) for other in seen.tiers if other != tier}
+    return {
+        other: online(requested_tools(catalogs.visible(seen, other), *filters)) for other in seen.tiers if other != tier
+    }
 
 
-async def exposed(
+async def exposure_options(
     work: HeavyWork,
     tier: str | None,
     entries: Sequence[VisibleTool],
@@ -127,11 +129,11 @@ async def exposed(
 
 
 def online(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
-    """Those whose server is not offline."""
+    """Tools whose server is not offline."""
     return [entry for entry in entries if not entry.offline]
 
 
-def compared(
+def compare_exposures(
     task: PlannedTask, fit: Fit, ways: Sequence[ExposedTools], stated: Mapping[str, ModelPrice]
 ) -> ExposureAdvice:
     """The account of the ways for the task and the model. `stated`: prices that the installation knows of."""

@@ -63,7 +63,7 @@ async def candidates(
     """The caller's tools, which are never cut, and entries, with what they cost. In steps only."""
     theirs = {hash_of(raw): (tool["name"], raw) for tool in own.tools for raw in (_encode(tool),)}
     definitions = {entry.key.encode(): entry.definition for entry in entries}
-    sizes = await work.counted(definitions | {key: raw for key, (_, raw) in theirs.items()})
+    sizes = await work.count(definitions | {key: raw for key, (_, raw) in theirs.items()})
     priced = [Candidate(name, sizes.of(raw, key).tokens, pinned=True) for key, (name, raw) in theirs.items()]
     for entry in breathing(entries):
         size = sizes.of(entry.definition, entry.key.encode())
@@ -79,7 +79,7 @@ def single_model(models: ModelFacts, format_: Format, name: str | None) -> Route
     return RouteModel(name or "any", models.windows.window(name), format_.name, format_.max_tools)
 
 
-async def within(
+async def fit_tools(
     work: HeavyWork,
     entries: Sequence[VisibleTool],
     model: RouteModel,
@@ -100,7 +100,7 @@ def fitting(outcome: Plan | PlanRefused) -> Plan:
     raise Problem(OVER_BUDGET, outcome.reason, would_fit=outcome.would_fit, numbers=outcome.numbers)
 
 
-async def converted(
+async def convert_tools(
     work: HeavyWork,
     visible: VisibleTools,
     entries: Sequence[VisibleTool],
@@ -127,7 +127,7 @@ async def converted(
         report += own.lacking + theirs.report
         properties = {**properties, **theirs.properties}
     given = [tool["name"] for tool in own.tools]
-    same = own.shown(format_, names)
+    same = own.names_in(format_, names)
     shown = {names.safe(entry.name): entry.name for entry in entries} | {same[name]: name for name in given}
     return OfferedTools(
         format_.name,

@@ -108,7 +108,7 @@ def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: fl
     return min(bounds)
 
 
-def priced(
+def predict_cost(
     visible: VisibleTools,
     strategy: str,
     at_once: int,

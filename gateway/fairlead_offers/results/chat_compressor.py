@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_mcp.errors import HttpRefused, McpError
-from fairlead_offers.models.model_api import decoded, guarded_api
+from fairlead_offers.models.model_api import decode_answer, guarded_api
 from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, checked
 
@@ -92,7 +92,7 @@ class ChatCompressor:
         nonce = secrets.token_hex(12)
         self._running += 1
         try:
-            completion = await self._posted(chat_request(self.model, question, sources, budget_tokens, nonce))
+            completion = await self._complete(chat_request(self.model, question, sources, budget_tokens, nonce))
         except McpError as error:
             self._failed_at = time.monotonic()
             log.warning("%s compressed no result, and passages are shown word for word: %s", self.model, error)
@@ -108,7 +108,7 @@ class ChatCompressor:
             raise CompressionFailed("said nothing that the results bear out")
         return texts
 
-    async def _posted(self, body: dict[str, Any]) -> _Completion:
+    async def _complete(self, body: dict[str, Any]) -> _Completion:
         """Raises McpError."""
         try:
             answer = await self._api.post("/chat/completions", _for_newer_models(body) if self._newer else body)
@@ -117,7 +117,7 @@ class ChatCompressor:
                 raise
             answer = await self._api.post("/chat/completions", _for_newer_models(body))
             self._newer = True
-        completion: _Completion = await decoded(answer, _Completion)
+        completion: _Completion = await decode_answer(answer, _Completion)
         return completion
 
     def _remember(self, key: bytes, texts: dict[str, str]) -> None:

@@ -87,7 +87,7 @@ def _vectors() -> PassageVectors:
     return PassageVectors()
 
 
-def compressed(wide: ReadPassages, made: Mapping[str, str], budget: int) -> ReadPassages:
+def compressed_passages(wide: ReadPassages, made: Mapping[str, str], budget: int) -> ReadPassages:
     """Texts that a model made of passages, one for each result that it said something of, within a number of tokens."""
     first = {part.source: part for part in reversed(wide.passages)}
     longest = max((tokens(part.where) for part in first.values()), default=0)

@@ -26,7 +26,7 @@ class ResultDocument(msgspec.Struct, frozen=True):
     whole: object
     """Text, or decoded JSON, that is read and searched."""
     other: object = None
-    """Its text, or its structured content, where `whole` is the other one and does not say the same; else None."""
+    """The text of the result, or its structured content, if `whole` is the other and they differ; else None."""
 
 
 def document(result: bytes) -> object:
@@ -55,18 +55,18 @@ def _document_in(members: object, result: bytes) -> ResultDocument:
     blocks = _blocks_of(members)
     structured = members.get("structuredContent")
     if not isinstance(structured, dict | list):
-        return _unwrapped(_document_of(blocks))
+        return _unwrap(_document_of(blocks))
     if _is_deep(structured):
         return ResultDocument(result.decode("utf-8", "replace"))
     if not blocks:
-        return _unwrapped(structured)
+        return _unwrap(structured)
     if _wraps(structured, [text for block in blocks if (text := _text(block)) is not None]):
         return ResultDocument(_document_of(blocks), structured)
     document = _document_of(blocks)
     if document == structured or (
         isinstance(structured, dict) and [*structured.values()] in ([document], [[document]])
     ):
-        return _unwrapped(structured)
+        return _unwrap(structured)
     if len(written(document)) > len(written(structured)):
         return ResultDocument(document, structured)
     return ResultDocument(structured, document)
@@ -95,7 +95,7 @@ def _blocks_of(members: object) -> list[Block]:
 
 def _document_of(blocks: Sequence[Block]) -> object:
     """The texts of blocks, one below the other; where each of them is a JSON document, that, or the list of them."""
-    texts = [_described(block) if (text := _text(block)) is None else text for block in blocks]
+    texts = [_describe(block) if (text := _text(block)) is None else text for block in blocks]
     values = [text if _text(block) is None else _json(text) for block, text in zip(blocks, texts, strict=True)]
     if all(isinstance(value, str) for value in values) or None in values:
         return "\n".join(texts)
@@ -123,7 +123,7 @@ def _text(block: Block) -> str | None:
     return None
 
 
-def _described(block: Block) -> str:
+def _describe(block: Block) -> str:
     """One line that names a block without text."""
     if block.get("type") == "resource_link":
         return f"[resource {block.get('uri')}]"
@@ -141,15 +141,15 @@ def _binary(block: Block) -> tuple[str, str | None]:
 
 def _wraps(structured: object, texts: Sequence[str]) -> bool:
     """Whether structured content holds the texts of its result and nothing else."""
-    inner = _wrapped(structured, _WRAPPERS)
+    inner = _texts_in(structured, _WRAPPERS)
     if not _are_lines(inner):
         return False
     return "".join(map(str.strip, inner)) == "".join(map(str.strip, texts))
 
 
-def _unwrapped(whole: object) -> ResultDocument:
+def _unwrap(whole: object) -> ResultDocument:
     """A document, or the texts with lines that it holds and nothing else."""
-    inner = None if isinstance(whole, str) else _wrapped(whole, _WRAPPERS)
+    inner = None if isinstance(whole, str) else _texts_in(whole, _WRAPPERS)
     if not _are_lines(inner) or not any("\n" in text for text in inner):
         return ResultDocument(whole)
     return ResultDocument("\n".join(inner), whole)
@@ -160,7 +160,7 @@ def _are_lines(texts: list[str] | None) -> TypeGuard[list[str]]:
     return texts is not None and len(texts) > 0 and (len(texts) == 1 or any("\n" in text for text in texts))
 
 
-def _wrapped(value: object, depth: int) -> list[str] | None:
+def _texts_in(value: object, depth: int) -> list[str] | None:
     """Texts in objects of one member, lists and MCP's text blocks; None where there is anything else."""
     if isinstance(value, str):
         return [value]
@@ -168,12 +168,12 @@ def _wrapped(value: object, depth: int) -> list[str] | None:
         if value.get("type") == "text" and isinstance(value.get("text"), str):
             return [value["text"]]
         members = [member for member in value.values() if member is not None]
-        return _wrapped(members[0], depth - 1) if len(members) == 1 and depth else None
+        return _texts_in(members[0], depth - 1) if len(members) == 1 and depth else None
     if not isinstance(value, list) or not depth:
         return None
     texts: list[str] = []
     for item in value:
-        inner = _wrapped(item, depth - 1)
+        inner = _texts_in(item, depth - 1)
         if inner is None:
             return None
         texts += inner

@@ -25,7 +25,7 @@ from fairlead_offers.results.kept_results import (
     KeptResult,
     Reading,
     ReadPassages,
-    compressed,
+    compressed_passages,
     read,
 )
 from fairlead_offers.results.result_documents import contents
@@ -139,7 +139,7 @@ class SessionContext:
                 entries = await self.recorder.entries(seen.identity, arguments.session_id or "")
         except ContextUnavailable as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
-        results = await self._worker.do(lambda: _allowed(seen, entries))
+        results = await self._worker.do(lambda: _allowed_results(seen, entries))
         if arguments.entry_id is not None and not results:
             raise Problem(NOT_FOUND, "entry_id: no result of yours is kept under it, or its tool is not yours any more")
         if not results:
@@ -149,7 +149,9 @@ class SessionContext:
             raise Problem(INVALID_ARGUMENTS, _no_such(answer))
         by_id = {entry.id: entry for entry in entries}
         shown = [
-            _shown(by_id[part.source], part, compressed=note == COMPRESSED) for part in answer.passages if part.text
+            _context_passage(by_id[part.source], part, compressed=note == COMPRESSED)
+            for part in answer.passages
+            if part.text
         ]
         return RetrievedContext(shown, note, len(results), answer.lines, answer.cut)
 
@@ -168,7 +170,7 @@ class SessionContext:
             made = await self._compressor.compress(reading.query, sources, plain.budget - ANSWER_TOKENS)
         except CompressionFailed as error:
             return answer, f"{DATA} The model that compresses them {error}: these are word for word."
-        return compressed(wide, made, plain.budget), COMPRESSED
+        return compressed_passages(wide, made, plain.budget), COMPRESSED
 
     async def contents(self, seen: SubjectCatalog, ident: str, uri: str) -> bytes | None:
         """The whole of a result of the caller's, as `resources/read` answers; None where it has none of that id."""
@@ -176,7 +178,7 @@ class SessionContext:
             entry = await self.recorder.entry(seen.identity, ident)
         except ContextUnavailable:
             return None
-        results = await self._worker.do(lambda: _allowed(seen, [entry] if entry is not None else []))
+        results = await self._worker.do(lambda: _allowed_results(seen, [entry] if entry is not None else []))
         return await self._worker.do(lambda: contents(results[0].result, uri)) if results else None
 
     async def shorten(self, long: LongResult) -> ShownResult:
@@ -236,8 +238,8 @@ def _no_such(answer: ReadPassages) -> str:
     return f"path: there is no {answer.missing!r} in this result"
 
 
-def _allowed(seen: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
-    """Those that the caller could be given today: its policies show the tool, and allow the arguments. Not in the
+def _allowed_results(seen: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
+    """Stored results that the caller may still see: its policies show the tool and allow the arguments. Not in the
     loop.
     """
     view, results = seen.view(None), []
@@ -250,7 +252,7 @@ def _allowed(seen: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[Kept
     return results
 
 
-def _shown(entry: SessionEntry, part: Passage, *, compressed: bool) -> ContextPassage:
+def _context_passage(entry: SessionEntry, part: Passage, *, compressed: bool) -> ContextPassage:
     at = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     digest = hashlib.blake2b(entry.arguments, digest_size=6).hexdigest()
     return ContextPassage(entry.id, entry.tool, at, digest, part.where, part.text, part.score, compressed)

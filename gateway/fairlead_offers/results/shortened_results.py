@@ -43,10 +43,10 @@ SHORTEN: Final = Job[ShownResult]("shorten", ShownResult)
 
 def shorten(work: bytes) -> ShownResult:
     """Shorten a `LongResult`, which comes as MessagePack."""
-    return shown(_decode(work))
+    return shorten_result(_decode(work))
 
 
-def shown(long: LongResult) -> ShownResult:
+def shorten_result(long: LongResult) -> ShownResult:
     """The part of a result that is shown: all of it, where it has no more tokens than it may."""
     try:
         members = msgspec.json.decode(long.result, type=dict[str, Any])
@@ -66,7 +66,7 @@ def shown(long: LongResult) -> ShownResult:
     }
     made["content"] = parts
     if structured is not None and long.declared:
-        cut = reduced(structured, long.tokens)
+        cut = reduce_value(structured, long.tokens)
         if cut is None:
             return ShownResult(whole, unfit=True)
         made["structuredContent"] = cut
@@ -99,23 +99,23 @@ def block_tokens(block: dict[str, Any]) -> int:
     return _size(block)
 
 
-def reduced(value: object, most: int) -> object | None:
+def reduce_value(value: object, most: int) -> object | None:
     """A JSON value of the same types within a number of tokens, with as much in it as fits; None: there is none."""
     for items, characters, members in _LEVELS:
-        cut = _pruned(value, items, characters, members)
+        cut = _prune(value, items, characters, members)
         if _size(cut) <= most:
             return cut
     return None
 
 
-def _pruned(value: Any, items: int, characters: int, members: int) -> object:
+def _prune(value: Any, items: int, characters: int, members: int) -> object:
     if isinstance(value, str):
         return value if len(value) <= characters else value[: characters - 1] + "…"
     if isinstance(value, list):
-        return [_pruned(item, items, characters, members) for item in value[:items]]
+        return [_prune(item, items, characters, members) for item in value[:items]]
     if isinstance(value, dict):
         named = [*value.items()][: members or None]
-        return {name: _pruned(item, items, characters, members) for name, item in named}
+        return {name: _prune(item, items, characters, members) for name, item in named}
     return value
 
 

@@ -16,7 +16,7 @@ from fairlead_offers.catalogs.tool_document import ToolDocument, document
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import encode
-from fairlead_offers.plan.offered_tools import candidates, converted, single_model, within
+from fairlead_offers.plan.offered_tools import candidates, convert_tools, fit_tools, single_model
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
@@ -75,7 +75,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
     tool_tokens: int | None
 
 
-def checked(queries: Sequence[str], *filters: Collection[str]) -> tuple[str, ...]:
+def check_queries(queries: Sequence[str], *filters: Collection[str]) -> tuple[str, ...]:
     """The queries without spaces around them; empty ones are left out where there are filters. Raises Problem."""
     stripped = tuple(query.strip() for query in queries)
     if any(filters):
@@ -95,15 +95,15 @@ async def search_answer(services: ToolServices, seen: SubjectCatalog, wish: Sear
         find_format(wish.format)
     if wish.format is None and wish.model is not None:
         raise Problem(INVALID_ARGUMENTS, "model needs a format: `mcp` is one")
-    visible, hits, searched = await ranked(services, seen, wish)
-    return await services.work.stepwise(lambda: _written(services, visible, hits, searched, wish))
+    visible, hits, searched = await rank_tools(services, seen, wish)
+    return await services.work.stepwise(lambda: _write_answer(services, visible, hits, searched, wish))
 
 
-async def ranked(
+async def rank_tools(
     services: ToolServices, seen: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, RankedTools, int]:
     """The visible tools, those of them that were found, and how many were looked at. Raises Problem."""
-    visible, chosen = await services.work.do(lambda: _chosen(services, seen, wish))
+    visible, chosen = await services.work.do(lambda: _select(services, seen, wish))
     try:
         hits = NO_HITS
         if wish.queries:
@@ -117,28 +117,30 @@ async def ranked(
     return visible, hits, len(visible.entries if chosen is None else chosen)
 
 
-def _chosen(
+def _select(
     services: ToolServices, seen: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
     """The visible tools, and those of them that pass the filters; None for all."""
     visible = services.catalogs.visible(seen, wish.tier)
     filtered = wish.tags or wish.servers or wish.categories
-    return visible, visible.chosen(wish.tags, wish.servers, wish.categories) if filtered else None
+    return visible, visible.select(wish.tags, wish.servers, wish.categories) if filtered else None
 
 
-async def _written(
+async def _write_answer(
     services: ToolServices,
     visible: VisibleTools,
     hits: RankedTools,
     searched: int,
     wish: SearchQuery,
 ) -> bytes:
-    """In steps only. Raises Problem."""
+    """The JSON answer to a search. In steps only. Raises Problem."""
     entries, cut = await fitting(
         services, [entry for entry, _ in hits.tools], find_format(wish.format or registry.MCP), wish
     )
     if wish.format is not None:
-        offer = await converted(services.work, visible, entries, find_format(wish.format), Options(model=wish.model))
+        offer = await convert_tools(
+            services.work, visible, entries, find_format(wish.format), Options(model=wish.model)
+        )
         return encode(msgspec.structs.replace(offer, cut=cut))
     scores = {entry.name: score for entry, score in hits.tools}
     documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in breathing(entries)]
@@ -154,7 +156,7 @@ async def fitting(
     if not entries or (wish.tool_tokens is None and wish.model is None):
         return entries, ()
     if wish.model is not None:
-        plan = await within(
+        plan = await fit_tools(
             services.work,
             entries,
             single_model(services.models, format_, wish.model),

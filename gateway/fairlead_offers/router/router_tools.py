@@ -17,7 +17,7 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.results.session_context import DEFAULT_TOKENS, Budget, RetrieveArguments, Text
-from fairlead_offers.router.found_tools import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, checked, fitting, ranked
+from fairlead_offers.router.found_tools import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, check_queries, fitting, rank_tools
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
 from fairlead_tools import refusals
@@ -93,13 +93,13 @@ async def _search(services: ToolServices, seen: SubjectCatalog, tier: str | None
     filters = search.tags, search.servers, search.categories
     if not given and not any(filters):
         raise Problem(INVALID_ARGUMENTS, "give query or queries: say in a few words what the tool should do")
-    wish = SearchQuery(checked(given, *filters), search.limit, tier, *filters, None, None, search.token_budget)
-    _, hits, searched = await ranked(services, seen, wish)
-    return await services.work.stepwise(lambda: _written(services, hits, searched, wish))
+    wish = SearchQuery(check_queries(given, *filters), search.limit, tier, *filters, None, None, search.token_budget)
+    _, hits, searched = await rank_tools(services, seen, wish)
+    return await services.work.stepwise(lambda: _write_answer(services, hits, searched, wish))
 
 
-async def _written(services: ToolServices, hits: RankedTools, searched: int, wish: SearchQuery) -> bytes:
-    """In steps only. Raises Problem."""
+async def _write_answer(services: ToolServices, hits: RankedTools, searched: int, wish: SearchQuery) -> bytes:
+    """The JSON answer of `search_tools`. In steps only. Raises Problem."""
     entries, cut = await fitting(services, [entry for entry, _ in hits.tools], find_format(MCP), wish)
     scores = {entry.name: round(score, 3) for entry, score in hits.tools}
     tools = [_tool(entry, scores[entry.name]) for entry in entries]

@@ -28,7 +28,7 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCata
 from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
-from fairlead_offers.plan.caller_tools import CallerTools, provided
+from fairlead_offers.plan.caller_tools import CallerTools, parse_caller_tools
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_tools.batch import run_all
@@ -86,7 +86,7 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One call with the tool that it means."""
+    """One call with the tool that it calls."""
 
     call: ModelCall
     entry: VisibleTool | None
@@ -94,22 +94,22 @@ class Planned(msgspec.Struct, frozen=True):
     timeout: float | None = None
     retries: int | None = None
     theirs: bool = False
-    """The caller's to run."""
+    """Whether the caller runs it."""
     own: JsonObject | None = None
-    """Its definition, where the caller sent that."""
+    """Definition of the caller's tool, if the request has it."""
     near: str | None = None
     denied: str | None = None
-    """Why policies deny it to the principal, where that may be told."""
+    """Reason of a refusal, for the model; also why policies deny the tool, if the principal may know that."""
     denial: Denial | None = None
-    """Decision that keeps it from the caller, for the audit log."""
+    """Decision of policies that denies the tool, for the audit log."""
     unready: ServerEntry | None = None
-    """The server without a catalog that its tool may be of."""
+    """Server without a catalog that may have the tool."""
     recording: str | None = None
-    """Session that its result is kept in, where `execute_tool` asks for the call."""
+    """Session in which the result is stored, for calls by `execute_tool`."""
 
     @property
     def runs(self) -> bool:
-        """Whether a tool of ours is called for it."""
+        """Whether the gateway calls a tool for it."""
         return self.entry is not None and self.call.valid
 
 
@@ -123,16 +123,16 @@ class PlannedCalls(msgspec.Struct, frozen=True):
 def read_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
-    """Read a body of `/v1/tool-calls`. Raises Problem where it, its message or a format makes no sense."""
+    """Parse a body of `/v1/tool-calls` and plan its calls. Raises Problem for an invalid body, message or format."""
     body_read = decode(body, ToolCallsBody)
-    visible, planned = requested(catalogs, seen, body_read)
+    visible, planned = plan_requested_calls(catalogs, seen, body_read)
     return body_read, visible, planned
 
 
-def requested(
+def plan_requested_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, request: ToolCallsBody
 ) -> tuple[VisibleTools, list[Planned]]:
-    """The calls that a body asks for, as `read_calls`."""
+    """The calls of a parsed body, each with its tool. Raises Problem."""
     format_ = find_format(request.format)
     visible = catalogs.visible(seen, request.tier)
     if (request.message is None) == (request.stream is None):
@@ -141,17 +141,21 @@ def requested(
         calls = message_format(format_.name).parse_calls(request.message)
     else:
         calls = parse_stream(request.stream, format_.name)
-    own = None if request.tools is None else provided(request.tools, request.tools_format or request.format, visible)
+    own = (
+        None
+        if request.tools is None
+        else parse_caller_tools(request.tools, request.tools_format or request.format, visible)
+    )
     return visible, [_plan(request, seen, visible, call, own) for call in calls]
 
 
 def planned_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
 ) -> PlannedCalls:
-    """Calls that were parsed already, each with its tool; the caller has none of its own among them. Raises Problem."""
+    """Parsed calls, none of them of the caller's own tools, each with its tool. Raises Problem."""
     request = ToolCallsBody(format_name, tier=tier)
     visible = catalogs.visible(seen, tier)
-    own = provided([], format_name, visible)
+    own = parse_caller_tools([], format_name, visible)
     return PlannedCalls(visible, [_plan(request, seen, visible, call, own) for call in calls])
 
 
@@ -196,10 +200,10 @@ class CallOutcome(msgspec.Struct, frozen=True):
     """Outcome of one call of a message."""
 
     result: bytes | None
-    """Raw MCP result, refusals included; None: no tool was called."""
+    """Raw MCP result, also of a refusal; None: no tool was called."""
     seconds: float = 0
     unknown: str | None = None
-    """Why no tool was found."""
+    """Message about a tool that was not found."""
 
 
 async def run_calls(

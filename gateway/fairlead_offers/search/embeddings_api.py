@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_mcp.errors import HttpRefused, ProtocolError
 from fairlead_mcp.read_bounds import MAX_VALUES
-from fairlead_offers.models.model_api import decoded, guarded_api
+from fairlead_offers.models.model_api import decode_answer, guarded_api
 from fairlead_search.embedding import Embedded, EmbeddingConfig, EmbedRequest
 from fairlead_search.vectors import encoded
 
@@ -60,7 +60,7 @@ class EmbeddingsApi:
         if dimensions:
             body["dimensions"] = dimensions
         values = max(MAX_VALUES, len(texts) * MAX_DIMENSIONS)
-        answer: _Embeddings = await decoded(await self._api.post("/embeddings", body), _Embeddings, values=values)
+        answer: _Embeddings = await decode_answer(await self._api.post("/embeddings", body), _Embeddings, values=values)
         by_index = {each.index: each.embedding for each in answer.data}
         if by_index.keys() != set(range(len(texts))):
             raise ProtocolError(f"the model API answered {len(by_index)} vectors for {len(texts)} texts")
@@ -70,7 +70,7 @@ class EmbeddingsApi:
         return [by_index[index] for index in range(len(texts))]
 
 
-async def embedded(request: EmbedRequest) -> Embedded:
+async def embed_texts(request: EmbedRequest) -> Embedded:
     """Vectors of tools by the endpoint of the request. Raises McpError."""
     assert request.config is not None
     return Embedded(await EmbeddingsApi(request.config).vectors([text.whole for text in request.texts]))

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from fairlead_mcp.errors import McpError
-from fairlead_offers.search.embeddings_api import EmbeddingsApi, embedded
+from fairlead_offers.search.embeddings_api import EmbeddingsApi, embed_texts
 from fairlead_offers.search.jobs import EMBED
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone
@@ -48,7 +48,7 @@ class EndpointEmbedder:
         if self._pool is not None:
             return (await self._pool.do(EMBED, msgspec.json.encode(request))).vectors
         try:
-            return (await embedded(request)).vectors
+            return (await embed_texts(request)).vectors
         except McpError as error:
             raise NotDone(str(error)) from error
 

@@ -32,7 +32,7 @@ def take_vectors(work: bytes) -> int:
     return _CATALOGS.put(msgspec.json.decode(work, type=NewVectors))
 
 
-def stored(work: bytes) -> StoredVectors:
+def stored_vectors(work: bytes) -> StoredVectors:
     """`StoredRequest` to the vectors that were kept through a restart."""
     return _CATALOGS.stored(msgspec.json.decode(work, type=StoredRequest))
 
@@ -44,7 +44,7 @@ def embed(work: bytes) -> Embedded:
         return embedded(request.texts)
     from fairlead_offers.search import embeddings_api  # with the HTTP client, which takes a third of a second to load
 
-    return asyncio.run(embeddings_api.embedded(request))
+    return asyncio.run(embeddings_api.embed_texts(request))
 
 
 _CATALOGS: Final = IndexedCatalogs()

@@ -64,8 +64,8 @@ class ToolSearch:
         folder: Path | None = None,
         shares: ShareCounts | None = None,
     ) -> None:
-        """Without an `embedder` words alone rank. The process keeps vectors in the `folder`. `shares` counts searches
-        that are refused because too many of their agent wait.
+        """Without an `embedder`, tools are ranked by words alone. The process stores vectors in the `folder`. `shares`
+        counts searches that are refused because too many of their agent wait.
         """
         self._worker = worker
         self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None
@@ -73,7 +73,7 @@ class ToolSearch:
         self._folder = str(folder) if keeps else ""
         self.vectors = None
         if embedder is not None:
-            self.vectors = ToolVectors(embedder, self._push, self._stored if keeps else None)
+            self.vectors = ToolVectors(embedder, self._push, self._stored_vectors if keeps else None)
         self._keys: OrderedDict[str, frozenset[str]] = OrderedDict()
         """Tools of the catalogs that were searched, by the hash over them."""
 
@@ -130,7 +130,7 @@ class ToolSearch:
         except NotDone as error:  # one that takes its place gets them with the first catalog
             log.warning("The process that searches took no vectors: %s", error)
 
-    async def _stored(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+    async def _stored_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
         assert self._pool is not None
         try:
             work = _encode(StoredRequest([*texts], self._folder))

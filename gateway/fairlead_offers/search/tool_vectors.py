@@ -52,7 +52,7 @@ left of a core, and is at work for many times as long as its own seconds: at a t
 meet it. So about one in a hundred does, and most of the tools wait for a pause in the calls.
 """
 EMBED_SECONDS: Final = 600.0
-"""For one piece: a process of lowest priority may wait long for a core."""
+"""Seconds for one piece of work: a process of lowest priority may wait long for a core."""
 STORED: Final = 250
 """Tools that are asked for at once whether their vectors are stored."""
 MAX_BYTES: Final = 128 << 20
@@ -77,7 +77,7 @@ class Embedder(Protocol):
         ...
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        """One vector per query; none where they cannot be had."""
+        """One vector per query; empty where they cannot be made."""
         ...
 
     async def aclose(self) -> None:
@@ -104,12 +104,12 @@ class BuiltInEmbedder:
         while len(made) < len(texts):
             piece = texts[len(made) : len(made) + (1 if self._crowded else PIECE)]
             await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._crowded else 1))
-            done = await self._made(piece)
+            done = await self._embed(piece)
             self._crowded = done.core_share < CROWDED
             made += done.vectors
         return made
 
-    async def _made(self, texts: Sequence[VectorText]) -> Embedded:
+    async def _embed(self, texts: Sequence[VectorText]) -> Embedded:
         work = _encode(EmbedRequest([*texts]))
         if self._pool is None:
             try:
@@ -147,15 +147,15 @@ class ToolVectors:
         self._push = push
         self._stored = stored
         self._new: dict[str, VectorText] = {}
-        """Those of `_wanted` that were not looked for in `stored`."""
+        """Texts of `_wanted` that were not looked up in `stored`."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
-        """By the key of their texts."""
+        """Vectors by the key of their texts."""
         self._bytes = 0
         self._texts: dict[str, str] = {}
         """Key of the texts by that of the tool."""
         self._wanted: dict[str, VectorText] = {}
-        """By the key of the tool."""
+        """Vectors by the key of the tool."""
         self._full = False
         self._task: asyncio.Task[None] | None = None
 

@@ -72,8 +72,8 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @contextlib.contextmanager
 def in_turn() -> Iterator[None]:
-    """Have work of this task, and of tasks that it begins, wait for its turn where it would be refused: in the middle
-    of a request with a time limit of its own, which has run tools that a client would run again.
+    """Let work of this task, and of tasks that it begins, wait for its turn where it would be refused. For requests
+    that have a time limit of their own and have run tools: a client would repeat them after a refusal.
     """
     token = _PATIENT.set(True)
     try:
@@ -146,7 +146,7 @@ async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> R
 
 
 class _Run(Generic[Result]):
-    """One coroutine. It is made in the thread, so that work which is refused a turn leaves none behind."""
+    """One coroutine, created in the thread: work that is refused a turn leaves no coroutine behind."""
 
     result: Result
 
@@ -173,7 +173,7 @@ def refuse_or_log(error: NotDone) -> None:
 
 
 class HeavyWork:
-    """Does heavy work in turns of the agents that it is for. One per gateway."""
+    """Does heavy work, in turns of the agents that it is for. One per gateway."""
 
     def __init__(self, throttle: Throttle, shares: ShareCounts, processes: int = 0) -> None:
         """`processes` of each kind at most; 0: the thread does everything."""
@@ -192,7 +192,7 @@ class HeavyWork:
         return await self.worker.do(work)
 
     async def stepwise(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Do `work`, a coroutine that may await `counted` and `prepare`, in the thread. Raises as `do`."""
+        """Do `work`, a coroutine that may await `count` and `prepare`, in the thread. Raises as `do`."""
         return await stepwise(self.worker, work)
 
     @property
@@ -202,7 +202,7 @@ class HeavyWork:
             self._sizes = Sizes(LazyCounter())
         return self._sizes
 
-    async def counted(self, definitions: Mapping[bytes, bytes]) -> Sizes:
+    async def count(self, definitions: Mapping[bytes, bytes]) -> Sizes:
         """Sizes that hold those of raw definitions, by their keys. In steps only. New ones are counted in a process:
         loading the vocabulary alone would stop the loop for a quarter of a second.
         """
@@ -229,7 +229,7 @@ class HeavyWork:
             for key, prepared in zip(part, tools, strict=True):
                 self.conversions.keep(format_, options, key, prepared)
 
-    async def measured(self, body: list[bytes]) -> Measured:
+    async def measure(self, body: list[bytes]) -> Measured:
         """The tokens of a request's conversation, and the request without it. Raises Problem."""
         if self.counting is not None:
             try:

@@ -21,7 +21,7 @@ from fairlead_offers.job import Answer, ConvertedBody, Job
 from fairlead_offers.workers.process import TOO_MUCH, Ended, NotDone, Overloaded, Part, WorkerProcess
 
 SECONDS: Final = 30.0
-"""For one piece of work, starting a process included."""
+"""Most seconds for one piece of work, with the start of a process."""
 MAX_WAITING: Final = 64
 """Pieces of work in the queue; beyond it the last one of the agent that has most is refused."""
 MAX_PIECES: Final = 500

@@ -32,9 +32,16 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.conversion.jobs import AS_IT_CAME, TWICE
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.models.model_facts import ModelFacts
-from fairlead_offers.plan.caller_tools import provided
-from fairlead_offers.plan.exposed_tools import PlannedTask, compared, exposed, offered, online, tools_of_other_tiers
-from fairlead_offers.plan.offered_tools import OfferedTools, candidates, converted, fitting
+from fairlead_offers.plan.caller_tools import parse_caller_tools
+from fairlead_offers.plan.exposed_tools import (
+    PlannedTask,
+    compare_exposures,
+    exposure_options,
+    online,
+    requested_tools,
+    tools_of_other_tiers,
+)
+from fairlead_offers.plan.offered_tools import OfferedTools, candidates, convert_tools, fitting
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_rest.context import RestContext
@@ -98,7 +105,7 @@ def router(context: RestContext) -> APIRouter:
     )
     async def plan_request(request: Request) -> Response:
         body = await context.pieces(request)
-        conversation = await services.work.measured(body)
+        conversation = await services.work.measure(body)
         if conversation.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
         rest = b"".join(body) if conversation.rest == AS_IT_CAME else bytes(conversation.rest)
@@ -121,19 +128,19 @@ async def planned(
     visible = services.catalogs.visible(seen, body.tier)
     tags, servers = frozenset(body.tags), frozenset(body.servers)
     pins = {visible.tool(name).name for name in body.pinned}
-    entries = offered(visible, tags, servers, pins)
+    entries = requested_tools(visible, tags, servers, pins)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = online(entries)
-    own = provided(body.tools, body.tools_format, visible)
+    own = parse_caller_tools(body.tools, body.tools_format, visible)
     ways: Sequence[ExposedTools] = ()
     if body.task is not None:
         tiers = tools_of_other_tiers(services.catalogs, seen, visible.view.tier, (tags, servers))
-        ways = await exposed(services.work, visible.view.tier, entries, tiers, own)
+        ways = await exposure_options(services.work, visible.view.tier, entries, tiers, own)
     models, limits = _models(services.models, route), _limits(body).within(route.limits)
     counted = await candidates(services.work, entries, pins, own)
     outcome = fitting(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
     names = frozenset(outcome.tools)
-    offer = await converted(
+    offer = await convert_tools(
         services.work,
         visible,
         [entry for entry in entries if entry.name in names],
@@ -146,7 +153,7 @@ async def planned(
     exposure = None
     if body.task is not None:
         model = next(each for each in models if (each.name, each.format) == (outcome.model, outcome.format))
-        exposure = compared(body.task, Fit(model, conversation, limits), ways, services.models.prices)
+        exposure = compare_exposures(body.task, Fit(model, conversation, limits), ways, services.models.prices)
     return encode(
         PlanAnswer(
             outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers, exposure

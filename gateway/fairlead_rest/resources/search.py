@@ -12,7 +12,7 @@ from fairlead_offers.router.found_tools import (
     MAX_LIMIT,
     SearchAnswer,
     SearchQuery,
-    checked,
+    check_queries,
     search_answer,
 )
 from fairlead_rest.context import RestContext
@@ -46,7 +46,7 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
     ) -> Response:
         filters = words(tags), words(servers), words(categories)
-        wish = SearchQuery(checked(query or (), *filters), limit, tier, *filters, format, model, tool_tokens)
+        wish = SearchQuery(check_queries(query or (), *filters), limit, tier, *filters, format, model, tool_tokens)
         return answer(await context.when_ready(request, lambda seen: search_answer(services, seen, wish)))
 
     return routes

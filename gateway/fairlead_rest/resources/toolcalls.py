@@ -22,7 +22,7 @@ from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import encode
 from fairlead_offers.plan.caller_tools import arguments_for
-from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
+from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, predict_cost
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
 from fairlead_offers.run.requested_calls import (
     CallOutcome,
@@ -159,7 +159,7 @@ def _predicted(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned
 def _cost(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned], actual_ms: float | None = None) -> Cost:
     at_once = 1 if body.strategy == "sequential" else body.limit
     calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
-    return priced(visible, body.strategy, at_once, calls, actual_ms)
+    return predict_cost(visible, body.strategy, at_once, calls, actual_ms)
 
 
 def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:

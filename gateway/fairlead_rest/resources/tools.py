@@ -18,8 +18,8 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.tool_document import ToolDocument, document
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
-from fairlead_offers.plan.caller_tools import provided
-from fairlead_offers.plan.offered_tools import OfferedTools, converted, single_model, within
+from fairlead_offers.plan.caller_tools import parse_caller_tools
+from fairlead_offers.plan.offered_tools import OfferedTools, convert_tools, fit_tools, single_model
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import breathing
@@ -144,7 +144,7 @@ def wished(body: ToolsBody) -> ToolsQuery:
 async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
     """The answer to a query, encoded. In steps only. Raises Problem."""
     visible = services.catalogs.visible(seen, wish.tier)
-    entries = visible.with_reader(visible.chosen(wish.tags, wish.servers))
+    entries = visible.with_reader(visible.select(wish.tags, wish.servers))
     hidden = visible.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
@@ -155,13 +155,13 @@ async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
-    own = provided(wish.own, wish.own_format, visible)
+    own = parse_caller_tools(wish.own, wish.own_format, visible)
     if not budgeted or not (entries or own.tools):
-        offer = await converted(services.work, visible, entries, format_, options, own=own)
+        offer = await convert_tools(services.work, visible, entries, format_, options, own=own)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
-    plan = await within(services.work, entries, single_model(services.models, format_, wish.model), wish.limits, own)
+    plan = await fit_tools(services.work, entries, single_model(services.models, format_, wish.model), wish.limits, own)
     names = frozenset(plan.tools)
-    offer = await converted(
+    offer = await convert_tools(
         services.work, visible, [entry for entry in entries if entry.name in names], format_, options, own=own
     )
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))

@@ -113,7 +113,7 @@ async def test_operations_that_a_stored_response_does_not_have_are_refused_with_
     assert (stopped.status, "background" in stopped.message["error"]["message"]) == (400, True)
     assert (unknown.status, unknown.message["error"]["code"]) == (404, "not_found")
     assert absent.status == 404
-    assert absent.message["error"]["message"].startswith("POST /v1/responses/compact is not offered here")
+    assert absent.message["error"]["message"].startswith("POST /v1/responses/compact is not served")
     assert not world.model.about_kept
 
 

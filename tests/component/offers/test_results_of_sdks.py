@@ -21,7 +21,7 @@ import pytest
 from builtprograms import build_go, build_java, build_node, build_python, built, java
 from fairlead_gateway.core.long_results import LongResult
 from fairlead_offers.results.kept_results import KeptResult, Reading, ReadPassages, read
-from fairlead_offers.results.shortened_results import block_tokens, shown
+from fairlead_offers.results.shortened_results import block_tokens, shorten_result
 from fairlead_search.passages import Lines
 from neededprograms import required
 
@@ -127,7 +127,7 @@ def read_on(result: bytes, **options: Any) -> ReadPassages:
 
 def first_block(result: bytes) -> str:
     """The sentences and the shape that begin a shortened result."""
-    short = shown(LongResult(result, TOKENS, "s/1", "read on with read_result(id)", linked=True)).result
+    short = shorten_result(LongResult(result, TOKENS, "s/1", "read on with read_result(id)", linked=True)).result
     assert short is not None
     blocks = json.loads(short)["content"]
     assert sum(map(block_tokens, blocks)) <= TOKENS

@@ -15,7 +15,7 @@ from examples import examples
 from fairlead_formats.tokens.media import PROVIDERS, audio_tokens, image_tokens
 from fairlead_gateway.calls.results.result_keeper import surely_fits
 from fairlead_gateway.core.long_results import LongResult
-from fairlead_offers.results.shortened_results import block_tokens, reduced, shown
+from fairlead_offers.results.shortened_results import block_tokens, reduce_value, shorten_result
 from fairlead_search.passages import matching
 from fairlead_search.shapes import MAX_PATHS, shape
 
@@ -44,7 +44,9 @@ def test_a_shortened_result_has_no_more_tokens_than_it_may_whatever_a_server_say
     value: Any, tokens: int, declared: bool
 ) -> None:
     raw = result(content=[text(json.dumps(value)), text("x" * 3000)], structuredContent={"v": value})
-    answer = shown(LongResult(raw, tokens, "s/1", "read on with read_result(id)", declared=declared, linked=True))
+    answer = shorten_result(
+        LongResult(raw, tokens, "s/1", "read on with read_result(id)", declared=declared, linked=True)
+    )
     if answer.unfit:
         return
     assert answer.result is not None
@@ -82,7 +84,7 @@ def test_an_image_is_shown_whole_or_not_at_all() -> None:
     small, large = ({"type": "image", "data": png(size, size), "mimeType": "image/png"} for size in (200, 1024))
     raw = result(content=[small, large, text("word " * 3000)])
     assert not surely_fits(raw, 100_000), "few bytes may be many tokens"
-    answer = shown(LongResult(raw, 1000, "s/1", "read on"))
+    answer = shorten_result(LongResult(raw, 1000, "s/1", "read on"))
     assert answer.result is not None
     kinds = [block["type"] for block in json.loads(answer.result)["content"]]
     assert kinds == ["text", "text", "text", "image"]
@@ -90,16 +92,16 @@ def test_an_image_is_shown_whole_or_not_at_all() -> None:
 
 def test_structured_content_keeps_short_words_and_members_and_loses_items() -> None:
     value = {"kind": "report", "rows": [{"state": "open", "text": "y" * 500}] * 300}
-    cut: Any = reduced(value, 300)
+    cut: Any = reduce_value(value, 300)
     assert cut["kind"] == "report"
     assert cut["rows"][0]["state"] == "open"
     assert 0 < len(cut["rows"]) < 300
-    assert reduced("y" * 5000, 1) is None
+    assert reduce_value("y" * 5000, 1) is None
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"{", b"\xff", b'{"content":3}', b'{"content":[1,{"type":7}],"_meta":[]}'])
 def test_no_result_at_all_is_still_bounded(raw: bytes) -> None:
-    answer = shown(LongResult(raw + b" " * 5000, 200))
+    answer = shorten_result(LongResult(raw + b" " * 5000, 200))
     assert answer.result is None or len(answer.result) < 3000
 
 

@@ -12,7 +12,7 @@ from fairlead_formats.tokens.models import CLAUDE_4_7, GEMINI, OPENAI, Family
 from fairlead_formats.tool_format import Loss, Options
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.formats import find_format
-from fairlead_offers.plan.offered_tools import candidates, converted
+from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16_000
@@ -68,7 +68,7 @@ async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *,
     size = (await candidates(services.work, [entry]))[0].tokens if counted else None
     forms = []
     for format_name, title, family in _FORMATS:
-        offer = await converted(services.work, tools, [entry], find_format(format_name), Options())
+        offer = await convert_tools(services.work, tools, [entry], find_format(format_name), Options())
         tokens = None if size is None else -(-size * family.tools // 1000)
         forms.append(ProviderForm(title, tokens, offer.report, pretty(offer.tools)))
     definition = entry.decoded
