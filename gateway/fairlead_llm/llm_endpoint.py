@@ -171,7 +171,7 @@ class LlmEndpoint:
         if choice is None:
             return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
         if self._services.tier_changes.is_new(asked.identity.principal, choice):
-            self._services.counts.tier_changed(choice.name)
+            self._services.counts.count_tier_change(choice.name)
         wishes = msgspec.structs.replace(asked.wishes, tier=choice.name)
         return msgspec.structs.replace(asked, wishes=wishes, tier_rule=choice.rule)
 

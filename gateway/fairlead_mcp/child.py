@@ -25,10 +25,10 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.refusals import advised, alike, is_permanent
+from fairlead_mcp.refusals import advise, alike, is_permanent
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
 from fairlead_mcp.stream_client import PROBE_SECONDS, process_name
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 logger = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ class Child(Supervisor):
             failed = refused or self._backoff.failures >= FAILED_AFTER
             self._enter(ChildState.FAILED if failed else ChildState.BACKOFF)  # before what may take its time
             await self._bury(failure)
-            await happened(self._retry, delay)
+            await wait_until_set(self._retry, delay)
 
     async def _live(self) -> McpError:
         """One process from start to end; the result is why it ended."""
@@ -317,7 +317,7 @@ class Child(Supervisor):
         """`how` a process ended, with the line that it printed about it."""
         self.printed.add("run", how)
         words = self.printed.telling(recent=self.state is ChildState.RUNNING)
-        return f"{self.name} {how}: {advised(words)}" if words else f"{self.name} {how}"
+        return f"{self.name} {how}: {advise(words)}" if words else f"{self.name} {how}"
 
 
 def silence(name: str, seconds: float) -> str:

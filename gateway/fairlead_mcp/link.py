@@ -139,7 +139,7 @@ class Link(StreamClient[MessageStream]):
             if self.failure is not None and self.clock() < self._not_before:
                 raise self.failure
             self._opening = asyncio.get_running_loop().create_task(self._open(), name=f"connect {self.name}")
-            self._opening.add_done_callback(self._opened)
+            self._opening.add_done_callback(self._finish_opening)
         done, _ = await asyncio.wait([self._opening], timeout=max(0.0, min(deadline - self.clock(), 1e6)))
         if not done:
             raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent")
@@ -147,7 +147,7 @@ class Link(StreamClient[MessageStream]):
             raise ConnectFailed(f"the connection to {self.name} was closed", reason="Closed")
         return task.result()
 
-    def _opened(self, task: asyncio.Task[LinkConnection]) -> None:
+    def _finish_opening(self, task: asyncio.Task[LinkConnection]) -> None:
         self._opening = None
         if not task.cancelled():
             task.exception()  # its waiters may be gone, and nobody has to complain
@@ -178,7 +178,7 @@ class Link(StreamClient[MessageStream]):
 
     # The end of a connection
 
-    def ended(self, life: LinkConnection, error: McpError) -> None:
+    def end(self, life: LinkConnection, error: McpError) -> None:
         """End the life of a connection that broke."""
         if self._life is life:
             self._life = None
@@ -233,7 +233,7 @@ class LinkConnection(StreamConnection[MessageStream]):
     def on_end(self, error: McpError) -> None:
         if not self.end.done():
             super().on_end(error)
-            self._link.ended(self, error)
+            self._link.end(self, error)
 
 
 def _not_sent(error: McpError) -> McpError:

@@ -59,7 +59,7 @@ async def outcome(created: Raw, client: TaskClient) -> Raw:
     task where it does not end by itself: the time is over, nobody can answer a question, or the caller is cancelled.
     """
     try:
-        return await _ended(created, client)
+        return await _end_of(created, client)
     except _Ended as ended:
         raise ended.error from None
     except (asyncio.CancelledError, McpError):
@@ -67,7 +67,7 @@ async def outcome(created: Raw, client: TaskClient) -> Raw:
         raise
 
 
-async def _ended(created: Raw, client: TaskClient) -> Raw:
+async def _end_of(created: Raw, client: TaskClient) -> Raw:
     state, wait, answered = read(created), FIRST_POLL, set[str]()
     while True:
         if state.status == "completed" and state.result is not UNSET:

@@ -111,7 +111,7 @@ class RequestRecord:
 
     def spent(self) -> Limited | None:
         """The limit that the agent's tokens of the day have reached, as far as is known here; None: they have not."""
-        return self._budget.spent()
+        return self._budget.reached_limit()
 
     def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
         """Begin a round: its body goes to a model; headers for the provider, which name the round's span.
@@ -182,7 +182,9 @@ class RequestRecord:
             self._span.end("" if outcome in _WELL else outcome)
         records.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds, self._span_ids)
         if records.auditor is not None:
-            records.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
+            records.auditor.record_model_request(
+                self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use()
+            )
 
     def _count(self, usage: TokenUsage) -> None:
         """Account for the round that is open, by an estimate where nothing was stated."""

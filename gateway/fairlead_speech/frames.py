@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_mcp import members
-from fairlead_mcp.surrogates import paired
+from fairlead_mcp.surrogates import pair
 from fairlead_mcp.value_count import too_dear
 
 Message: TypeAlias = dict[str, Any]
@@ -101,7 +101,7 @@ class FrameReader:
 
     def mended(self, frame: bytes) -> bytes:
         """The frame as it is to be read: servers cut texts within a character, and the session goes on."""
-        return paired(frame) if self._mends else frame
+        return pair(frame) if self._mends else frame
 
     def check(self, frame: bytes) -> Message:
         """The message without its media, once it is certain that every parser reads it so. Raises RefusedFrame."""

@@ -24,7 +24,7 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, building
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.yielding import in_turns
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 log = logging.getLogger(__name__)
 
@@ -221,7 +221,7 @@ class SnapshotStore:
     async def _compile(self) -> None:
         complete = True
         while True:
-            await happened(self._dirty, None if complete else RETRY_SECONDS)
+            await wait_until_set(self._dirty, None if complete else RETRY_SECONDS)
             changed = self._dirty.is_set()
             self._dirty.clear()
             try:

@@ -89,7 +89,7 @@ class UpstreamRequest:
         copy.id = ident
         return copy
 
-    def traced(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
+    def with_trace(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
         """Copy within a span, of a request that names no trace yet."""
         copy = self._copy()
         copy.params = params

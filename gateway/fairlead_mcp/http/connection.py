@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         if self._complete:
             if whole and self._reusable and self._status == 200:
                 head = KnownHead.of(data, _HEADS)
-                self._known_head = None if head is None else _HEADS.shared(head)
+                self._known_head = None if head is None else _HEADS.share(head)
             self._finish()
         elif self._slack < 0:
             self._slack = 0
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
         self._mark(call)
         if self._until_eof and exc is None:
             now = self._owner.clock()
-            call.answered(self._answer(self._joined_body(), self.sent_at, now, reused=self.served > 0))
+            call.answered(self._answer(self._join_body(), self.sent_at, now, reused=self.served > 0))
             return
         where = "in the middle of its answer" if self._received else "without an answer"
         message = f"the server closed the connection {where}"
@@ -368,7 +368,7 @@ class Connection(asyncio.Protocol):
         self.draining = False
         if self.call is not None:
             self._mark(self.call)
-            self._hand_over(self.call, self._joined_body())
+            self._hand_over(self.call, self._join_body())
         else:
             self._hand_back(self._owner.clock())
 
@@ -411,8 +411,8 @@ class Connection(asyncio.Protocol):
             cause.__cause__ = error
         self.close(cause)
 
-    def _joined_body(self) -> bytes:
-        return b"" if self._events is not None else pieces.joined(self._body)
+    def _join_body(self) -> bytes:
+        return b"" if self._events is not None else pieces.join(self._body)
 
     def _answer(self, body: bytes, sent_at: float, now: float, *, reused: bool) -> Answer:
         fields, streamed = self._fields, self._events is not None

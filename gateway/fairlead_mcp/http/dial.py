@@ -147,7 +147,7 @@ class Dialer:
                     return connected
             except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
                 failure = error
-        raise self._explained(failure) from failure
+        raise self._explain(failure) from failure
 
     async def _addresses(self) -> list[Address]:
         try:
@@ -159,7 +159,7 @@ class Dialer:
         except (OSError, UnicodeError) as error:
             raise ConnectFailed(f"the host name {self._host} is unknown ({error})", reason="UnknownHost") from error
 
-    def _explained(self, error: Exception) -> ConnectFailed:
+    def _explain(self, error: Exception) -> ConnectFailed:
         if isinstance(error, ConnectionRefusedError):
             return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
         if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):

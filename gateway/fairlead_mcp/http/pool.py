@@ -34,7 +34,7 @@ from fairlead_mcp.http.connection import Connection, Owner
 from fairlead_mcp.http.dial import Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call, Counter
 from fairlead_mcp.http.statistics import PoolActivity, PoolStatistics
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02
@@ -200,7 +200,7 @@ class Pool(Owner):
             connection.close()
         if self._connections and grace > 0:
             self._quiet = asyncio.Event()
-            await happened(self._quiet, grace)
+            await wait_until_set(self._quiet, grace)
         for connection in self._connections.copy():
             connection.close(ConnectionLost("the pool was closed", sent=True, reused=connection.served > 0))
         if self._sweep_timer is not None:

@@ -139,7 +139,7 @@ def _recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall, pla
         return Planned(call, None, denied=str(error))
     if plan.entry is None:
         return plan
-    services.counts.called(seen.identity.principal, plan.entry.name)
+    services.counts.count_call(seen.identity.principal, plan.entry.name)
     return msgspec.structs.replace(plan, recording=session)
 
 

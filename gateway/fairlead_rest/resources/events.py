@@ -26,7 +26,7 @@ from fairlead_rest.event_stream import (
     opened_piece,
 )
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 MOST_READERS: Final = 256
 _encode = msgspec.json.Encoder().encode
@@ -38,7 +38,7 @@ def router(context: RestContext) -> APIRouter:
     readers = Shares("event_streams", MOST_READERS)
 
     @routes.get(
-        "/events", **described("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
+        "/events", **describe_route("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
     )
     async def follow(
         request: Request,
@@ -49,7 +49,7 @@ def router(context: RestContext) -> APIRouter:
         check_room(readers, request.scope, context.records.shares)
         identity = context.seen(request).identity
         reader = EventFilter(lambda: context.services.catalogs.seen_by(identity))
-        sent = pieces(context.records.events, last_event_id, told=reader.told)
+        sent = pieces(context.records.events, last_event_id, told=reader.visible)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
     return routes
@@ -62,15 +62,15 @@ class EventFilter:
         self._look = look
         self._before = look()
 
-    def told(self, events: Iterable[Event]) -> list[Event]:
+    def visible(self, events: Iterable[Event]) -> list[Event]:
         """Events of one activation of a catalog, or of several since the last read."""
         before, now = self._before, self._look()
         self._before = now
         if before.whole and now.whole:
             return [*events]
-        return [shown for event in events if (shown := self._shown(event, before, now)) is not None]
+        return [shown for event in events if (shown := self._show(event, before, now)) is not None]
 
-    def _shown(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
+    def _show(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
         if not event.server:
             servers = [view for view in map(now.of_server, now.snapshot.servers) if view is not None]
             tools = sum(len(view.everything) for view in servers)
@@ -102,13 +102,13 @@ async def pieces(
         number = events.number if last is None else events.number_of(last)
     except Missed:
         number, missed = events.number, True
-    yield _opened(events, number, missed=missed)
+    yield _open_event(events, number, missed=missed)
     while not events.closed:
         try:
             happened = await events.after(number, heartbeat)
         except Missed:
             number = events.number
-            yield _opened(events, number, missed=True)
+            yield _open_event(events, number, missed=True)
             continue
         if not happened:
             yield b": heartbeat\n\n"
@@ -117,7 +117,7 @@ async def pieces(
         yield b"".join(_event(event) for event in told(happened))
 
 
-def _opened(events: EventLog, number: int, *, missed: bool) -> bytes:
+def _open_event(events: EventLog, number: int, *, missed: bool) -> bytes:
     return opened_piece(events.ident(number), missed=missed)
 
 

@@ -22,12 +22,12 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
 from fairlead_mcp.messages import Message
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 from fairlead_tools.handlers import results
 from fairlead_tools.handlers.context import Context
 from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import HandlerFailed, UnfitArguments, Unusable
-from fairlead_tools.handlers.running import awaited, guarded
+from fairlead_tools.handlers.running import awaited, guard
 from fairlead_tools.handlers.threads import Threads
 from fairlead_tools.handlers.tools import SERVER, CustomTools
 
@@ -111,7 +111,7 @@ class Handlers:
         self._closed = True
         if self.running and grace > 0:
             self._quiet.clear()
-            await happened(self._quiet, grace)
+            await wait_until_set(self._quiet, grace)
         for handler in tuple(self.running):
             handler.cancel()
         self.threads.shutdown()
@@ -225,7 +225,7 @@ class HandlerCall:
         task.add_done_callback(self._on_return)
 
     def _in_thread(self, work: Callable[[], Any]) -> None:
-        self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guarded, work)
+        self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guard, work)
         self._handlers.began(future)
         future.add_done_callback(lambda ended: _tell(self._loop, self._on_return, ended))
 

@@ -33,7 +33,7 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.tracing.trace import TRACEPARENT, carried
+from fairlead_gateway.tracing.trace import TRACEPARENT, carry
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import QUEUED, Guard
 from fairlead_mcp.errors import McpError
@@ -105,7 +105,7 @@ def works() -> dict[str, Callable[[], object]]:
 
     def audited(auditor: Auditor) -> Callable[[], None]:
         def call() -> None:
-            auditor.called(request, AuditedCall("tools/call", "add", params, "", KEY, 0.01, 100))
+            auditor.record_call(request, AuditedCall("tools/call", "add", params, "", KEY, 0.01, 100))
 
         return call
 
@@ -121,7 +121,7 @@ def works() -> dict[str, Callable[[], object]]:
         "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
         "audit: its record for OTLP, made and encoded, in threads": recorded(entry),
         "trace: exemplars of a call and of its tier": exemplified(),
-        "trace: from the headers of a request to its server": lambda: carried(params, Asked.headers),
+        "trace: from the headers of a request to its server": lambda: carry(params, Asked.headers),
     }
 
 

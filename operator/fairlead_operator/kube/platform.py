@@ -133,7 +133,7 @@ class KubePlatform:
             self._installation,
             secrets_revision=revision,
             token_digest=gate.digest(token),
-            restricted=self._pod_templates.restricted(server.metadata.namespace),
+            restricted=self._pod_templates.restricts(server.metadata.namespace),
             absent=credential.absent,
         )
         if not context.domain_policies and domain_policy(server, context) is not None:

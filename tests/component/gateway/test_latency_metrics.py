@@ -127,11 +127,11 @@ def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_o
 def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figures() -> None:
     book = MetricsRegistry()
     book.budgets({"fast": 500})
-    book.waited("fast", 600_000_000)
+    book.count_wait("fast", 600_000_000)
     book.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
-    book.waited("fast", 600_000_000)
-    book.waited("t099", 1)
-    book.waited(None, 1)
+    book.count_wait("fast", 600_000_000)
+    book.count_wait("t099", 1)
+    book.count_wait(None, 1)
     assert len(book.waits) == MAX_TIERS
     assert (book.waits["fast"].breaches, book.waits["fast"].series.count) == (1, 2)
 

@@ -15,7 +15,7 @@ from kubernetes.aio.client import Configuration
 
 from controlplane import ControlPlane
 from fairlead_kube import errors
-from fairlead_kube.client import EXCESS, OBJECT_VALUES, Kube, bounded
+from fairlead_kube.client import EXCESS, OBJECT_VALUES, Kube, bound_item
 from fairlead_kube.connection import load_configuration
 from fairlead_kube.informer import Informer
 from fairlead_kube.objects import ConfigMap, Secret
@@ -144,8 +144,8 @@ async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_
         found, _ = await kube.list(scope)
         assert [*found] == [shown, of_values(1, 5)]
         assert [event.object async for event in kube.watch(scope, "3")] == [shown]
-    assert bounded(large) == shown
-    assert bounded(of_values(1, 5)) == of_values(1, 5)
+    assert bound_item(large) == shown
+    assert bound_item(of_values(1, 5)) == of_values(1, 5)
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -262,5 +262,5 @@ async def test_objects_are_read_as_what_is_asked_for_and_pages_are_followed(
 def test_an_object_with_too_many_values_in_its_status_and_labels_is_read_without_these() -> None:
     labels = {f"k{number:06}": "1" for number in range(OBJECT_VALUES)}
     item = {"metadata": {"name": "a", "labels": labels}, "status": {"conditions": [{}] * OBJECT_VALUES}}
-    read = bounded(item)
+    read = bound_item(item)
     assert read == {"metadata": {"name": "a"}, EXCESS: read[EXCESS]}

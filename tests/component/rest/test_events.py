@@ -136,7 +136,7 @@ async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> 
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
     for number in range(4):
-        await log.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
+        await log.on_swap(snapshots[(number + 1) % 2], snapshots[number % 2])
     with pytest.raises(Missed):
         await log.after(0, 0)
     assert len(await log.after(log.number - 4, 0)) == 4
@@ -153,10 +153,10 @@ async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -
     log.subscribe(fails)
     end = log.subscribe(heard.append)
     one = build({"a": catalog("demo", URL, ["add"])})
-    await log.swapped(EMPTY, one)
+    await log.on_swap(EMPTY, one)
     assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
     end()
-    await log.swapped(one, EMPTY)
+    await log.on_swap(one, EMPTY)
     assert len(heard) == 3
 
 

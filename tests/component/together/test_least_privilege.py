@@ -230,7 +230,7 @@ async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
     with world_of(control_plane) as world, world_of(control_plane) as other:
         accounts = Accounts.of(world, namespaced=True)
         add_secret(world, "key")
-        settings = QUICK.replaced(watch_namespace=world.namespace)
+        settings = QUICK.replace(watch_namespace=world.namespace)
         assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
         assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
         kube = Kube.connect(await configuration_of(control_plane, str(accounts.operator)))

@@ -17,7 +17,7 @@ from rich.console import Console
 from fairlead_api.latency_metadata import authored_latency
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import REASON_OF, Cause, worded
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, sentence
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
@@ -44,7 +44,7 @@ def status(ready: Status, cause: str, message: str = "", *, offline: int = 0) ->
         type="Ready",
         status=ready,
         reason=REASON_OF[Cause(cause)],
-        message=worded(Cause(cause), message),
+        message=sentence(Cause(cause), message),
         last_transition_time=datetime.now(UTC),
     )
     return McpServerStatus(conditions=[condition], tools_offline=offline)

@@ -30,7 +30,7 @@ from fairlead_formats.providers.anthropic.shown_calls import shown_results, show
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_formats.wire.usage import added
-from fairlead_mcp.surrogates import paired
+from fairlead_mcp.surrogates import pair
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -117,7 +117,7 @@ class AnthropicStream:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         if data.startswith(b"[DONE]"):
             return b""
-        data = paired(data)
+        data = pair(data)
         try:
             if self._by_index and self._took_text(data):
                 return _framed("content_block_delta", data)

@@ -274,7 +274,7 @@ class Attempts(ResponseSink):
         """Message for an attempt that timed out at the server: which bound it was."""
         # not by durations, of which rounding may leave a little more or less than `longest`
         bounded = self.moved_to >= self.started + self.route.longest
-        return self.route.timed_out(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
+        return self.route.timeout_message(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
 
     def _unwatch(self) -> None:
         if self._watched:
@@ -323,7 +323,7 @@ class Attempts(ResponseSink):
         route = self.route
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
-            request = request.traced(jsonrpc.encode(params), lines)  # each attempt has a span of its own
+            request = request.with_trace(jsonrpc.encode(params), lines)  # each attempt has a span of its own
         now = self.context.clock()
         if self.trail is not None:
             self.trail.end(now)

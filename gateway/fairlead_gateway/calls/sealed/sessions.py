@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.sealed.client_capabilities import normalized
+from fairlead_gateway.calls.sealed.client_capabilities import normalize
 from fairlead_gateway.calls.sealed.signed_session import SignedSession
 from fairlead_gateway.core.session import LegacySession
 
@@ -43,7 +43,7 @@ class SessionIds:
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
-        signed = SignedSession(version, self._nonce(), normalized(capabilities), owner)
+        signed = SignedSession(version, self._nonce(), normalize(capabilities), owner)
         payload = base64.urlsafe_b64encode(msgspec.json.encode(signed)).rstrip(b"=")
         return payload + b"." + self._mac(payload)
 
@@ -53,7 +53,7 @@ class SessionIds:
             return self._verified_sessions[ident]
         except KeyError:
             pass
-        session = self._verified(ident) if len(ident) <= _MAX_ID else None
+        session = self._verify(ident) if len(ident) <= _MAX_ID else None
         if session is not None or len(ident) <= MAX_FOREIGN_ID:
             if len(self._verified_sessions) >= _REMEMBERED:
                 self._verified_sessions.clear()
@@ -74,10 +74,10 @@ class SessionIds:
             self._ended.popitem(last=False)
         return True
 
-    def ended(self, ident: bytes | None) -> bool:
+    def has_ended(self, ident: bytes | None) -> bool:
         return bool(self._ended) and ident in self._ended
 
-    def _verified(self, ident: bytes) -> LegacySession | None:
+    def _verify(self, ident: bytes) -> LegacySession | None:
         payload, _, mac = ident.rpartition(b".")
         if not hmac.compare_digest(mac, self._mac(payload)):
             return None

@@ -36,7 +36,7 @@ class TaskIds:
     def __init__(self, key: bytes = b"") -> None:
         self._seal = Seal(key, "tasks")
 
-    def sealed(self, task_id: str, server: ServerKey, tool: str, identity: Identity) -> str:
+    def seal(self, task_id: str, server: ServerKey, tool: str, identity: Identity) -> str:
         """Id for the client; `task_id` is the server's, with the tag of its pod. The same for the same task. Raises
         NotMcp for an id that is too long.
         """
@@ -46,7 +46,7 @@ class TaskIds:
         payload = base64.urlsafe_b64encode(members).rstrip(b"=").decode()
         return f"fairlead-task.{self._seal.mac(identity.owner, payload)}.{payload}"
 
-    def opened(self, sealed: str, identity: Identity) -> TaskRef | None:
+    def open(self, sealed: str, identity: Identity) -> TaskRef | None:
         """The task of an id; None where it was not sealed with this key for this principal."""
         match = _SEALED.fullmatch(sealed) if len(sealed) <= MAX_SEALED else None
         if match is None or not self._seal.verifies(match[1], identity.owner, match[2]):

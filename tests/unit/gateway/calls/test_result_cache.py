@@ -101,7 +101,7 @@ def test_after_a_failure_everybody_makes_the_call() -> None:
     cache.follow(A, Waiting())
     for one in waiting:
         cache.follow(A, one)
-    cache.failed(A)
+    cache.fail(A)
     assert [one.told for one in waiting] == [["go"], ["go"]]
     assert cache.get(A) is None
 
@@ -112,10 +112,10 @@ def test_a_call_that_is_given_up_is_made_by_the_next() -> None:
     cache.follow(A, Waiting())
     for one in waiting:
         cache.follow(A, one)
-    cache.given_up(A)
+    cache.abandon(A)
     assert [one.told for one in waiting] == [["lead"], []]
     cache.store(A, Raw(b"{}"), modern=True, seconds=1)
     assert waiting[1].told == [b"{}"]
     cache.follow(A, Waiting())
-    cache.given_up(A)
+    cache.abandon(A)
     assert not cache.follow(A, Waiting())
