@@ -133,7 +133,7 @@ class Child(Supervisor):
         """The last lines that it logged, over all its lives."""
         return self.printed.stderr()
 
-    async def connected(self, deadline: float) -> ChildProcess:
+    async def connect(self, deadline: float) -> ChildProcess:
         """Wait for a start that goes on. Raises at once while it is down: ConnectFailed with the reason of the cause,
         and Timeout when the deadline comes before a verdict.
         """

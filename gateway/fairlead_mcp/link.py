@@ -130,7 +130,7 @@ class Link(StreamClient[MessageStream]):
 
     # Connecting
 
-    async def connected(self, deadline: float) -> LinkConnection:
+    async def connect(self, deadline: float) -> LinkConnection:
         if self._life is not None:
             return self._life
         if self._closed:

@@ -130,7 +130,7 @@ class StreamClient(ABC, Generic[PipeT]):
         """The stream that is open, or on the way."""
 
     @abstractmethod
-    async def connected(self, deadline: float) -> StreamConnection[PipeT]:
+    async def connect(self, deadline: float) -> StreamConnection[PipeT]:
         """The stream that takes requests, waited for. Raises McpError."""
 
     @property
@@ -141,7 +141,7 @@ class StreamClient(ABC, Generic[PipeT]):
 
     async def ready(self, deadline: float) -> Negotiated:
         """Wait until the server takes requests. Raises McpError: Timeout when the deadline comes before a verdict."""
-        agreed = (await self.connected(deadline)).negotiated
+        agreed = (await self.connect(deadline)).negotiated
         assert agreed is not None
         return agreed
 
@@ -162,7 +162,7 @@ class StreamClient(ABC, Generic[PipeT]):
         try:
             connection = self.connection
             if connection is None or connection.negotiated is None:
-                connection = await self.connected(deadline)
+                connection = await self.connect(deadline)
             return await connection.stream.request(method, params, deadline=deadline, on_progress=on_progress)
         finally:
             self.end_use()
@@ -174,7 +174,7 @@ class StreamClient(ABC, Generic[PipeT]):
         """
         self.begin_use()
         try:
-            connection = await self.connected(deadline)
+            connection = await self.connect(deadline)
             agreed = connection.negotiated
             assert agreed is not None
             if agreed.era is Era.MODERN:

@@ -60,7 +60,7 @@ class DirectorySource:
             else:
                 await _tell(inbox, changes, at_once=first)
                 first = False
-                inbox.synced(names)
+                inbox.finish_sync(names)
             await wait_until_set(self._nudge, self._poll)
 
     def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
@@ -104,10 +104,10 @@ async def _tell(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
     reading hundreds of them in one would hold up calls.
     """
     if at_once:
-        inbox.changed(changes)
+        inbox.update(changes)
         return
     for change in changes:
-        inbox.changed((change,))
+        inbox.update((change,))
         await asyncio.sleep(0)
 
 

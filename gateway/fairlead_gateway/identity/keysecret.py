@@ -97,16 +97,16 @@ class _KeyStore:
         self._name = name
         self._tell = tell
 
-    def listed(self, objects: Sequence[Secret], version: str) -> None:
+    def replace(self, objects: Sequence[Secret], version: str) -> None:
         if not objects:
             self._tell(KeyDocument())
         for secret in objects:
-            self.changed(secret)
+            self.update(secret)
 
-    def deleted(self, item: Secret) -> None:
+    def delete(self, item: Secret) -> None:
         self._tell(KeyDocument())
 
-    def changed(self, item: Secret) -> None:
+    def update(self, item: Secret) -> None:
         if item.metadata.labels.get(LABEL) != "true":
             log.error('%s lacks the label %s: "true": its API keys are not used', self._name, LABEL)
             self._tell(KeyDocument())

@@ -89,7 +89,7 @@ class Unreachable(Upstream):
         return b"0"
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        sink.failed(ConnectFailed(self._why, reason="NotCallable"))
+        sink.take_error(ConnectFailed(self._why, reason="NotCallable"))
         return ANSWERED
 
 

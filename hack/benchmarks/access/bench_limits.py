@@ -101,7 +101,7 @@ def works() -> dict[str, Callable[[], object]]:
 
     def through_the_guard() -> None:
         assert guard.enter_now()
-        guard.leave_answered()
+        guard.leave_well()
 
     def audited(auditor: Auditor) -> Callable[[], None]:
         def call() -> None:
@@ -220,19 +220,19 @@ class Visit:
         self._began = self._world.now
         ticket = self._world.guard.enter(self)
         if ticket != QUEUED:
-            self.admitted(ticket)
+            self.proceed(ticket)
 
-    def admitted(self, ticket: int) -> None:
+    def proceed(self, ticket: int) -> None:
         if self._name != "greedy":
             self._world.waits.append(self._world.now - self._began)
         self._world.later(self._world.random.expovariate(1 / SERVICE_SECONDS), self.end)
 
-    def refused(self, error: McpError) -> None:
+    def reject(self, error: McpError) -> None:
         raise error
 
     def end(self) -> None:
         again = Visit(self._world, self._name)
-        self._world.guard.leave_answered()
+        self._world.guard.leave_well()
         if self._name == "greedy":
             again.begin()
         else:

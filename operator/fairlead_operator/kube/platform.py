@@ -181,7 +181,7 @@ class KubePlatform:
         except (Conflict, NotFound):
             return  # changed or deleted meanwhile: its event is on the way, and brings the next look
         if answer is not None:
-            self._servers.changed(answer)
+            self._servers.update(answer)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)

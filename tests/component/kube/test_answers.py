@@ -176,13 +176,13 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
 
     known: ObjectStore[str] = ObjectStore(lambda item: str(item["metadata"]["resourceVersion"]))
     before = [{"metadata": {"namespace": "team", "name": name, "resourceVersion": "2"}} for name in ("a", "b")]
-    await known.listed(before, "2")
+    await known.replace(before, "2")
     async with answering(answer) as kube:
         found, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
         assert len(found) == 2
         assert found[0]["metadata"]["name"] == "a"
         with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the answer is not"):
-            await known.listed(found, version)
+            await known.replace(found, version)
     assert known.values() == ["2", "2"]
 
 
@@ -212,11 +212,11 @@ async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
 class Ignored:
     """A store that keeps nothing."""
 
-    def listed(self, objects: Sequence[ConfigMap], version: str) -> None: ...
+    def replace(self, objects: Sequence[ConfigMap], version: str) -> None: ...
 
-    def changed(self, item: ConfigMap) -> None: ...
+    def update(self, item: ConfigMap) -> None: ...
 
-    def deleted(self, item: ConfigMap) -> None: ...
+    def delete(self, item: ConfigMap) -> None: ...
 
 
 @pytest.mark.parametrize(

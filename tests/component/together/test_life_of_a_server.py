@@ -52,7 +52,7 @@ async def both(world: World, *, operators_token: str = TOKEN, **changes: Any) ->
     settings = QUICK.replace(interval_floor=30.0, gateways=f"http://127.0.0.1:{port}", pull_token=operators_token)
     async with (
         serving(world, metrics_port=port, pull_token=TOKEN) as gateway,
-        running(world, settings.replaced(**changes)),
+        running(world, settings.replace(**changes)),
     ):
         yield gateway
 
@@ -116,7 +116,7 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             assert (await fairlead(gateway, "refresh", "demo", "--no-wait"))[0] == 0
             server.tools.append(tool("sub"))
             settings = QUICK.replace(interval_floor=30.0, gateways=f"http://127.0.0.1:{gateway.metrics_port}")
-            async with running(world, settings.replaced(pull_token=TOKEN)):
+            async with running(world, settings.replace(pull_token=TOKEN)):
                 await until_async("what the request brought", refreshed(gateway))
 
 

@@ -207,7 +207,7 @@ async def test_results_that_wait_for_their_clients_are_bounded_in_bytes() -> Non
         bridge.park(call)
     assert len(bridge) == len(calls)
     for call in calls:
-        call.attempts.answered(Raw(b"x" * MIB))
+        call.attempts.take_result(Raw(b"x" * MIB))
     assert 0 < len(bridge) <= MAX_PARKED_BYTES // MIB
     bridge.close()
 

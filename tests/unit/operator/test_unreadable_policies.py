@@ -18,7 +18,7 @@ from operatorfakes import MemoryPlatform
 def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     found = KubeDeclarations(cast("Kube", None), server_changed=lambda key: None, rules_changed=lambda: None)
     metadata = {"name": "p", "namespace": "team", "uid": "1", "resourceVersion": "1"}
-    found.stores()[TOOL_POLICIES].changed({"metadata": metadata, "spec": spec, "status": status})
+    found.stores()[TOOL_POLICIES].update({"metadata": metadata, "spec": spec, "status": status})
     return found
 
 
@@ -68,7 +68,7 @@ async def test_a_status_that_the_api_server_refuses_holds_nothing_up() -> None:
     api = _StrictApi()
     found = KubeDeclarations(cast("Kube", api), server_changed=lambda key: None, rules_changed=lambda: None)
     for name, spec in (("p", {"rules": [{"action": "Perhaps"}]}), ("q", SOUND)):
-        found.stores()[TOOL_POLICIES].changed({"metadata": {**METADATA, "name": name}, "spec": spec})
+        found.stores()[TOOL_POLICIES].update({"metadata": {**METADATA, "name": name}, "spec": spec})
     statuses = PolicyStatuses(found, MemoryPlatform())
     statuses.take_rules(compile_rules([], await found.policies(), {}))
     await statuses.show()

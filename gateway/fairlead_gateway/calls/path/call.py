@@ -469,7 +469,7 @@ class ToolCall(ClientCall):
             context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
         )
         self._modern = False
-        self.attempts.answered(Raw(b"{}"))
+        self.attempts.take_result(Raw(b"{}"))
 
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
         self.rounds += 1

@@ -98,12 +98,12 @@ class TaskWait:
             raise NotMcp("the task asks for input in an unknown form") from error
         self._asks()
         asking = round_trips.InputRequired(questions=questions)
-        return await round_trips.answers(self._relay, asking, self.left())
+        return await round_trips.answers(self._relay, asking, self.seconds_left())
 
     def tell(self, status: str) -> None:
         self._tell(status)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self._deadline - self._tasks.clock()
 
     def cancel(self) -> None:
