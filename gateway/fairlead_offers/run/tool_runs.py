@@ -89,10 +89,10 @@ def _work(
         if entry.server == GATEWAY:
             made = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
         else:
-            asked = DirectCall(
+            direct_call = DirectCall(
                 entry.name, planned.arguments, planned.timeout, planned.retries, result_tokens, planned.recording
             )
-            made = await services.caller.call(origin, visible.view, asked, holding)
+            made = await services.caller.call(origin, visible.view, direct_call, holding)
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
             return CallOutcome(None, seconds, made.message)

@@ -106,8 +106,8 @@ async def _execute(
         or visible.tool(execution.name)
     )
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-    asked = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
-    made = await services.caller.call(origin, visible.view, asked)
+    direct_call = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
+    made = await services.caller.call(origin, visible.view, direct_call)
     if isinstance(made, Unknown):
         raise Problem(INVALID_ARGUMENTS, made.message)
     services.counts.count_call(seen.identity.principal, entry.name)

@@ -88,7 +88,7 @@ class LeaseOptions:
     rng: random.Random = field(default_factory=random.Random)
     end_process: Callable[[], None] | None = None
     owners: Sequence[Json] = ()
-    """Of the Lease object."""
+    """Owner references of the Lease object."""
     family: str = ""
     """Holders whose identity begins with it are kept apart by another lease, which this process holds: it takes theirs
     over at once.

@@ -123,18 +123,18 @@ class Caller:
         return self._buffers.holding(agent_of(_Captured(origin, None, self._buffers)))
 
     async def call(
-        self, origin: Origin, view: View, asked: DirectCall, holding: Holding | None = None
+        self, origin: Origin, view: View, wanted: DirectCall, holding: Holding | None = None
     ) -> Raw | Unknown:
         """Call a tool that `view` shows, or `read_result`, on behalf of `origin`; its raw result in the form of
         2025-11-25, but with structured content of any type. A refusal is a result too. `holding` counts the result,
         which is refused where it has no room. Raises nothing but CancelledError.
         """
-        name = asked.name
-        request = _request(name, asked.arguments)
-        request.result_tokens = asked.result_tokens
-        request.recording = asked.recording
+        name = wanted.name
+        request = _request(name, wanted.arguments)
+        request.result_tokens = wanted.result_tokens
+        request.recording = wanted.recording
         request.any_structured = True
-        if asked.recording is not None:
+        if wanted.recording is not None:
             self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
@@ -143,11 +143,11 @@ class Caller:
                 return self._hold(await self._own_tools.answer(captured, request, name, view.tier), holding)
             self._dispatcher.record_unresolved(captured, request, route)
             return Unknown(route.message)
-        if asked.timeout is not None:
-            route = route.within(asked.timeout)
-        if asked.retries is not None:
+        if wanted.timeout is not None:
+            route = route.within(wanted.timeout)
+        if wanted.retries is not None:
             allowed = route.server.catalog.limits.retries
-            route = route.with_retries(asked.retries if allowed is None else min(asked.retries, allowed))
+            route = route.with_retries(wanted.retries if allowed is None else min(wanted.retries, allowed))
         await self._dispatcher.run(captured, route, request)
         try:
             response = jsonrpc.decode_response(captured.body)

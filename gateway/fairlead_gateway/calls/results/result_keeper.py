@@ -86,8 +86,8 @@ class ResultKeeper:
             return result
         ident = new_entry(self.recorder.session(identity, None))
         lost = await self._keep(identity, request, route, ident, result)
-        kept = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", lost)
-        return await self._shorten(request, route, most, result, kept)
+        whole = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", lost)
+        return await self._shorten(request, route, most, result, whole)
 
     async def of_task(
         self, identity: Identity, request: McpRequest, route: Route, most: int, answer: bytes
@@ -117,8 +117,8 @@ class ResultKeeper:
             told["entryId"] = ident
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
         if most is not None and not surely_fits(result, most):
-            kept = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", lost)
-            result = await self._shorten(request, route, most, result, kept)
+            whole = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", lost)
+            result = await self._shorten(request, route, most, result, whole)
         members = jsonrpc.decode_object(result)
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
@@ -142,28 +142,28 @@ class ResultKeeper:
         return ""
 
     async def _shorten(
-        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, kept: _KeptResult
+        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, whole: _KeptResult
     ) -> bytes | Raw:
         long_result = LongResult(
             bytes(result),
             most,
-            kept.id,
-            f"read on with {kept.reader}",
-            kept.lost,
+            whole.id,
+            f"read on with {whole.reader}",
+            whole.lost,
             _declares_output(route),
             linked=_knows_links(request),
         )
         shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.count_shortening(is_kept=not kept.lost, tokens=shown.tokens, shown=shown.shown)
+        self._metrics.count_shortening(is_kept=not whole.lost, tokens=shown.tokens, shown=shown.shown)
         if shown.result is not None and not self._misfit(route, shown):
             return shown.result
-        whole = f"It is lost: {kept.lost}" if kept.lost else f"It is kept as {kept.id}: {long_result.reader}"
+        sentence = f"It is lost: {whole.lost}" if whole.lost else f"It is kept as {whole.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
             f"The call was made. Its result has about {shown.tokens:,} tokens, {most:,} may be shown, and no part of "
-            f"it would fit the tool's outputSchema. {whole}",
+            f"it would fit the tool's outputSchema. {sentence}",
         )
         return translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=route.server_info
