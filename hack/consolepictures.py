@@ -22,7 +22,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.endpoint.listener import PortTaken
-from fairlead_gateway.identity.keys import new_key, written
+from fairlead_gateway.identity.keys import encode_keys, new_key
 from gatewayworld import publish
 from waiting import until_async
 
@@ -114,7 +114,7 @@ def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
     """Settings of a gateway that knows Ann, who may make keys, and her key."""
     now = datetime.now(UTC)
     key, record = new_key("ann", ["staff"], now=now, expires=now + timedelta(days=90))
-    (folder / "keys.json").write_bytes(written([record]))
+    (folder / "keys.json").write_bytes(encode_keys([record]))
     settings: dict[str, Any] = {
         "api_keys": folder / "keys.json",
         "made_keys": folder / "made.json",

@@ -63,9 +63,9 @@ class EnvironmentSettings(Struct, frozen=True, kw_only=True):
         """From values by the names of settings, of all groups. Raises BadSetting, and TypeError for another name."""
         if unknown := values.keys() - {field.name for field in _all_fields(cls)}:
             raise TypeError(f"{cls.__name__} has no setting {', '.join(sorted(unknown))}")
-        return _made(cls, values)
+        return _make(cls, values)
 
-    def replaced(self, **changes: Any) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """These settings with other values of some, by their names. Raises BadSetting, and TypeError for another
         name.
         """
@@ -140,10 +140,10 @@ def _all_fields(settings: type[EnvironmentSettings]) -> Iterator[_Field]:
         yield from _all_fields(group)
 
 
-def _made(settings: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
+def _make(settings: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
     """The group with those of the values that are its own, or of its smaller groups. Raises BadSetting."""
     own = {field.member: values[field.name] for field in _fields(settings) if field.name in values}
-    groups = {member: _made(group, values) for member, group in _groups(settings).items()}
+    groups = {member: _make(group, values) for member, group in _groups(settings).items()}
     return settings(**own, **groups)
 
 

@@ -29,7 +29,7 @@ def finish(steps: Generator[None, None, Made]) -> Made:
             return made
 
 
-def ordered(items: Iterable[Item], key: Callable[[Item], Any]) -> Generator[None, None, list[Item]]:
+def order_in_slices(items: Iterable[Item], key: Callable[[Item], Any]) -> Generator[None, None, list[Item]]:
     """Sort, stably. The longest slice is the last, which passes through all of them once: 0.4 ms for 10,000."""
     rest = iter(items)
     runs = []
@@ -47,7 +47,7 @@ def ordered(items: Iterable[Item], key: Callable[[Item], Any]) -> Generator[None
     return runs[0] if runs else []
 
 
-def listed(items: Iterable[Item]) -> Generator[None, None, list[Item]]:
+def list_in_slices(items: Iterable[Item]) -> Generator[None, None, list[Item]]:
     """A list of items each of which takes a moment to make."""
     rest, made = iter(items), list[Item]()
     while some := [*islice(rest, SLICE)]:
@@ -56,7 +56,7 @@ def listed(items: Iterable[Item]) -> Generator[None, None, list[Item]]:
     return made
 
 
-def tabled(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, dict[Key, Value]]:
+def table_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, dict[Key, Value]]:
     """A dictionary of pairs, in their order."""
     rest, made = iter(items), dict[Key, Value]()
     while some := [*islice(rest, SLICE)]:
@@ -65,7 +65,7 @@ def tabled(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, dict[Key
     return made
 
 
-def inverted(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mapping[Key, list[Value]]]:
+def invert_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mapping[Key, list[Value]]]:
     """The values of each key, in their order."""
     made: dict[Key, list[Value]] = {}
     for number, (key, value) in enumerate(items):
@@ -75,7 +75,7 @@ def inverted(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mappin
     return made
 
 
-def emptied(items: list[Item], size: int = SLICE) -> Generator[None, None, None]:
+def empty_in_slices(items: list[Item], size: int = SLICE) -> Generator[None, None, None]:
     """Let go of the items of a list, from its end, so many between two pauses."""
     while items:
         del items[-size:]

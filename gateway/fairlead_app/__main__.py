@@ -78,7 +78,7 @@ async def _run(settings: Settings) -> None:
         raise StartFailed(str(error)) from error
     async with _feeds(settings.installation) as (catalog, servers, kube):
         if kube is not None and settings.identity.anonymous is None:
-            settings = settings.replaced(anonymous="deny")
+            settings = settings.replace(anonymous="deny")
         try:
             gateway = compose(
                 settings,

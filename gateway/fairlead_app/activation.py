@@ -12,7 +12,7 @@ from collections.abc import Collection, Generator
 from typing import Final
 
 from fairlead_api.documents.rules import Policy, Tier
-from fairlead_api.slices import tabled
+from fairlead_api.slices import table_in_slices
 from fairlead_app.shared_parts import SERVER_INFO, SharedParts
 from fairlead_gateway.calls.path.dispatch import CALL
 from fairlead_gateway.calls.routes.routing import tool_route
@@ -78,8 +78,8 @@ class Activation:
         if snapshot.rules.policies != before.snapshot.rules.policies:
             self._warn_of(snapshot.rules.policies)
         await endpoint.streams.swapped(before, endpoint.selection)
-        await self._shared.events.swapped(before.snapshot, snapshot)
-        await in_turns(self.moves.swapped(before.snapshot, snapshot))
+        await self._shared.events.on_swap(before.snapshot, snapshot)
+        await in_turns(self.moves.on_swap(before.snapshot, snapshot))
         return not self._registry.incomplete
 
     async def let_go(self) -> None:
@@ -87,7 +87,7 @@ class Activation:
         await let_go(self._left)
 
     def _selecting(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
-        reaches = yield from tabled((key, self._reach(server)) for key, server in snapshot.servers.items())
+        reaches = yield from table_in_slices((key, self._reach(server)) for key, server in snapshot.servers.items())
         now, figures = self._shared.clock(), self._settings.meta_latency
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
 

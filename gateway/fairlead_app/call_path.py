@@ -72,7 +72,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
         client=CLIENT,
         installation=shared.installation,
         credentials=servers.credentials,
-        resolve=lambda key: egress.guarded(remembered, key.namespace),
+        resolve=lambda key: egress.guard(remembered, key.namespace),
         children=servers.children,
         shared_children=servers.shared_children,
         local=lambda limit: LocalUpstream(

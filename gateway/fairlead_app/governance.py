@@ -38,7 +38,7 @@ from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
 from fairlead_gateway.recent.settings import RecentCallSettings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
-from fairlead_tools.otel.opening import opened
+from fairlead_tools.otel.opening import open_pipelines
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -77,7 +77,7 @@ class Governance(Collector):
         tell = None if records.audit.calls == "off" else tells
         self.recent = _recent(records.recent, None if records.audit.arguments == "none" else tell, clock)
         """The last calls; None where none are kept."""
-        self.pipelines = opened(environ, SERVICE)
+        self.pipelines = open_pipelines(environ, SERVICE)
         """None where nothing is exported by OpenTelemetry."""
         self.auditor = None if tell is None else _auditor(records.audit, tell, self.pipelines)
         """None where the audit log is off."""

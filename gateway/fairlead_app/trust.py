@@ -115,7 +115,7 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
         return None
     keys = ApiKeys(places, time.time, names)
     for name, document in loaded.items():
-        keys.told(name, document)  # the first request may come before the file is read again
+        keys.take_document(name, document)  # the first request may come before the file is read again
     return keys
 
 
@@ -128,7 +128,7 @@ def _made_keys(
     store: KeyStore
     if settings.file is not None:
         assert keys is not None  # the file is one of its places
-        store = FileKeyStore(settings.file, partial(keys.told, KeyFile(settings.file).name))
+        store = FileKeyStore(settings.file, partial(keys.take_document, KeyFile(settings.file).name))
     elif settings.secret and kube is not None:
         from fairlead_gateway.identity.keysecret import SecretKeyStore
 

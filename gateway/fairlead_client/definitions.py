@@ -83,7 +83,7 @@ def openai_format(request: Mapping[str, Any]) -> str:
     return registry.OPENAI_RESPONSES if "input" in request and "messages" not in request else registry.OPENAI_CHAT
 
 
-def added(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
+def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
     """A copy of the request with the tools behind those that it has. Of two tools of one name, the request's stays.
 
     Raises ValueError where the member that holds them is not a list.

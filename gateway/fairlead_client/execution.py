@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
-from fairlead_client.policy import Retry, failure, handler_failure, refused
+from fairlead_client.policy import Retry, failure, handler_failure, refusal_of
 from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import InvalidCall, read_arguments
 from fairlead_formats.schema.nulls import un_null
@@ -92,7 +92,7 @@ class Executor:
         if kind != _COMPLETE:
             message = f"{tool.name} asks for more ({str(kind)[:40]}), which a registry cannot give"
             return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR), answer
-        error_said = refused(tool.name, result, repeatable=repeatable)
+        error_said = refusal_of(tool.name, result, repeatable=repeatable)
         if error_said is None and result.get("isError") is True:
             error_said = ToolFailed(tool.name, result)
         return result, error_said, answer

@@ -75,7 +75,7 @@ class LocalTools:
         """End all calls. A handler in a thread goes on until it sees its cancellation (`Context`)."""
         for outcome, call in self._waiting.items():
             call.cancel()
-            outcome.failed(ConnectFailed("the tool registry was closed", reason="Closed"))
+            outcome.take_error(ConnectFailed("the tool registry was closed", reason="Closed"))
         await self._handlers.aclose(0)
 
 
@@ -85,11 +85,11 @@ class _FutureOutcome:
     def __init__(self) -> None:
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
 
-    def answered(self, result: Raw) -> None:
+    def take_result(self, result: Raw) -> None:
         if not self.future.done():
             self.future.set_result(result)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 

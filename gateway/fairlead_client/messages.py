@@ -29,7 +29,7 @@ class Executed:
     """Parts of the results that the format does not hold as they were."""
 
 
-def decoded(message: object, depth: int = 0) -> object:
+def decode(message: object, depth: int = 0) -> object:
     """A message as decoded JSON, whether it is that already or an object of a provider's SDK: those are pydantic's, and
     known by their method alone. Also looks into lists and objects, where such an object may be a part.
     """
@@ -37,13 +37,13 @@ def decoded(message: object, depth: int = 0) -> object:
     if callable(dump) and not isinstance(message, type):
         return dump(mode="json", by_alias=True)
     if depth < _DEPTH and isinstance(message, list):
-        return [decoded(part, depth + 1) for part in message]
+        return [decode(part, depth + 1) for part in message]
     if depth < _DEPTH and isinstance(message, dict):
-        return {name: decoded(part, depth + 1) for name, part in message.items()}
+        return {name: decode(part, depth + 1) for name, part in message.items()}
     return message
 
 
-def answered(
+def with_results(
     provider: str,
     calls: Sequence[ModelCall],
     outcomes: Sequence[Outcome],
@@ -56,13 +56,13 @@ def answered(
     arguments. Raises UnknownFormat.
     """
     results = [
-        None if _left(call, outcome, leave_unknown) else outcome.as_result()
+        None if _is_left(call, outcome, leave_unknown) else outcome.as_result()
         for call, outcome in zip(calls, outcomes, strict=True)
     ]
     written: Written = message_format(provider).write_results(calls, results, carry)
     return Executed(written.messages, tuple(outcomes), written.pending, written.report)
 
 
-def _left(call: ModelCall, outcome: Outcome, leave_unknown: bool) -> bool:
+def _is_left(call: ModelCall, outcome: Outcome, leave_unknown: bool) -> bool:
     """Whether the caller answers a call itself."""
     return call.valid and isinstance(outcome.error, UnknownFunction) and (leave_unknown or call.kind == CUSTOM)

@@ -133,7 +133,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
     )
 
 
-def refused(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
+def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
     """Refusal of a gateway in place of the tool's result, when the server is one: a result with a code. None for
     every other result. A server that writes such a code itself is believed.
     """

@@ -17,10 +17,10 @@ from msgspec import Raw
 
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_client.connector import CONNECT_SECONDS, START_SECONDS, ServerConnector
-from fairlead_client.definitions import Definitions, added, definitions, openai_format
+from fairlead_client.definitions import Definitions, add_offered, definitions, openai_format
 from fairlead_client.execution import Executor
 from fairlead_client.local_tools import LocalTool, LocalTools
-from fairlead_client.messages import Executed, answered, decoded
+from fairlead_client.messages import Executed, decode, with_results
 from fairlead_client.outcomes import (
     CLOSED,
     ExecutionError,
@@ -31,7 +31,7 @@ from fairlead_client.outcomes import (
 )
 from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
 from fairlead_client.remote_server import RemoteServer
-from fairlead_client.servers import Servers, declared
+from fairlead_client.servers import Servers, read_declarations
 from fairlead_client.tool_table import ToolTable
 from fairlead_client.tools import Tool
 from fairlead_formats import registry as formats
@@ -87,7 +87,7 @@ class AsyncToolRegistry:
             server.name: RemoteServer(
                 server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._on_change
             )
-            for server in declared(servers)
+            for server in read_declarations(servers)
         }
         self._local = LocalTools(local_tools, threads=threads)
         self._conversions = Conversions()
@@ -239,7 +239,7 @@ class AsyncToolRegistry:
         offered = await self.get_tool_definitions(
             provider, strict=strict, model=model if isinstance(model, str) else None
         )
-        return added(request, offered, formats.find(provider))
+        return add_offered(request, offered, formats.find(provider))
 
     # Calls
 
@@ -317,10 +317,12 @@ class AsyncToolRegistry:
         definitions that the model was given; they only matter where the tools have changed since. With `leave_unknown`,
         calls of tools that are not here stay pending; freeform (`custom`) calls always do. Raises UnknownFormat.
         """
-        calls = message_format(provider).parse_calls(decoded(message), names)
+        calls = message_format(provider).parse_calls(decode(message), names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
         # in a thread: results may hold megabytes of media, which are compared and checked
-        return await asyncio.to_thread(answered, provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry)
+        return await asyncio.to_thread(
+            with_results, provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry
+        )
 
     # Inside
 

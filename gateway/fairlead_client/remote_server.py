@@ -24,7 +24,7 @@ from fairlead_client.connector import ServerConnection, ServerConnector, ask
 from fairlead_client.restart_backoff import RestartBackoff, RestartDelayed
 from fairlead_client.servers import ServerDeclaration
 from fairlead_client.single_flight import SingleFlight
-from fairlead_client.tools import Tool, listed
+from fairlead_client.tools import Tool, list_tools
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Era
@@ -174,11 +174,11 @@ class RemoteServer:
                     items = []
                 gated = await self._comparison.gated_tools(connection, items)
                 requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
-                self.tools = listed(self.server, [*items, *(hidden.definition for hidden in gated)], requires)
+                self.tools = list_tools(self.server, [*items, *(hidden.definition for hidden in gated)], requires)
         except McpError as error:
             self._failure = error
             if self._connection is None and not isinstance(error, RestartDelayed):
-                self._restarts.failed(error)
+                self._restarts.note_failure(error)
             self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise
@@ -251,7 +251,7 @@ class RemoteServer:
         try:
             connection = await self._connector.open(self.server, self._on_notification)
         except McpError as error:
-            self._restarts.failed(error)
+            self._restarts.note_failure(error)
             raise
         self._restarts.up()
         self._connection = connection
@@ -287,7 +287,7 @@ class RemoteServer:
         if error is not None:
             logger.warning("the connection to %s is lost: %s", self.server.name, error)
             if connection.busy == 0:  # else a call may have ended it, and what is called again is up to the caller
-                self._restarts.lost(error)
+                self._restarts.note_loss(error)
             self.online = False
         self.invalidate()
         self._moved()

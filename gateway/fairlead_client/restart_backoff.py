@@ -42,11 +42,11 @@ class RestartBackoff:
         self._began = self._clock()
         self._failure = None
 
-    def failed(self, error: McpError) -> None:
+    def note_failure(self, error: McpError) -> None:
         """It could not be started, or did not list its tools. The same error counts once."""
         self._count_failure(error, 0.0)
 
-    def lost(self, error: McpError) -> None:
+    def note_loss(self, error: McpError) -> None:
         """It ended after a successful start."""
         lived = self._clock() - self._began
         first = lived >= self._backoff.stable or self._backoff.failures == 0

@@ -33,7 +33,7 @@ from fairlead_api.load import load_text
 from fairlead_api.meta import API_VERSION, ServerKey
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package, ToolOverride
-from fairlead_mcp.surroundings import passed_on
+from fairlead_mcp.surroundings import pass_on
 
 Transport: TypeAlias = Literal["streamable-http", "sse"]
 PACKAGE: Final = re.compile(r"(?P<registry>npm|pypi):(?P<name>.+?)(?:==|(?<=.)@)(?P<version>[^@=]+)")
@@ -104,7 +104,7 @@ ServerLike: TypeAlias = Server | McpServer | Mapping[str, Any]
 Servers: TypeAlias = Mapping[str, Any] | Iterable[ServerLike]
 
 
-def declared(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[ServerDeclaration, ...]:
+def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[ServerDeclaration, ...]:
     """All servers of a list, or of the content of an `mcp.json`; `${NAME}` in the latter comes from `environ`.
 
     Raises BadServer.
@@ -247,7 +247,7 @@ def _of_resource(
         endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     else:
         words = _runner(spec.package) if spec.package is not None else list(spec.command or ())
-        env = passed_on(words[0], environ) | env
+        env = pass_on(words[0], environ) | env
         endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
     return ServerDeclaration(
         name=name,

@@ -46,13 +46,13 @@ class _Waiting:
     """Client of one task, as of `task_polling.TaskClient`."""
 
     def __init__(self, session: McpSession, task_id: str, left: Callable[[], float], beside: TaskSet) -> None:
-        self.left = left
+        self.seconds_left = left
         self._session = session
         self._id = Raw(jsonrpc.encode(task_id))
         self._beside = beside
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
-        return await self._request(method, params, max(0.0, self.left()))
+        return await self._request(method, params, max(0.0, self.seconds_left()))
 
     async def answer(self, requests: dict[str, Raw]) -> jsonrpc.RawObject:
         try:

@@ -100,7 +100,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _ANYBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
-def listed(
+def list_tools(
     server: ServerDeclaration, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _ANYBODY
 ) -> dict[str, Tool]:
     """The tools of a listing by their own names. What cannot be used is logged and left out; of two tools of one name

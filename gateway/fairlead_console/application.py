@@ -107,7 +107,7 @@ class Console:
             await self._app(scope, receive, seen)
         finally:
             if status:  # else the browser left before there was an answer
-                self._counts.viewed(page, status, time.perf_counter_ns() - began)
+                self._counts.count_view(page, status, time.perf_counter_ns() - began)
 
     def problem(self, scope: Scope, problem: Problem) -> Response:
         """A page that says why there is none."""

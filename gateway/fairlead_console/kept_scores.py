@@ -15,7 +15,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.call_counts import CallCountReading, ToolLabels
-from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, scored
+from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, score_tools
 
 MAX_KEPT: Final = 8
 """Indexes that are kept: one for each set of principals that may see the same."""
@@ -28,7 +28,7 @@ class ScoreIndex:
     def __init__(self, seen: SubjectCatalog) -> None:
         self.views: Mapping[bytes, View] = seen.views
         """Held, so that its id stays its own."""
-        self.tools: list[Score] = scored(seen, NO_COUNTS)
+        self.tools: list[Score] = score_tools(seen, NO_COUNTS)
         by_server: dict[str, list[Score]] = {}
         for score in self.tools:
             by_server.setdefault(score.server, []).append(score)

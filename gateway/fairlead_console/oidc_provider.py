@@ -27,8 +27,8 @@ from fairlead_gateway.identity.discovery import (
     IssuerMetadata,
     body_of,
     certificates_of,
-    decoded,
-    discovered,
+    decode,
+    discover,
     failure_of,
 )
 from fairlead_mcp.masking import Mask
@@ -163,7 +163,7 @@ class OidcProvider:
         try:
             status, data = await self._post(metadata.token_endpoint, fields, headers)
             if status == 200:
-                return decoded(data, metadata.token_endpoint, TokenAnswer)
+                return decode(data, metadata.token_endpoint, TokenAnswer)
         except IssuerAway as error:
             log.warning("A sign-in to the console failed at %s: %s", self.client.issuer.issuer, error)
             raise self._away() from error
@@ -205,7 +205,7 @@ class OidcProvider:
         try:
             verify = certificates_of(self.client.issuer)
             async with _session() as session:
-                url, metadata = await discovered(session, self.client.issuer, verify, ProviderMetadata)
+                url, metadata = await discover(session, self.client.issuer, verify, ProviderMetadata)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise IssuerAway(f"its metadata cannot be fetched: {failure_of(error)}") from error
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.end_session_endpoint):

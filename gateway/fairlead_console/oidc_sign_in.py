@@ -61,7 +61,7 @@ class OidcSignIn:
 
         @routes.get(CALLBACK)
         async def callback(request: Request) -> Response:
-            return await self._called_back(request)
+            return await self._answer_callback(request)
 
         return routes
 
@@ -79,7 +79,7 @@ class OidcSignIn:
         cookies.append(self._transactions.cookie(transaction, secure=self._secure))
         return with_cookies(redirect(address), cookies)
 
-    async def signed_out(self, request: Request, ended: str, credential: str) -> Response:
+    async def answer_sign_out(self, request: Request, ended: str, credential: str) -> Response:
         """Lead on to the provider, to end the session there too, where it has a place for that. `ended` is the cookie
         that ends the console's, which had `credential`.
         """
@@ -93,7 +93,7 @@ class OidcSignIn:
         values = {"address": address, "provider": self._client.provider}
         return with_cookies(await self._console.answer(request, _SIGNED_OUT, values), [ended])
 
-    async def _called_back(self, request: Request) -> Response:
+    async def _answer_callback(self, request: Request) -> Response:
         pairs = request.query_params.multi_items()
         query = dict(pairs)
         state = query.get("state", "")
@@ -135,7 +135,7 @@ class OidcSignIn:
 
     async def _verify(self, token: str, nonce: str) -> Mapping[str, Any]:
         """Claims of the ID token, which is the provider's, this client's and this sign-in's. Raises SignInFault."""
-        claims = await self._tokens.verified(token, self._client.issuer.issuer)
+        claims = await self._tokens.verify(token, self._client.issuer.issuer)
         if isinstance(claims, CredentialRefusal):
             raise self._fault(claims)
         fault = id_token_fault(claims, self._client.client_id, nonce)

@@ -58,7 +58,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
         await read_own_form(request, session)
         ended = access.sealer.end_cookie(secure=is_secure(request.scope))
         if provider is not None and session is not None and session.subject:
-            return await provider.signed_out(request, ended, session.credential)
+            return await provider.answer_sign_out(request, ended, session.credential)
         return redirect(SIGN_IN, ended)
 
     if provider is not None:

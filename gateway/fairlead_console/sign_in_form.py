@@ -26,7 +26,7 @@ class SignInForm:
         self._access = access
         self._provider = provider
         identities = console.rest.guard.identities
-        self.admits_anonymous = not (access.here_only or identities.open) and identities.remembered(None) is not None
+        self.admits_anonymous = not (access.here_only or identities.open) and identities.recall(None) is not None
         """Whether one may go on without saying who one is, at a gateway that knows others."""
 
     async def answer(

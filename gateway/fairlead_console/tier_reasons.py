@@ -36,14 +36,14 @@ def _below_min_tier(figures: Mapping[str, str]) -> str:
     return f"However fast it is, no tier faster than {figures['min_tier']} may show it ({source})."
 
 
-def _degraded(figures: Mapping[str, str]) -> str:
+def _why_degraded(figures: Mapping[str, str]) -> str:
     if "failures" not in figures:
         return ""
     failures = figures["failures"].replace("/", " of its last ")
     return _join(f"Moved to a slower tier: {failures} calls failed.", _back(figures))
 
 
-def _unmeasured(figures: Mapping[str, str]) -> str:
+def _why_unmeasured(figures: Mapping[str, str]) -> str:
     return _join("Nothing was measured of it yet.", _back(figures)) if _limit(figures) else ""
 
 
@@ -63,8 +63,8 @@ def _fits(figures: Mapping[str, str]) -> str:
 
 _SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "below_min_tier": _below_min_tier,
-    "degraded": _degraded,
-    "unmeasured": _unmeasured,
+    "degraded": _why_degraded,
+    "unmeasured": _why_unmeasured,
     "over_budget": _over_budget,
     "fits": _fits,
 }

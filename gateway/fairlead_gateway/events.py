@@ -110,7 +110,7 @@ class EventLog:
 
         return unsubscribe
 
-    async def swapped(self, before: Snapshot, after: Snapshot) -> None:
+    async def on_swap(self, before: Snapshot, after: Snapshot) -> None:
         """Another snapshot is served: say what is different."""
         if before is after:
             return

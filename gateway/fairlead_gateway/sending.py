@@ -35,11 +35,11 @@ class FutureSink(ResponseSink):
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
         self._notify = notify
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         if not self.future.done():
             self.future.set_result(result)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -65,14 +65,14 @@ class TaskCall:
             result = await work
         except asyncio.CancelledError:
             if self._sink is not None:
-                self._sink.failed(ConnectionLost("the request was stopped with the gateway", sent=True))
+                self._sink.take_error(ConnectionLost("the request was stopped with the gateway", sent=True))
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; the sink logs all but McpErrors
             if self._sink is not None:
-                self._sink.failed(error)
+                self._sink.take_error(error)
         else:
             if self._sink is not None:
-                self._sink.answered(result)
+                self._sink.take_result(result)
 
 
 class RelayUpstream(Upstream):

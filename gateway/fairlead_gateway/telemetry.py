@@ -159,7 +159,7 @@ class MetricsRegistry:
     def count_kept(self, *, recorded: bool) -> None:
         self.results_kept[recorded] += 1
 
-    def shortened(self, *, is_kept: bool, tokens: int, shown: int) -> None:
+    def count_shortening(self, *, is_kept: bool, tokens: int, shown: int) -> None:
         self.results_shortened[is_kept] += 1
         self.tokens_withheld += max(0, tokens - shown)
 
@@ -190,7 +190,7 @@ class MetricsRegistry:
             wait.limit_ns = float("inf") if limit_ms is None else limit_ms * 1e6
         self.waits = waits
 
-    def waited(self, tier: str | None, nanoseconds: int) -> None:
+    def count_wait(self, tier: str | None, nanoseconds: int) -> None:
         """An agent of that tier had its answer after that long."""
         wait = self.waits.get(tier) if tier is not None else None
         if wait is not None:

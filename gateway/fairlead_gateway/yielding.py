@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator
 from typing import Final, TypeVar
 
-from fairlead_api.slices import emptied
+from fairlead_api.slices import empty_in_slices
 
 Made = TypeVar("Made")
 
@@ -38,4 +38,4 @@ async def let_go(parts: list[object]) -> None:
     """Empty the list from its end. What nobody else holds is torn down with that: 10,000 tools in one go would hold up
     every call for 20 ms, and no thread could help.
     """
-    await in_turns(emptied(parts, 1))
+    await in_turns(empty_in_slices(parts, 1))

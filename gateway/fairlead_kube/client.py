@@ -23,7 +23,7 @@ from kubernetes.aio.config.config_exception import ConfigException
 
 from fairlead_api.meta import MANAGER
 from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
-from fairlead_kube.fence import Allowance, always, fenced, guarded
+from fairlead_kube.fence import Allowance, always, fence, guard
 from fairlead_kube.resources import PODS, SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
 from fairlead_mcp.value_count import too_dear
 
@@ -175,7 +175,7 @@ class Kube:
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
         """A client of its own; `aclose` it."""
-        return cls(ApiClient(_with_proxy(guarded(configuration))))
+        return cls(ApiClient(_with_proxy(guard(configuration))))
 
     @property
     def host(self) -> str:
@@ -191,15 +191,15 @@ class Kube:
 
     async def get_as(self, model: type[T], kind: Kind, namespace: str | None, name: str) -> T:
         """An object, decoded as `model`. Raises NotFound."""
-        what = f"get {kind.named(namespace, name)}"
+        what = f"get {kind.path_of(namespace, name)}"
         return _decode(await self._call(what, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, what)
 
     async def exists(self, kind: Kind, namespace: str | None, name: str) -> None:
         """Raises NotFound. Only the object's metadata cross the network."""
-        what, path = f"get {kind.named(namespace, name)}", kind.path(namespace, name)
+        what, path = f"get {kind.path_of(namespace, name)}", kind.path(namespace, name)
         await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
 
-    async def allowed(
+    async def allows(
         self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""
     ) -> bool:
         """Whether these credentials may do that; asks, and changes nothing."""
@@ -225,7 +225,7 @@ class Kube:
         """The end of a container's log: so many `lines` and bytes (`size`) at most, of the last `seconds`."""
         limits = {"container": container, "tailLines": lines, "limitBytes": size, "sinceSeconds": seconds}
         query = [(name, str(value)) for name, value in limits.items()]
-        what, path = f"get {PODS.named(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
+        what, path = f"get {PODS.path_of(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
         return await self._call(what, ApiRequest("GET", path, query, accept="*/*"), LOG_TIMEOUT)
 
     async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
@@ -330,11 +330,11 @@ class Kube:
 
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
         """Raises NotLeading for a write that may not, or no longer, be sent."""
-        what = f"{verb} {kind.named(*target)}"
+        what = f"{verb} {kind.path_of(*target)}"
         left = self._seconds_left(what)
         self.on_write(verb, kind)
         request = request._replace(query=[*request.query, ("timeout", f"{left:.3f}s")])
-        with fenced(self.allowance):
+        with fence(self.allowance):
             try:
                 data = await self._call(what, request, left)
             except Unavailable:
@@ -434,7 +434,7 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
         raise Unavailable(f"cannot {what}: an object holds {held}: {error}") from None
 
 
-def bounded(item: Json) -> Json:
+def bound_item(item: Json) -> Json:
     """An object that another client has decoded, as this one would have read it: see EXCESS."""
     document = msgspec.json.encode(item)
     return item if len(document) <= OBJECT_VALUES else _object(msgspec.Raw(document), Json, "read an object")

@@ -47,7 +47,7 @@ def always() -> float:
 
 
 @contextmanager
-def fenced(allowance: Allowance) -> Iterator[None]:
+def fence(allowance: Allowance) -> Iterator[None]:
     """Requests that are sent in this context leave only while there is an allowance."""
     token = _fence.set(allowance)
     try:
@@ -56,7 +56,7 @@ def fenced(allowance: Allowance) -> Iterator[None]:
         _fence.reset(token)
 
 
-def guarded(configuration: Configuration) -> Configuration:
+def guard(configuration: Configuration) -> Configuration:
     """A copy of `configuration` whose clients ask the fence before the first byte of a body, and the head with it."""
     trace = aiohttp.TraceConfig()
     trace.on_request_chunk_sent.append(_before_chunk)

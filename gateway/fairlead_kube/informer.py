@@ -32,15 +32,15 @@ RESYNC_SECONDS: Final = 600.0
 class Store(Protocol[T_contra]):
     """Objects as an informer last saw them. Called in the event loop; does not block."""
 
-    def listed(self, objects: Sequence[T_contra], version: str) -> Done:
+    def replace(self, objects: Sequence[T_contra], version: str) -> Done:
         """Everything that exists as of a resourceVersion; what is missing is gone. Reading one may raise ApiError."""
         ...
 
-    def changed(self, item: T_contra) -> Done:
+    def update(self, item: T_contra) -> Done:
         """Added or modified."""
         ...
 
-    def deleted(self, item: T_contra) -> Done:
+    def delete(self, item: T_contra) -> Done:
         """Gone, or no longer matching the selector."""
         ...
 
@@ -101,7 +101,7 @@ class Informer(Generic[T]):
         """Take in one event of a watch that somebody else holds: ADDED, MODIFIED, DELETED, or None for an object that
         was listed.
         """
-        return self._store.deleted(item) if type_ == "DELETED" else self._store.changed(item)
+        return self._store.delete(item) if type_ == "DELETED" else self._store.update(item)
 
     async def _list_and_watch(self) -> None:
         overdue = asyncio.get_running_loop().time() - self._listed_at >= self._resync
@@ -131,7 +131,7 @@ class Informer(Generic[T]):
             # from a backup, and then a list that is not of a cache tells
             objects, version = await self._kube.list(self._scope)
         self._contact()
-        await _await_work(self._store.listed(objects, version))
+        await _await_work(self._store.replace(objects, version))
         self._listed = version
         self._listed_at = asyncio.get_running_loop().time()
         self.synced.set()

@@ -37,7 +37,7 @@ class Kind:
         steps += [step for step in (name, subresource) if step is not None]
         return "/".join(steps)
 
-    def named(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+    def path_of(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """For messages: `mcpservers/status demo in namespace team`."""
         resource = f"{self.plural}/{subresource}" if subresource else self.plural
         where = f"in namespace {namespace}" if self.namespaced and namespace else ""
@@ -59,7 +59,7 @@ class Scope(Generic[T]):
     """Field selector, where `name` does not say all."""
 
     def __str__(self) -> str:
-        return self.kind.named(self.namespace, self.name)
+        return self.kind.path_of(self.namespace, self.name)
 
     def query(self) -> list[tuple[str, str]]:
         fields = ",".join(filter(None, (self.name and f"metadata.name={self.name}", self.fields)))

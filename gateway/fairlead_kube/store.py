@@ -77,7 +77,7 @@ class ObjectStore(Generic[V]):
         """Values of all objects."""
         return [reading.value for reading in self._readings.values()]
 
-    async def listed(self, objects: Sequence[Json], version: str) -> None:
+    async def replace(self, objects: Sequence[Json], version: str) -> None:
         """Take in all objects as of `version`; what is missing is gone, unless a newer reading of it is known.
 
         Each object is decoded in a turn of the loop of its own, and all are taken in together. A list older than the
@@ -111,7 +111,7 @@ class ObjectStore(Generic[V]):
             if not older(version, deletion):
                 del self._deletions[key]
 
-    def changed(self, item: Json) -> None:
+    def update(self, item: Json) -> None:
         """Take in an object as an event or a list has it, unless something newer is known."""
         self._take(*_identity(item), partial(self._decode, item), told=True)
 
@@ -119,7 +119,7 @@ class ObjectStore(Generic[V]):
         """Take in the answer to a write, unless something newer is known; `changed` is not called."""
         self._take(*_identity(item), partial(self._decode, item), told=False)
 
-    def deleted(self, item: Json) -> None:
+    def delete(self, item: Json) -> None:
         """Take note that an object is gone, or no longer matches the selector, unless a successor is known."""
         key, version = key_of(item), item["metadata"].get("resourceVersion", "")
         reading = self._readings.get(key)

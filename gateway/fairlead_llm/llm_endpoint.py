@@ -142,7 +142,7 @@ class LlmEndpoint:
         if choice is None:
             return msgspec.structs.replace(client_request, wishes=msgspec.structs.replace(wishes, tier=None))
         if self._services.tier_changes.is_new(client_request.identity.principal, choice):
-            self._services.counts.tier_changed(choice.name)
+            self._services.counts.count_tier_change(choice.name)
         return msgspec.structs.replace(
             client_request, wishes=msgspec.structs.replace(wishes, tier=choice.name), tier_rule=choice.rule
         )

@@ -238,7 +238,7 @@ class ProviderApi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self._requests.held(agent_in(scope)):
+            with self._requests.hold(agent_in(scope)):
                 await self._answer(scope, receive, send)
         except ShareTaken as reached:
             refused = _share_error(reached)

@@ -104,7 +104,7 @@ class AllowList:
             return True
         if value is None:
             return ANY in self._hosts
-        if not self._allowed(value.decode("latin-1").lower(), self._hosts):
+        if not self._allows(value.decode("latin-1").lower(), self._hosts):
             return False
         if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts) < _REMEMBERED:
             self._good_hosts.add(value)
@@ -121,9 +121,9 @@ class AllowList:
             return False
         if parts.scheme not in ("http", "https"):
             return origin in self._origins
-        return origin in self._origins or self._allowed(parts.netloc, self._origins)
+        return origin in self._origins or self._allows(parts.netloc, self._origins)
 
-    def _allowed(self, authority: str, entries: frozenset[str]) -> bool:
+    def _allows(self, authority: str, entries: frozenset[str]) -> bool:
         if ANY in entries or authority in entries:
             return True
         name, colon, port = authority.rpartition(":")

@@ -14,10 +14,10 @@ class UnreadableAnswer(ValueError):
     """A document that is not decoded, or not one of its kind. The message says why."""
 
 
-async def decoded(document: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
+async def decode_bounded(document: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
     """The document as a value of `kind`, where it holds at most so many values. Raises UnreadableAnswer."""
     if not is_long(document):
-        return _decoded(document, kind)
+        return _decode(document, kind)
     return await asyncio.to_thread(_within, document, kind, values)
 
 
@@ -25,10 +25,10 @@ def _within(document: bytes, kind: Any, values: int) -> Any:
     held = excess(document, values)
     if held is not None:
         raise UnreadableAnswer(f"it holds {held}")
-    return _decoded(document, kind)
+    return _decode(document, kind)
 
 
-def _decoded(document: bytes, kind: Any) -> Any:
+def _decode(document: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(document, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -124,7 +124,7 @@ def requires_extension(data: bytes | None, name: str) -> bool:
     return name in extensions(jsonrpc.encode(wanted))
 
 
-def named(data: bytes | None) -> tuple[str, ...]:
+def names_in(data: bytes | None) -> tuple[str, ...]:
     """Names of the capabilities in the `data` of such an error; none where it has another shape."""
     try:
         wanted = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])

@@ -17,7 +17,7 @@ from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.printed import PrintedLines, printable
-from fairlead_mcp.refusals import advised, is_permanent
+from fairlead_mcp.refusals import advise, is_permanent
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher, Process
 from fairlead_mcp.stream_client import (
     NO_CLIENT_SIDE,
@@ -203,7 +203,7 @@ class ProgramRun:
         program.printed.add("run", how)
         words = program.printed.telling(recent=self._connection.negotiated is not None)
         ended = f"{program.name} {how}"
-        error = f"{ended}: {advised(words)}" if words else ended
+        error = f"{ended}: {advise(words)}" if words else ended
         self._end(ConnectionLost(error, sent=True, reason="ProcessExited"))
 
     def _end(self, error: McpError) -> None:

@@ -200,10 +200,10 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
             yield _Statement(LineRank.FAILURE, _npm([_NPM_LINE.sub(r"\1", each) for each in lines[at:end]]))
             at = end
         elif _TRACEBACK.match(line):
-            raised, at = _raised(lines, at + 1)
-            yield _Statement(LineRank.NOISE if ignored else _ranked(raised).rank, raised)
+            raised, at = _find_raised(lines, at + 1)
+            yield _Statement(LineRank.NOISE if ignored else _rank(raised).rank, raised)
         elif (chain := _CHAIN.match(line)) and at + 1 < len(lines) and _CAUSE.match(lines[at + 1]):
-            text, at = _chained(chain["said"], lines, at + 1)
+            text, at = _follow_chain(chain["said"], lines, at + 1)
             yield _Statement(LineRank.FAILURE, text)
         elif panic := _PANICKED.match(line):
             at += 1
@@ -213,11 +213,11 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
             at += 2  # Node.js shows where it threw: the next line is source code
         else:
             at += 1
-            yield _ranked(_finished(line, lines[at : at + 8]) if not line[:1].isspace() else line)
+            yield _rank(_finish(line, lines[at : at + 8]) if not line[:1].isspace() else line)
         ignored = line.startswith("Exception ignored in")
 
 
-def _ranked(line: str) -> _Statement:
+def _rank(line: str) -> _Statement:
     if not line:
         return _Statement(LineRank.NOISE, "")
     row, match = next((row, match) for row in _ROWS if (match := row.pattern.search(line)))
@@ -248,17 +248,17 @@ def _npm(block: Sequence[str]) -> str:
     return f"{code}: {fields.get('syscall', '')} {fields.get('path', '')}".rstrip(": ")
 
 
-def _raised(lines: Sequence[str], at: int) -> tuple[str, int]:
+def _find_raised(lines: Sequence[str], at: int) -> tuple[str, int]:
     """Exception at the end of a Python traceback whose frames begin at `at`, and the index behind it."""
     while at < len(lines):
         line = lines[at]
         at += 1
         if line and not line[0].isspace():
-            return _finished(line, lines[at : at + 8]), at
+            return _finish(line, lines[at : at + 8]), at
     return "", at
 
 
-def _chained(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
+def _follow_chain(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
     """Statement of an error with its last cause, as uv and other Rust programs print them, and the index behind it."""
     chain = [first.rstrip(":")]
     while at < len(lines) and lines[at][:1].isspace():
@@ -273,7 +273,7 @@ def _chained(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
     return telling[0] if len(telling) == 1 else f"{telling[0]}: {telling[-1]}", at
 
 
-def _finished(line: str, following: Sequence[str]) -> str:
+def _finish(line: str, following: Sequence[str]) -> str:
     """A line, and where it opens something that only the next lines say, these too."""
     if not _UNFINISHED.search(line):
         return line

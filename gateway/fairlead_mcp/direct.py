@@ -27,7 +27,7 @@ from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.npm_logs import npm_failure
 from fairlead_mcp.package_caches import is_cached
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Process, ProcessObserver, SubprocessLauncher
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, start, wrapper
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class DirectLauncher:
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
             return False
-        key = (path, _changed(path))
+        key = (path, _changed_at(path))
         if key not in self._genuine:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
@@ -131,13 +131,13 @@ class DirectLauncher:
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
                 start = await self._look_up(wrapped, environment, spec, events)
             else:
-                start = await self._fetched_first(wrapped, environment, spec, events)
+                start = await self._fetch_first(wrapped, environment, spec, events)
         if isinstance(start, Start):
             self._fetched.add(package)
             self._locks.pop(package, None)
         return start
 
-    async def _fetched_first(
+    async def _fetch_first(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         """As `_found`, when it is this package's turn to be fetched; what is waited for is told meanwhile."""
@@ -191,7 +191,7 @@ class DirectLauncher:
         began = moved = clock()
         written = 0
         try:
-            while not await happened(told.done, min(seconds / 4, _LOOK_SECONDS)):
+            while not await wait_until_set(told.done, min(seconds / 4, _LOOK_SECONDS)):
                 now, bytes_ = clock(), process.written
                 if now - began < most and bytes_ >= written + FETCHED_BYTES:
                     moved, written = now, bytes_
@@ -276,7 +276,7 @@ def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, s
         yield str(path), mark
 
 
-def _changed(path: str) -> int:
+def _changed_at(path: str) -> int:
     """When a program last changed, in nanoseconds; 0 where that cannot be told."""
     try:
         return Path(path).stat().st_mtime_ns

@@ -136,20 +136,20 @@ class Egress:
             confined=inside,
             hosts=hosts,
             networks=tuple(network for entry in allowed if (network := _network(entry)) is not None),
-            denied=tuple(_required(entry) for entry in denied),
+            denied=tuple(_require(entry) for entry in denied),
             api_server=(api,) if inside and api is not None else (),
             api_names=tuple(name for name in (_API_SERVER, kubernetes) if name and _numeric(name) is None)
             if inside
             else (),
         )
 
-    def guarded(self, resolve: Resolve, namespace: str, name_of: NameOf = name_by_dns) -> Resolve:
+    def guard(self, resolve: Resolve, namespace: str, name_of: NameOf = name_by_dns) -> Resolve:
         """`resolve` for a server of `namespace`: gives addresses that it may be at. Raises AddressNotAllowed where
         there is none. `name_of` tells which Service an address is that of.
         """
 
         async def look(host: str, port: int) -> list[Address]:
-            listed = self._listed(host)
+            listed = self._lists(host)
             trusted = listed or self._trusts(host, namespace)
             resolved, *others = await gather(
                 resolve(self._absolute(host), port), *(_if_known(resolve, name) for name in self.api_names)
@@ -164,19 +164,19 @@ class Egress:
             good = []
             for address, name in zip(resolved, names, strict=True):
                 why = self._why_not(address[0], trusted=trusted, api=api, another=_of_another(name, namespace))
-                if not why and self.confined and not self._lifted(address[0]) and not listed:
+                if not why and self.confined and not self._lifts(address[0]) and not listed:
                     why = _NODE_PORTS.get(port, "")
                 if why:
                     refused = why
                 else:
                     good.append(address)
             if refused and not good:
-                raise self._refused(host, refused)
+                raise self._refusal(host, refused)
             return good
 
         return look
 
-    def _listed(self, host: str) -> bool:
+    def _lists(self, host: str) -> bool:
         """Whether a setting names it."""
         name = host.lower().removesuffix(".")
         return _numeric(name) is None and any(fnmatchcase(name, allowed) for allowed in self.hosts)
@@ -190,7 +190,7 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            raise self._refused(host, _whereabouts(owner))
+            raise self._refusal(host, _whereabouts(owner))
         return owner is not None
 
     def _absolute(self, host: str) -> str:
@@ -202,7 +202,7 @@ class Egress:
         address = _numeric(text.partition("%")[0])
         if address is None:
             return "an address that is not understood"
-        if self._lifted(text):
+        if self._lifts(text):
             return ""
         for each in (address, *_within(address)):
             why = self._about(each, trusted=trusted, api=api)
@@ -210,7 +210,7 @@ class Egress:
                 return why
         return another
 
-    def _lifted(self, text: str) -> bool:
+    def _lifts(self, text: str) -> bool:
         """Whether a setting names an address, or the IPv4 address that it certainly stands for."""
         address = _numeric(text.partition("%")[0])
         if address is None:
@@ -234,7 +234,7 @@ class Egress:
             return "an address inside of the cluster"
         return ""
 
-    def _refused(self, host: str, why: str) -> AddressNotAllowed:
+    def _refusal(self, host: str, why: str) -> AddressNotAllowed:
         how = "servers.allowedUrls of the chart" if self.confined else "FAIRLEAD_ALLOWED_URLS"
         return AddressNotAllowed(f"{host} leads to {why}", how)
 
@@ -312,7 +312,7 @@ def _network(text: str) -> _Network | None:
         return None
 
 
-def _required(text: str) -> _Network:
+def _require(text: str) -> _Network:
     network = _network(text)
     if network is None:
         raise BadEgress(f"FAIRLEAD_DENIED_NETWORKS: {text!r} is not a network, such as 10.96.0.0/12")

@@ -226,7 +226,7 @@ def read_discover(result: bytes | Raw) -> Negotiated | None:
     info, meta = discovered.server_info, _members(discovered.meta)
     if info is UNSET:
         info = meta.get(META_SERVER_INFO, _EMPTY)
-    return _negotiated(Era.MODERN, MODERN_VERSION, info, discovered.capabilities, discovered.instructions, meta)
+    return _negotiation(Era.MODERN, MODERN_VERSION, info, discovered.capabilities, discovered.instructions, meta)
 
 
 def read_initialize(result: bytes | Raw) -> Negotiated:
@@ -240,7 +240,7 @@ def read_initialize(result: bytes | Raw) -> Negotiated:
             f"the server insists on protocol version {initialized.protocol_version!r}, which is not one of "
             f"{', '.join(LEGACY_VERSIONS)}"
         )
-    return _negotiated(
+    return _negotiation(
         Era.LEGACY,
         initialized.protocol_version,
         initialized.server_info,
@@ -250,7 +250,7 @@ def read_initialize(result: bytes | Raw) -> Negotiated:
     )
 
 
-def _negotiated(
+def _negotiation(
     era: Era, version: str, server_info: Raw, capabilities: Raw, instructions: Raw, meta: jsonrpc.RawObject
 ) -> Negotiated:
     """A handshake, in which what is not of the schema's shape counts as absent: PHP writes an empty map as `[]`, Go a
@@ -258,15 +258,15 @@ def _negotiated(
     """
     remarks = []
     if not _is_object(capabilities):
-        remarks.append(f"its capabilities are {_shown(capabilities)}, not an object: they count as none")
+        remarks.append(f"its capabilities are {_excerpt(capabilities)}, not an object: they count as none")
         capabilities = _EMPTY
     if not _is_object(server_info):
-        remarks.append(f"its serverInfo is {_shown(server_info)}, not an object: it counts as absent")
+        remarks.append(f"its serverInfo is {_excerpt(server_info)}, not an object: it counts as absent")
         server_info = _EMPTY
     try:
         text = _decode_optional_text(instructions)
     except jsonrpc.UNREADABLE:
-        remarks.append(f"its instructions are {_shown(instructions)}, not a text: they are left out")
+        remarks.append(f"its instructions are {_excerpt(instructions)}, not a text: they are left out")
         text = None
     gateways = via.gateways(meta.get(via.META_GATEWAYS))
     return Negotiated(era, version, server_info.copy(), capabilities.copy(), text, tuple(remarks), gateways)
@@ -276,7 +276,7 @@ def _members(raw: Raw) -> jsonrpc.RawObject:
     return jsonrpc.decode_object(raw) if _is_object(raw) else {}
 
 
-def _shown(raw: Raw) -> str:
+def _excerpt(raw: Raw) -> str:
     return jsonrpc.excerpt(bytes(raw))
 
 

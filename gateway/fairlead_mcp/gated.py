@@ -38,12 +38,12 @@ async def behind_capabilities(declaring: Declaring, listed: Collection[str], tim
 
     `timeout` is in seconds, for each listing. Raises McpError.
     """
-    gated = {name: raw for name, raw in (await _listed(declaring, ALL, timeout)).items() if name not in listed}
+    gated = {name: raw for name, raw in (await _list(declaring, ALL, timeout)).items() if name not in listed}
     requires: dict[str, tuple[str, ...]] = {}
     for capability, declared in SINGLE:
         if len(requires) == len(gated):
             break
-        for name in await _listed(declaring, declared, timeout):
+        for name in await _list(declaring, declared, timeout):
             if name in gated:
                 requires.setdefault(name, (capability,))
     return tuple(Gated(raw, requires.get(name, TOGETHER)) for name, raw in gated.items())
@@ -57,7 +57,7 @@ def name_of(definition: Raw) -> str | None:
         return None
 
 
-async def _listed(declaring: Declaring, capabilities: bytes, timeout: float) -> dict[str, Raw]:
+async def _list(declaring: Declaring, capabilities: bytes, timeout: float) -> dict[str, Raw]:
     async with declaring(capabilities) as session:
         try:
             items = await session.list_all("tools/list", timeout=timeout)

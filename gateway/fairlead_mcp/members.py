@@ -26,7 +26,7 @@ class Ambiguous(ValueError):
     """An object with a member that comes twice, or in two spellings that differ in case alone."""
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """The text as readers see it that take no notice of case. It covers Unicode's simple folding, as Go's encoding/json
     has it (`ſ` is s, the Kelvin sign is k), Java's `equalsIgnoreCase` (`ı` and `İ` are i), and canonical equivalence.
     """
@@ -36,7 +36,7 @@ def folded(text: str) -> str:
 
 
 def _name_for_others(name: str) -> str:
-    return folded(name.partition("\0")[0])  # where C reads it, it ends there
+    return fold(name.partition("\0")[0])  # where C reads it, it ends there
 
 
 class Known:
@@ -85,7 +85,7 @@ def distinct(document: bytes | Raw) -> tuple[str, str]:
     if _repeats(document, written):
         raise Ambiguous("a member comes twice")
     text = written.decode()
-    alike = folded(text)
+    alike = fold(text)
     if alike != text:
         # still JSON: folding leaves escapes and punctuation alone, and so loses a member only where two are alike
         raw = alike.encode()

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp.deep_entries import without_deep_values
-from fairlead_mcp.surrogates import paired
+from fairlead_mcp.surrogates import pair
 
 MAX_BYTES: Final = 256 * 1024
 """Length of a message that is mended, which takes up to 40 ms of the event loop."""
@@ -41,8 +41,8 @@ def mend(message: bytes) -> bytes | None:
     if len(text) > MAX_BYTES:
         return text if len(text) < len(message) else None
     if _CONTROL.search(text):
-        text = _STRING.sub(lambda match: _escaped(match[0]), text)
-    text = paired(text)
+        text = _STRING.sub(lambda match: _escape(match[0]), text)
+    text = pair(text)
     if b'"error"' in text:
         text = _with_error_object(text) or text
     if text == message:
@@ -93,7 +93,7 @@ def what_is_wrong(line: bytes, error: Exception) -> str:
     return f"the answer is not JSON ({error})"
 
 
-def _escaped(text: bytes) -> bytes:
+def _escape(text: bytes) -> bytes:
     """A string with its raw control characters as escapes."""
     return _CONTROL.sub(lambda match: b"\\u%04x" % match[0][0], text)
 

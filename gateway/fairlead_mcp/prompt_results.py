@@ -70,11 +70,11 @@ def strict(method: str, raw: bytes | Raw) -> tuple[bytes | Raw, str]:
     try:
         decode(raw)
     except msgspec.ValidationError as error:
-        return _mended(method, raw, decode), excerpt(str(error).encode())
+        return _mend(method, raw, decode), excerpt(str(error).encode())
     return raw, ""
 
 
-def _mended(method: str, raw: bytes | Raw, decode: Callable[[bytes | Raw], Any]) -> bytes:
+def _mend(method: str, raw: bytes | Raw, decode: Callable[[bytes | Raw], Any]) -> bytes:
     try:
         members = decode_object(raw)
         _MENDS[method](members)
@@ -99,13 +99,13 @@ def _messages(item: Raw) -> list[RawObject]:
     message = decode_object(item) if first == b"{" else {"content": item}
     role = message.get("role")
     speaker = role if role is not None and bytes(role) in (b'"user"', b'"assistant"') else Raw(b'"user"')
-    blocks = [tool_results.mended_block(part) for part in _items(message.get("content", item))]
+    blocks = [tool_results.mend_block(part) for part in _items(message.get("content", item))]
     return [{**message, "role": speaker, "content": Raw(block)} for block in blocks if block is not None]
 
 
 def _mend_resource(members: RawObject) -> None:
     given = members.get("contents", Raw(b"null"))
-    members["contents"] = Raw(encode([tool_results.mended_contents(item) for item in _items(given)]))
+    members["contents"] = Raw(encode([tool_results.mend_contents(item) for item in _items(given)]))
     for name, decode in _decode_hint.items():
         if name in members and not tool_results.is_valid(decode, members[name]):
             del members[name]

@@ -67,7 +67,7 @@ def is_permanent(words: str) -> bool:
     return _PERMANENT.search(words) is not None or _OLDER_MCP.search(words) is not None
 
 
-def advised(words: str) -> str:
+def advise(words: str) -> str:
     """Words of a program that ended, with what to do about them where many programs fail so."""
     if _OLDER_MCP.search(words) is None:
         return words

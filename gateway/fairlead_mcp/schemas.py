@@ -83,10 +83,10 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
 
 def pointer(*way: str) -> str:
     """The JSON Pointer of a way into a document (RFC 6901, section 3)."""
-    return "".join(f"/{escaped(step)}" for step in way)
+    return "".join(f"/{escape_step(step)}" for step in way)
 
 
-def escaped(step: str) -> str:
+def escape_step(step: str) -> str:
     """One step of a JSON Pointer."""
     return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step
 
@@ -116,7 +116,7 @@ def anchors(schema: Schema) -> Iterator[str]:
             yield schema[keyword]
 
 
-def pointed(start: Any, pointer: str) -> Any:
+def follow_pointer(start: Any, pointer: str) -> Any:
     """The value at a JSON Pointer in a URI fragment (RFC 6901, section 6). Raises UnresolvedReference."""
     value = start
     for part in pointer.split("/")[1:]:
@@ -161,11 +161,11 @@ class References:
         if self._embedded and not base:
             raise UnresolvedReference(target)  # relative to an identifier within; rare, and not worth being followed
         if fragment and not fragment.startswith("/"):
-            return self._resolved("#" + fragment)
-        starts = self._resolved(base) if base else [self._root]
+            return self._resolve("#" + fragment)
+        starts = self._resolve(base) if base else [self._root]
         return [_schema_at(start, fragment) for start in starts]
 
-    def _resolved(self, name: str) -> list[Schema]:
+    def _resolve(self, name: str) -> list[Schema]:
         try:
             return self._named[name]
         except KeyError:
@@ -180,7 +180,7 @@ def _identifier(schema: Schema, root: Schema) -> str | None:
 
 
 def _schema_at(start: Schema, pointer: str) -> Schema:
-    value = pointed(start, pointer)
+    value = follow_pointer(start, pointer)
     if isinstance(value, dict):
         return value
     if isinstance(value, bool):

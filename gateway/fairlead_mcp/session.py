@@ -243,7 +243,7 @@ class McpSession:
             try:
                 page = await self.channel.request(method, params, deadline=deadline)
             except RpcError as error:
-                if cursor is None or not listing.refused(cursor, error):
+                if cursor is None or not listing.take_refusal(cursor, error):
                     raise
                 break
             cursor = listing.add(page)
@@ -308,7 +308,7 @@ class Listing:
         self._cursors.add(cursor)
         return cursor
 
-    def refused(self, cursor: str, error: RpcError) -> bool:
+    def take_refusal(self, cursor: str, error: RpcError) -> bool:
         """Whether the walk ends with what was read as the server refuses `cursor`: an empty one, which stands for the
         end with many servers (and is a cursor by MCP 2026-07-28, Pagination).
         """

@@ -23,7 +23,7 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFul
 from fairlead_mcp.printed import LINE_WIDTH, printable
 from fairlead_mcp.programs import folder_problem
 from fairlead_mcp.surroundings import INHERITED
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
@@ -338,12 +338,12 @@ class _Subprocess:
         strays = processes.descendants(self.pid)
         if self._input is not None:
             self._input.close()
-        if not await self._ended(grace):
+        if not await self._wait_end(grace):
             strays = processes.descendants(self.pid)
             processes.signal_group(self.pid, signal.SIGTERM)
-            if not await self._ended(grace):
+            if not await self._wait_end(grace):
                 processes.signal_group(self.pid, signal.SIGKILL)
-                await self._ended(grace)
+                await self._wait_end(grace)
         processes.signal_group(self.pid, signal.SIGKILL)
         processes.kill_all(strays)
         if self._container is not None:
@@ -355,8 +355,8 @@ class _Subprocess:
                 break
             await asyncio.sleep(0.02)
 
-    async def _ended(self, seconds: float) -> bool:
-        return await happened(self._streams.exited, seconds)
+    async def _wait_end(self, seconds: float) -> bool:
+        return await wait_until_set(self._streams.exited, seconds)
 
 
 def describe_exit(code: int | None) -> str:

@@ -34,7 +34,7 @@ from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.multiplex import Multiplexer, Offering
 from fairlead_mcp.refusals import alike
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 logger = logging.getLogger(__name__)
 
@@ -321,7 +321,7 @@ class StreamClient:
         if self.state is StreamState.IDLE:
             self._start()
         while self.state is StreamState.STARTING:
-            if not await happened(self._changed, min(deadline - self.clock(), _LONGEST_WAIT)):
+            if not await wait_until_set(self._changed, min(deadline - self.clock(), _LONGEST_WAIT)):
                 raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent")
         if self.state is not StreamState.RUNNING or self._connection is None:
             raise self._down()

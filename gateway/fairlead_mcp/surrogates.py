@@ -12,7 +12,7 @@ _BACKSLASH: Final = b"\x00"
 """Stands for an escaped backslash meanwhile: no JSON holds that byte."""
 
 
-def paired(data: bytes) -> bytes:
+def pair(data: bytes) -> bytes:
     """The JSON with a replacement character for each half of a surrogate pair that is alone in it: no UTF-8 has one."""
     if (b"\\ud" not in data and b"\\uD" not in data) or _BACKSLASH in data:
         return data

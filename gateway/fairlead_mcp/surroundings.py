@@ -73,7 +73,7 @@ POINTERS: Final = (
 """Variables that choose the account, cluster or database of a tool: without them it works, but somewhere else."""
 
 
-def passed_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:
+def pass_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Variables of `environ` that a server's process gets beyond `INHERITED`: how to reach the network, and the
     settings of `program` (a name or a path) where it has any.
     """

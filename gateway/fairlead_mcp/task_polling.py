@@ -37,7 +37,7 @@ class TaskClient(Protocol):
         """Take what the task says of itself, once with each poll."""
         ...
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the wait is given up."""
         ...
 
@@ -59,7 +59,7 @@ async def outcome(created: Raw, client: TaskClient) -> Raw:
     task where it does not end by itself: the time is over, nobody can answer a question, or the caller is cancelled.
     """
     try:
-        return await _ended(created, client)
+        return await _end_of(created, client)
     except _Ended as ended:
         raise ended.error from None
     except (asyncio.CancelledError, McpError):
@@ -67,7 +67,7 @@ async def outcome(created: Raw, client: TaskClient) -> Raw:
         raise
 
 
-async def _ended(created: Raw, client: TaskClient) -> Raw:
+async def _end_of(created: Raw, client: TaskClient) -> Raw:
     state, wait, answered = read(created), FIRST_POLL, set[str]()
     while True:
         if state.status == "completed" and state.result is not UNSET:
@@ -85,7 +85,7 @@ async def _ended(created: Raw, client: TaskClient) -> Raw:
                 raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions")
             await client.ask(UPDATE, await client.answer(question))
             wait = FIRST_POLL
-        if client.left() <= wait:
+        if client.seconds_left() <= wait:
             raise Timeout("the task of the tool did not end in time", sent=True)
         await asyncio.sleep(wait)
         poll = DEFAULT_POLL if state.poll_ms is None else state.poll_ms / 1000

@@ -137,7 +137,7 @@ def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> Mend
     return MendedResult(encode(members), left_out)
 
 
-def mended_head(raw: bytes | Raw) -> tuple[bytes | Raw, str]:
+def mend_head(raw: bytes | Raw) -> tuple[bytes | Raw, str]:
     """A result of another method than `tools/call`, with what all results have in common mended, and why; empty where
     nothing had to be.
 
@@ -192,12 +192,12 @@ def _content(value: Raw) -> bytes:
     """`content` as a list of blocks."""
     first = bytes(value)[:1]
     if first != b"[":
-        block = mended_block(value)
+        block = mend_block(value)
         return b"[]" if block is None else b"[%b]" % block
     items = elements(value)
     if len(items) > MOST_BLOCKS:
         return b"[%b]" % _json_as_text(value)
-    blocks = [block for block in map(mended_block, items) if block is not None]
+    blocks = [block for block in map(mend_block, items) if block is not None]
     return b"[%b]" % b",".join(blocks)
 
 
@@ -206,7 +206,7 @@ def elements(value: Raw) -> list[Raw]:
     return _decode_list(value) if bytes(value).count(b",") <= MOST_COMMAS else [value]
 
 
-def mended_block(value: Raw) -> bytes | None:
+def mend_block(value: Raw) -> bytes | None:
     """One block; None for null, which stands for none."""
     raw = bytes(value)
     if is_valid(_decode_block, value):
@@ -233,7 +233,7 @@ def _known_block(members: RawObject) -> bytes | None:
         if bytes(members.get("name", b""))[:1] != b'"' and "uri" in members:
             members["name"] = members["uri"]
     elif kind == '"resource"' and "resource" in members:
-        members["resource"] = mended_contents(members["resource"])
+        members["resource"] = mend_contents(members["resource"])
     _keep_valid(members, _decode_link_member if kind == '"resource_link"' else _decode_block_member, _MENDS)
     made = encode(members)
     return made if is_valid(_decode_block, made) else None
@@ -262,7 +262,7 @@ def _mend_media(members: RawObject, kind: str) -> None:
         members["mimeType"] = Raw(encode(named or next(shown, _ANY_MEDIA_TYPE)))
 
 
-def mended_contents(value: Raw) -> Raw:
+def mend_contents(value: Raw) -> Raw:
     """Contents of a resource, as far as they can be mended."""
     members = _object(value)
     if members is None:

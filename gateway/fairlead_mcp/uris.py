@@ -71,19 +71,19 @@ class UriNames:
     def __init__(self, part: str) -> None:
         self.part = part
 
-    def shown(self, uri: str) -> str:
+    def show(self, uri: str) -> str:
         """The URI, or URI template, as clients see it."""
         match = _NAMED.fullmatch(uri) if self.part else None
         return uri if match is None else f"{match[1]}{self.part}/{match[2]}{match[3]}"
 
-    def shown_in(self, document: bytes | Raw, places: Places) -> bytes | Raw:
+    def show_in(self, document: bytes | Raw, places: Places) -> bytes | Raw:
         """A JSON document with the URIs in these places as clients see them, all else byte for byte; the same object
         where there is none.
         """
         raw = bytes(document)
         if not self.part or not (b"://" in raw or b"\\/" in raw or b"\\u" in raw):
             return document  # nearly every result: no URI, however it is written
-        changed = _replaced(document, places, self.shown)
+        changed = _replace(document, places, self.show)
         return document if changed is None else changed
 
 
@@ -95,11 +95,11 @@ def found_in(document: bytes | Raw, places: Places) -> tuple[str, ...]:
         seen[uri] = None
         return uri
 
-    _replaced(document, places, note)
+    _replace(document, places, note)
     return tuple(seen)
 
 
-def _replaced(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> bytes | None:
+def _replace(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> bytes | None:
     """The document with its URIs replaced; None where nothing is. What has another shape stays as it is."""
     start = bytes(raw)[:64].lstrip()[:1]
     try:
@@ -108,7 +108,7 @@ def _replaced(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> 
             new = None if text is None else shown(text)
             return None if new is None or new == text else jsonrpc.encode(new)
         if start == b"[":
-            return _replaced_items(raw, places.get("*"), shown)
+            return _replace_items(raw, places.get("*"), shown)
         if start != b"{":
             return None
         members = jsonrpc.decode_object(raw)
@@ -116,19 +116,19 @@ def _replaced(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> 
         return None
     changed = False
     for name in members.keys() & places.keys():
-        new_value = _replaced(members[name], places[name], shown)
+        new_value = _replace(members[name], places[name], shown)
         if new_value is not None:
             members[name], changed = Raw(new_value), True
     return jsonrpc.encode(members) if changed else None
 
 
-def _replaced_items(raw: bytes | Raw, places: Places | None, shown: Callable[[str], str]) -> bytes | None:
+def _replace_items(raw: bytes | Raw, places: Places | None, shown: Callable[[str], str]) -> bytes | None:
     if places is None:
         return None
     items: list[Any] = _decode_list(raw)
     changed = False
     for at, item in enumerate(items):
-        new = _replaced(item, places, shown)
+        new = _replace(item, places, shown)
         if new is not None:
             items[at], changed = Raw(new), True
     return jsonrpc.encode(items) if changed else None

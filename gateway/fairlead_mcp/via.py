@@ -57,7 +57,7 @@ def refusal(value: bytes, own: str) -> str | None:
     return None
 
 
-def passed_on(value: bytes | None) -> bytes:
+def pass_on(value: bytes | None) -> bytes:
     """Header lines that name those whom a request came from, for what is made of it."""
     entries = _ENTRY.findall(value) if value is not None else None
     return b"Via: %b\r\n" % b", ".join(b"1.1 " + entry for entry in entries[: MAX_HOPS + 1]) if entries else b""

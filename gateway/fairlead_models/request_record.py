@@ -303,7 +303,7 @@ class RequestRecord:
 
     def spent(self) -> Limited | None:
         """The limit of tokens a day that is reached by what this gateway has counted; None: no limit is."""
-        return self._budget.spent()
+        return self._budget.reached_limit()
 
     def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
         """Record that a round's body is sent to a model. The result are headers for the provider with the round's span.
@@ -376,7 +376,9 @@ class RequestRecord:
             self._target, outcome, "" if outcome in _WELL else outcome, seconds, self._span_ids
         )
         if records.auditor is not None:
-            records.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
+            records.auditor.record_model_request(
+                self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use()
+            )
 
     def _count(self, usage: TokenUsage) -> None:
         """Charge the open round, by an estimate where the provider stated no usage."""

@@ -39,7 +39,7 @@ _TAGS: Final = [
 
 def routed(pages: PublicPages, context: RestContext) -> ASGIApp:
     """The routes of `assembled`, for requests with an identity."""
-    app = assembled(pages, context)
+    app = assemble(pages, context)
     return FastRoutes(app, app.routes)
 
 
@@ -53,7 +53,7 @@ def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:
     return sorted(routes, key=lambda route: route.path.endswith(":path}"))
 
 
-def assembled(pages: PublicPages, context: RestContext) -> FastAPI:
+def assemble(pages: PublicPages, context: RestContext) -> FastAPI:
     """`/v1` is the REST API, described at `/openapi.json` together with `pages`. There is no page that would load
     scripts from elsewhere. Bodies are bounded by `bodies`.
     """

@@ -139,7 +139,7 @@ class CallReader:
             self.visible(call)
             and call.seconds * 1000 >= wanted.slow_ms
             and (not wanted.agent or wanted.agent in (_agent(call), call.caller.principal))
-            and (not wanted.outcome or _ended_so(call, wanted.outcome))
+            and (not wanted.outcome or _matches(call, wanted.outcome))
             and (not wanted.server or self._is_of(call, wanted.server))
             and (not wanted.tool or self._is_named(call, wanted.tool))
         )
@@ -179,7 +179,7 @@ class CallReader:
                 PhaseDocument(phase.kind, _ms(phase.begin), _ms(phase.end - phase.begin), phase.error)
                 for phase in phases
             ],
-            **_told(call.arguments, tell),
+            **_members(call.arguments, tell),
         )
 
     def _common(self, call: EndedCall, ident: str, epoch: float) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _agent(call: EndedCall) -> str:
     return call.caller.agent or call.caller.principal
 
 
-def _ended_so(call: EndedCall, wanted: str) -> bool:
+def _matches(call: EndedCall, wanted: str) -> bool:
     return call.outcome != "" if wanted == FAILED else (call.outcome or OK) == wanted
 
 
@@ -245,7 +245,7 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _told(raw: bytes | None, tell: ArgumentTeller | None) -> dict[str, Any]:
+def _members(raw: bytes | None, tell: ArgumentTeller | None) -> dict[str, Any]:
     if raw is None or tell is None:
         return {}
     if not raw:

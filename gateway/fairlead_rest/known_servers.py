@@ -35,7 +35,7 @@ def existing(seen: SubjectCatalog) -> list[KnownServer]:
     )
 
 
-def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
+def find_server(seen: SubjectCatalog, name: str) -> KnownServer:
     """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
     servers = existing(seen)
     for server in servers:

@@ -23,7 +23,7 @@ _SCHEMAS: Final = "x-schemas"
 """Where a route keeps the schemas of its types until the document is put together."""
 
 
-def described(
+def describe_route(
     summary: str,
     answers: Any,
     shown: dict[str, Any],

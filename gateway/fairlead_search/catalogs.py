@@ -131,9 +131,9 @@ class IndexedCatalogs:
 
         return self._do(new.folder, taken)
 
-    def stored(self, request: StoredRequest) -> StoredVectors:
+    def read_stored(self, request: StoredRequest) -> StoredVectors:
         """Vectors that were kept through a restart, of those that are asked for."""
-        return self._do(request.folder, lambda: StoredVectors(self._backends.current.stored(request.texts)))
+        return self._do(request.folder, lambda: StoredVectors(self._backends.current.read_stored(request.texts)))
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The hits of each query, or what is known here where neither the catalog nor its base is."""
@@ -211,15 +211,15 @@ def _vectors(request: SearchRequest, query_vectors: QueryVectors) -> Sequence[Ma
     if not request.encodes:
         return [None] * len(request.queries)
     try:
-        from fairlead_search.encoder import encoded_queries
+        from fairlead_search.encoder import encode_queries
 
-        return encoded_queries(request.queries, query_vectors)
+        return encode_queries(request.queries, query_vectors)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         log.warning("the built-in encoder fails, and words alone rank: %s", error)
         return [None] * len(request.queries)
 
 
-def interleaved(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+def interleave(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
     """The hits of several queries in turn, each tool once with its best score: the first of each query, then the second
     of each.
     """

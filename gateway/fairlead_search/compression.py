@@ -84,7 +84,7 @@ def chat_request(
     }
 
 
-def checked(answer: str, sources: Mapping[str, str], nonce: str) -> dict[str, str]:
+def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[str, str]:
     """Sentences of an answer that their result bears out, by the source, in the order of the answer, without characters
     that cannot be seen; a line without the number of a source counts for none.
     """

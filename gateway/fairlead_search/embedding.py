@@ -72,13 +72,13 @@ def missing_modules(needed: Sequence[str] = NEEDED) -> list[str]:
     return [name for name in needed if find_spec(name) is None]
 
 
-def embedded(texts: Sequence[VectorText]) -> Embedded:
+def embed(texts: Sequence[VectorText]) -> Embedded:
     """Vectors by the built-in encoder. Raises ModuleNotFoundError where `missing_modules` names some."""
     from fairlead_search.encoder import encoder
     from fairlead_search.hybrid import tool_vectors
-    from fairlead_search.vectors import encoded
+    from fairlead_search.vectors import encode
 
     began, worked = time.perf_counter(), time.thread_time()
     made = encoder().encode([text for each in texts for text in (each.whole, each.name)])
     share = (time.thread_time() - worked) / max(time.perf_counter() - began, 1e-6)
-    return Embedded([encoded(vector) for vector in tool_vectors(made[0::2], made[1::2])], min(share, 1.0))
+    return Embedded([encode(vector) for vector in tool_vectors(made[0::2], made[1::2])], min(share, 1.0))

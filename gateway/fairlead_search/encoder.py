@@ -66,7 +66,7 @@ def understands(query: str) -> bool:
     return foreign * 2 < sum(map(str.isalnum, query)) or not foreign
 
 
-def encoded_queries(queries: Sequence[str], query_vectors: QueryVectors) -> list[NDArray[Any] | None]:
+def encode_queries(queries: Sequence[str], query_vectors: QueryVectors) -> list[NDArray[Any] | None]:
     """Vector per query, from `query_vectors` where it is there; None where the model does not know the script."""
     usable = [query for query in queries if understands(query)]
     lacking = query_vectors.lacking(usable)

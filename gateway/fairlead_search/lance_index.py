@@ -42,7 +42,7 @@ class LanceBackend:
         self.texts.update({tool: each.text for tool, each in vectors.items()})
         self.version += 1
 
-    def stored(self, texts: Collection[str]) -> dict[str, bytes]:
+    def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
         return self.vectors.get(texts)
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:

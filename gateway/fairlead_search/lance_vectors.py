@@ -20,7 +20,7 @@ import numpy as np
 
 from fairlead_search.row_filter import MAX_PARTS, condition, ranges
 from fairlead_search.search_index import BackendFault
-from fairlead_search.vectors import Matrix, decode, encoded
+from fairlead_search.vectors import Matrix, decode, encode
 
 os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of each table that it makes
 import lancedb
@@ -151,7 +151,7 @@ class LanceVectors:
         keys_by_number = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
         numbers, rows = self._rows(keys_by_number)
         return {
-            keys_by_number[number]: encoded(row)
+            keys_by_number[number]: encode(row)
             for number, row in zip(numbers, rows, strict=True)
             if number in keys_by_number
         }

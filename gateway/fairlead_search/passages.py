@@ -51,7 +51,7 @@ class Lines(msgspec.Struct, frozen=True):
     last_column: int | None = None
     """None: up to the end of the line."""
 
-    def named(self, count: int) -> str:
+    def name_count(self, count: int) -> str:
         """The lines of a text that has `count`, as `range` takes them."""
         start = f"{self.first}:{self.first_column}" if self.first_column > 1 else str(self.first)
         end = f":{self.last_column}" if self.last_column is not None and self.last <= count else ""
@@ -61,7 +61,7 @@ class Lines(msgspec.Struct, frozen=True):
         """The lines of which only the beginning `text` is shown."""
         breaks, last = text.count("\n"), len(text.rpartition("\n")[2])
         column = last if breaks else last + self.first_column - 1
-        return Lines(self.first, self.first + breaks, self.first_column, column).named(self.last)
+        return Lines(self.first, self.first + breaks, self.first_column, column).name_count(self.last)
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -218,7 +218,7 @@ def at_path(document: object, path: str) -> object:
     return value
 
 
-def written(document: object) -> str:
+def write_out(document: object) -> str:
     """A document as text: JSON with a member a line, so that it has lines to read."""
     return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, indent=1)
 

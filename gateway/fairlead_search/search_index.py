@@ -78,7 +78,7 @@ class SearchBackend(Protocol):
         """Add or replace vectors, by the key of their tool."""
         ...
 
-    def stored(self, texts: Collection[str]) -> dict[str, bytes]:
+    def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
         """Vectors that were kept through a restart, by the key of their texts."""
         ...
 
@@ -110,7 +110,7 @@ class MemoryBackend:
             self._store = VectorStore()
         self._store.put({tool: each.vector for tool, each in vectors.items()})
 
-    def stored(self, texts: Collection[str]) -> dict[str, bytes]:
+    def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
         return {}
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:

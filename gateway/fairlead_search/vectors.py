@@ -80,7 +80,7 @@ def decode(raw: bytes) -> Matrix:
     return normalize(np.frombuffer(raw, WIRE).astype(np.float32))
 
 
-def encoded(vector: Sequence[float] | Matrix) -> bytes:
+def encode(vector: Sequence[float] | Matrix) -> bytes:
     """The `WIRE` form of a vector."""
     raw: bytes = normalize(np.asarray(vector, np.float32)).astype(WIRE).tobytes()
     return raw

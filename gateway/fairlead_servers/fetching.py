@@ -62,7 +62,7 @@ class Fetcher:
         self._redirects = redirects
         self._most_bytes = most_bytes
         self._timeout_s = timeout_s
-        self._backend = _GuardedBackend(egress.guarded(resolve, _NO_NAMESPACE), timeout_s)
+        self._backend = _GuardedBackend(egress.guard(resolve, _NO_NAMESPACE), timeout_s)
 
     async def fetch(self, url: str, accept: str = "text/html,text/plain,application/json;q=0.9,*/*;q=0.1") -> Page:
         """GET a page. Raises FetchFailed."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fairlead_tools.otel.opening import opened
+from fairlead_tools.otel.opening import open_pipelines
 
 
 def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
     """Begin to export spans and the log of the server of that name; the function to be called at its end, which sends
     what waits and blocks for a few seconds at most.
     """
-    pipelines = opened(environ, f"fairlead-{name}")
+    pipelines = open_pipelines(environ, f"fairlead-{name}")
     if pipelines is None:
         return _nothing
     if pipelines.tracer_provider is not None:

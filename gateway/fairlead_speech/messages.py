@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_mcp import members
-from fairlead_mcp.surrogates import paired
+from fairlead_mcp.surrogates import pair
 from fairlead_mcp.value_count import too_dear
 
 Message: TypeAlias = dict[str, Any]
@@ -103,7 +103,7 @@ class MessageReader:
 
     def repair(self, payload: bytes) -> bytes:
         """The message with lone surrogates replaced, where `repairs` is set: servers cut texts within a character."""
-        return paired(payload) if self._repairs else payload
+        return pair(payload) if self._repairs else payload
 
     def check(self, payload: bytes) -> Message:
         """Decode a message without its media. Raises RefusedMessage above a bound, and where parsers could differ about

@@ -35,7 +35,7 @@ class Edit:
     end: int
     text: str
 
-    def applied(self, before: str) -> str:
+    def apply(self, before: str) -> str:
         return before[: self.start] + self.text + before[self.end :]
 
 
@@ -56,7 +56,7 @@ class Reversal:
         if not start <= edit.start <= edit.end <= start + len(self.added) or start < 0:
             return None
         inside = replace(edit, start=edit.start - start, end=edit.end - start)
-        return Reversal(inside.applied(self.added), self.removed)
+        return Reversal(inside.apply(self.added), self.removed)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     edit = {"json": _json, "toml": _toml, "yaml": _yaml}[form](text, member, name, entry)
     if "\r\n" in text:
         edit = replace(edit, text=edit.text.replace("\r\n", "\n").replace("\n", "\r\n"))
-    edited = edit.applied(text)
+    edited = edit.apply(text)
     changed = entry_of(edited, member, name, form)
     is_wanted = changed is not None if isinstance(entry, str) else changed == entry
     if not is_wanted or _beside(before, member, name) != _beside(_decode(edited, form), member, name):
@@ -97,7 +97,7 @@ def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -
         return None
     edit = Edit(start, start + len(made.added), made.removed)
     try:
-        before, after = (_decode(each, form) for each in (text, edit.applied(text)))
+        before, after = (_decode(each, form) for each in (text, edit.apply(text)))
     except UnreadableFile:
         return None
     changes_entry = before.get(member) != after.get(member)
@@ -106,7 +106,7 @@ def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -
 
 def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> str:
     """The text with the entry as `member.name`; without it where it is None. Raises UnreadableFile."""
-    return edit_of(text, member, name, entry, form).applied(text)
+    return edit_of(text, member, name, entry, form).apply(text)
 
 
 def entry_of(text: str, member: str, name: str, form: Form) -> object:

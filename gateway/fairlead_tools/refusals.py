@@ -50,7 +50,7 @@ def lacking(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refu
     return Refusal(MISSING_CLIENT_CAPABILITY, message, required=client_capabilities.required(capabilities))
 
 
-def limited(message: str, retry_after: float | None) -> Refusal:
+def limit_refusal(message: str, retry_after: float | None) -> Refusal:
     """Refusal of a call above a limit. `retry_after` in seconds; None where waiting does not help."""
     after = None if retry_after is None else _in_milliseconds(retry_after)
     return Refusal(RATE_LIMITED, message[:1].upper() + message[1:], after)
@@ -94,7 +94,7 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
     if error.code == jsonrpc.INVALID_PARAMS:
         return Refusal(INVALID_ARGUMENTS, str(error))
     if error.code == jsonrpc.MISSING_CLIENT_CAPABILITY:
-        named = ", ".join(client_capabilities.named(error.data)) or "which the server does not name"
+        named = ", ".join(client_capabilities.names_in(error.data)) or "which the server does not name"
         message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
         return Refusal(MISSING_CLIENT_CAPABILITY, message)
     return Refusal(UPSTREAM_ERROR, str(error))

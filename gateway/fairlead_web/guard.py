@@ -206,14 +206,14 @@ class RequestGuard:
 
     async def admit(self, authorization: bytes | None, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
         """Identity of the principal with that credential, or the problem for which the request is refused."""
-        verdict = self.identities.remembered(authorization) or await self.identities.identify(authorization)
+        verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
             crowded = self._overload_problem(verdict, headers, address)
             if crowded is None:
                 await self._prepare(verdict)
             return crowded or verdict
         if self._auditor is not None:
-            self._auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
+            self._auditor.record_rejection(Origin(address, headers), verdict.status, verdict.message)
         return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
@@ -224,7 +224,7 @@ class RequestGuard:
         """Have the audit log say what an admitted request changed of the installation."""
         if self._auditor is not None:
             origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
-            self._auditor.administered(origin, action, name, server, what)
+            self._auditor.record_change(origin, action, name, server, what)
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """The refusal of a request while too many bytes of answers are not read."""
@@ -232,7 +232,7 @@ class RequestGuard:
         if refused is None:
             return None
         if self._auditor is not None:
-            self._auditor.turned_away(Origin(address, headers, identity), *refused)
+            self._auditor.record_rejection(Origin(address, headers, identity), *refused)
         return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
     def _credential_problem(self, refusal: CredentialRefusal, host: str) -> Problem:

@@ -61,7 +61,7 @@ async def _run(settings: Settings) -> None:
     try:
         await check_cluster(kube, release.release_namespace, release.watch_namespace, release.secrets_read_in)
         if release.installation_secret:
-            settings = settings.replaced(pull_token=await _pull_token(kube, release))
+            settings = settings.replace(pull_token=await _pull_token(kube, release))
     finally:
         await kube.aclose()
     operator = build(settings, configuration, dependencies=Dependencies(end_process=_end_process))

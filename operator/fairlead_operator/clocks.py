@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True, kw_only=True)
 class Clocks:
-    """What time it is, and by how much waits differ from each other."""
+    """Time of day, monotonic time, and by how much waits differ from each other."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """Time of day."""

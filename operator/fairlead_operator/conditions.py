@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fairlead_api.v1alpha1.causes import cause_of, worded
+from fairlead_api.v1alpha1.causes import cause_of, sentence
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Status
 from fairlead_api.v1alpha1.remedies import Form, in_words_of, remedy
@@ -94,7 +94,7 @@ def _with_advice(verdict: ConditionVerdict, words: AdviceWords) -> str:
     own = {"SERVER": words.server, "NAMESPACE": namespace, "NAME": name} if name else {}
     names = {**own, **verdict.names}
     advice = remedy(verdict.cause, words.form, words.transport, names) if verdict.ok is not None else ""
-    message = worded(verdict.cause, in_words_of(verdict.message, words.form))
+    message = sentence(verdict.cause, in_words_of(verdict.message, words.form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]
     beginning = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import kopf
 
 from fairlead_api.meta import GROUP, VERSION
-from fairlead_kube.client import bounded
+from fairlead_kube.client import bound_item
 from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Json, Kind
 
 Observe = Callable[[Kind, str | None, Json], object]
@@ -26,7 +26,7 @@ class KopfFeed(NamedTuple):
     login: Callable[[], Awaitable[kopf.ConnectionInfo]]
 
     def observe(self, kind: Kind, event: Any) -> None:
-        self.loop.call_soon_threadsafe(self.into, kind, event["type"], bounded(dict(event["object"])))
+        self.loop.call_soon_threadsafe(self.into, kind, event["type"], bound_item(dict(event["object"])))
 
 
 def handlers(*, tiers: bool = True) -> kopf.OperatorRegistry:

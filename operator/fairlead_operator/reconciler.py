@@ -205,7 +205,7 @@ class Reconciler:
         try:
             server = await self._platform.get(key)
             if server is None:
-                return await self._gone(key)
+                return await self._forget(key)
             return await self._look(server)
         except UnreadableServer as error:
             logger.warning("%s cannot be read: %s", key, error)
@@ -214,7 +214,7 @@ class Reconciler:
             logger.warning("%s: tried again later: %s", key, error)
             return Waiting(error.reason)
 
-    async def _gone(self, key: ServerKey) -> Outcome:
+    async def _forget(self, key: ServerKey) -> Outcome:
         self._rounds.forget(key)
         self._remarks.pop(key, None)
         self._plans.pop(key, None)

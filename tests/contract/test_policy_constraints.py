@@ -82,7 +82,7 @@ def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_
         read = OF_TOOLS[row](rules).get(route.tool.ref) if row in OF_TOOLS else OF_SERVERS[row](rules, route.server.key)
         assert read
         assert getattr(route, row) == read
-        assert getattr(route.within(0.01).retried(3), row) == read, "also of a call that has less time"
+        assert getattr(route.within(0.01).with_retries(3), row) == read, "also of a call that has less time"
     assert not any(getattr(route, row) for route in selection.targets[target].everything.values())
 
 

@@ -102,7 +102,7 @@ def test_a_copy_of_a_request_to_a_server_has_every_attribute() -> None:
 
     changed = {
         ("id",): request.with_id(b"2"),
-        ("params", "header_lines"): request.traced(b"{}", b"t"),
+        ("params", "header_lines"): request.with_trace(b"{}", b"t"),
         ("id", "client"): request.in_session(b"2", None),
     }
 
@@ -111,4 +111,4 @@ def test_a_copy_of_a_request_to_a_server_has_every_attribute() -> None:
         for parts, copy in changed.items()
     }
     assert lost == {parts: set() for parts in changed}
-    assert request.traced(b"{}", b"t").header_lines == b"theader_lines"
+    assert request.with_trace(b"{}", b"t").header_lines == b"theader_lines"

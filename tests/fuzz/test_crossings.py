@@ -155,24 +155,24 @@ def test_no_altered_replayed_or_swapped_id_of_a_task_opens_it() -> None:
     ids = TaskIds(b"key")
     alice = _somebody("alice")
     mallory = _somebody("mallory")
-    sealed = ids.sealed("task-1", ServerKey("default", "shop"), "buy", alice)
+    sealed = ids.seal("task-1", ServerKey("default", "shop"), "buy", alice)
     prefix, mac, payload = sealed.split(".")
     others = [
-        ids.sealed(task, ServerKey(namespace, server), name, mallory)
+        ids.seal(task, ServerKey(namespace, server), name, mallory)
         for task, namespace, server, name in itertools.product(
             ("task-1", "task-2"), ("default", "team"), ("shop", "x"), ("buy", "pay")
         )
     ]
-    hers = ids.sealed("task-1", ServerKey("default", "shop"), "buy", mallory)
+    hers = ids.seal("task-1", ServerKey("default", "shop"), "buy", mallory)
     spliced = [f"{prefix}.{each.split('.')[1]}.{payload}" for each in others if each != hers]
     spliced += [f"{prefix}.{mac}.{each.split('.')[2]}" for each in others if each.split(".")[2] != payload]
     tried = [*_altered(sealed), *spliced, *(each + "=" for each in others), sealed.upper(), f" {sealed}", f"{sealed}\n"]
     assert len(tried) >= TRIES
-    assert [each for each in tried if ids.opened(each, alice) is not None] == []
+    assert [each for each in tried if ids.open(each, alice) is not None] == []
     altered = [each for each in tried if each.rstrip("=") not in others]
-    assert [each for each in (sealed, *altered) if ids.opened(each, mallory) is not None] == []
-    assert TaskIds(b"other").opened(sealed, alice) is None
-    assert ids.opened(sealed, alice) is not None
+    assert [each for each in (sealed, *altered) if ids.open(each, mallory) is not None] == []
+    assert TaskIds(b"other").open(sealed, alice) is None
+    assert ids.open(sealed, alice) is not None
 
 
 def _somebody(principal: str) -> Identity:
@@ -367,7 +367,7 @@ async def test_a_name_that_is_another_address_each_time_is_connected_to_where_it
             away = next(times) >= turn
             return [*([("192.0.2.1", port)] if both or not away else []), *([(inwards, port)] if away else [])]
 
-        look = egress.guarded(rebinding, "team", _nameless)
+        look = egress.guard(rebinding, "team", _nameless)
         for _ in range(5):
             with suppress(ConnectFailed):
                 connected += [address for address, _ in await look("rebind.example.com", 80)]

@@ -53,8 +53,8 @@ class Caller:
         self.ticket = QUEUED
         self.error: McpError | None = None
 
-    def admitted(self, ticket: int) -> None:
+    def proceed(self, ticket: int) -> None:
         self.ticket = ticket
 
-    def refused(self, error: McpError) -> None:
+    def reject(self, error: McpError) -> None:
         self.error = error

@@ -124,7 +124,7 @@ IDENTITY = (
         f"{GATEWAY}.calls.path.call",
         (
             (
-                "            key, self._key = self._key, None\n            self.context.cache.failed(key)",
+                "            key, self._key = self._key, None\n            self.context.cache.fail(key)",
                 "            key, self._key = self._key, self._key",
             ),
         ),
@@ -194,7 +194,7 @@ IDENTITY = (
     Guard(
         "a name that two issuers may give, in a policy that says of neither",
         f"{GATEWAY}.identity.names",
-        (("if self.several or self._reserved(key) or self.carried(key)", "if False"),),
+        (("if self.several or self._is_reserved(key) or self.carried(key)", "if False"),),
         f"{NAMES}::test_a_name_without_an_issuer_gives_nothing_where_there_are_two",
         "[True, True]",
     ),
@@ -219,7 +219,7 @@ DOORS = (
         "fairlead_web.guard",
         (
             (
-                "verdict = self.identities.remembered(authorization) or await self.identities.identify(authorization)",
+                "verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)",
                 'verdict = Identity(kind="anonymous", principal="anonymous")',
             ),
         ),
@@ -231,7 +231,7 @@ DOORS = (
         f"{GATEWAY}.endpoint.mcp_endpoint",
         (
             (
-                'identity = self.identities.remembered(exchange.headers.get(b"authorization"))',
+                'identity = self.identities.recall(exchange.headers.get(b"authorization"))',
                 "identity = exchange.identity",
             ),
         ),
@@ -395,7 +395,7 @@ SMUGGLING = (
     Guard(
         "a host that a web page made the browser ask",
         "fairlead_mcp.addresses",
-        (('if not self._allowed(value.decode("latin-1").lower(), self._hosts):', "if False:"),),
+        (('if not self._allows(value.decode("latin-1").lower(), self._hosts):', "if False:"),),
         f"{AT}/test_mcp_endpoint.py::test_each_request_gets_its_status",
         "403",
     ),

@@ -131,7 +131,7 @@ TENANCY = (
     Guard(
         "a pod of a server that asks for its node",
         "fairlead_operator.server.checks",
-        (("or not templates.restricted(server.metadata.namespace):", "or True:"),),
+        (("or not templates.restricts(server.metadata.namespace):", "or True:"),),
         "tests/component/operator/test_pod_templates.py::test_an_unrestricted_template_is_refused_with_the_switch",
         "Accepted",
     ),

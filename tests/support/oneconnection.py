@@ -49,13 +49,13 @@ class World(Owner):
         self.connection = Connection(self)
         self.connection.connection_made(self.wire)
 
-    def released(self, connection: Connection, now: float) -> None:
+    def take_back(self, connection: Connection, now: float) -> None:
         self.released_count += 1
 
-    def dropped(self, connection: Connection) -> None:
+    def note_drop(self, connection: Connection) -> None:
         self.drops += 1
 
-    def gone(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         self.gone_count += 1
 
     def watch(self, deadline: float) -> None:
@@ -100,8 +100,8 @@ class Recorded(Call):
         super().__init__(b"request", 130.0, max_bytes, on_event, on_open)
         self.world = world
 
-    def answered(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         self.world.outcomes.append(answer)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         self.world.outcomes.append(error)

@@ -210,7 +210,7 @@ async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configu
 async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
     """An operator that runs while in the context, and releases its Lease on the way out."""
     kubeconfig = changes.pop("kubeconfig", "")
-    settings = settings.replaced(namespace=world.release, **changes)
+    settings = settings.replace(namespace=world.release, **changes)
     operator = build(
         settings,
         await configuration_of(world.plane, kubeconfig),

@@ -44,7 +44,7 @@ WATCHED: Final = 3
 """Kinds that people declare, each watched by Kopf."""
 PAUSED: Final = 0.3
 """Share of operations that are followed by a pause, in which the operator gets further with what it has begun."""
-CHAOS: Final = QUICK.replaced(list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
+CHAOS: Final = QUICK.replace(list_seconds=LISTS, lease_seconds=30.0, sweep_seconds=600.0, figures_seconds=600.0)
 """No sweep in between: what was lost is not to be found by it."""
 
 
@@ -98,7 +98,7 @@ class Chaos:
         if self.lost:
             events = random.Random(number)
             proxy.lose(lambda: events.random() < self.lost)
-        settings = self.settings.replaced(namespace=self.world.release, identity=f"replica-{number}")
+        settings = self.settings.replace(namespace=self.world.release, identity=f"replica-{number}")
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
         operator = build(settings, configuration, dependencies=Dependencies(resolve=self.world.hosts.resolve))
         if self.beside:

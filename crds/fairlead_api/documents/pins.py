@@ -84,7 +84,7 @@ def held_hash(held: tuple[Pinned, ...]) -> str:
     return sha256_of_set(f"{pinned.sort} {definition_hash(pinned.definition)} {pinned.name}" for pinned in held)
 
 
-def listed(catalog: Catalog) -> tuple[Pinned, ...]:
+def list_pinned(catalog: Catalog) -> tuple[Pinned, ...]:
     """Everything of a catalog that can be pinned."""
     definitions_in_order = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
     for sort, definitions in _beside(catalog):

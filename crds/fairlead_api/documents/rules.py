@@ -69,7 +69,7 @@ class Rule(DocumentStruct, kw_only=True, frozen=True):
     name: str | None = None
     """Name within the policy; None: it has none."""
 
-    def called(self, index: int) -> str:
+    def label(self, index: int) -> str:
         """Name for people: its own, else its place in the policy."""
         return str(index) if self.name is None else self.name
 

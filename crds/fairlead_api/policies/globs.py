@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
-from fairlead_api.slices import finish, listed, ordered
+from fairlead_api.slices import finish, list_in_slices, order_in_slices
 
 _LAST: Final = chr(0x10FFFF)
 _SEPARATOR: Final = "\0"
@@ -106,15 +106,15 @@ class SortedNames:
         self._names = names
         self._text = _SEPARATOR.join(names)
         yield
-        self._starts = [0, *(yield from listed(accumulate(len(name) + 1 for name in names)))]
+        self._starts = [0, *(yield from list_in_slices(accumulate(len(name) + 1 for name in names)))]
         self._backwards: tuple[list[str], list[int]] | None = None
 
     def preparing(self, patterns: Iterable[str]) -> Generator[None, None, None]:
         """Put in order what these globs will look at, now and not with the first question."""
         if self._backwards is None and any(Glob(pattern).end for pattern in patterns):
-            backwards = yield from listed(name[::-1] for name in self._names)
-            places = yield from ordered(range(len(backwards)), backwards.__getitem__)
-            self._backwards = (yield from listed(backwards[position] for position in places)), places
+            backwards = yield from list_in_slices(name[::-1] for name in self._names)
+            places = yield from order_in_slices(range(len(backwards)), backwards.__getitem__)
+            self._backwards = (yield from list_in_slices(backwards[position] for position in places)), places
 
     def matching(self, pattern: str) -> int:
         """Bits of the names that the glob matches."""

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.rules import Policy, Rule
 from fairlead_api.policies.globs import SortedNames, bits_of, flags_of
-from fairlead_api.slices import emptied, finish, inverted, listed, ordered
+from fairlead_api.slices import empty_in_slices, finish, invert_in_slices, list_in_slices, order_in_slices
 
 Item = TypeVar("Item")
 
@@ -81,17 +81,20 @@ class ToolIndex:
             for position, selectable in sorted(enumerate(shelves), key=lambda each: each[1].server)
             for number, tool in enumerate(selectable.tools)
         )
-        held = yield from ordered(unordered, itemgetter(0))  # by texts alone, which takes half as long as by tuples
-        self.refs = tuple((yield from listed((server, name) for name, server, _, _ in held)))
+        # by texts alone, which takes half as long as by tuples
+        held = yield from order_in_slices(unordered, itemgetter(0))
+        self.refs = tuple((yield from list_in_slices((server, name) for name, server, _, _ in held)))
         """Server and tool, by place."""
-        self._sorted = tuple((yield from listed((name, server) for name, server, _, _ in held)))
-        self._tools = tuple((yield from listed(shelves[position].tools[number] for _, _, position, number in held)))
-        self._trusted = tuple((yield from listed(shelves[position].trusted for _, _, position, _ in held)))
+        self._sorted = tuple((yield from list_in_slices((name, server) for name, server, _, _ in held)))
+        self._tools = tuple(
+            (yield from list_in_slices(shelves[position].tools[number] for _, _, position, number in held))
+        )
+        self._trusted = tuple((yield from list_in_slices(shelves[position].trusted for _, _, position, _ in held)))
         self._names = SortedNames()
-        yield from self._names.filling((yield from listed(each[0] for each in held)))
+        yield from self._names.filling((yield from list_in_slices(each[0] for each in held)))
         self._globs: dict[str, int] = {}
         self._true: dict[str, int] | None = None
-        places = yield from inverted((server, position) for position, (server, _) in enumerate(self.refs))
+        places = yield from invert_in_slices((server, position) for position, (server, _) in enumerate(self.refs))
         self._servers: dict[str, int] = {}
         for server, tool_positions in places.items():
             self._servers[server] = bits_of(tool_positions)
@@ -99,7 +102,7 @@ class ToolIndex:
         self.servers = tuple(selectable.server for selectable in shelves)
         """All of them, those without tools included."""
         self._words: dict[str, dict[str, int]] = {}
-        yield from emptied(held)
+        yield from empty_in_slices(held)
 
     def parts(self) -> Iterable[object]:
         """Large members, so that they can be freed in slices."""
@@ -139,7 +142,7 @@ class ToolIndex:
             bits |= self._servers.get(server, 0)
         return bits
 
-    def named(self, globs: Iterable[str]) -> int:
+    def match(self, globs: Iterable[str]) -> int:
         """Bits of the tools whose name one of the globs matches."""
         bits = 0
         for glob in globs:
@@ -151,7 +154,7 @@ class ToolIndex:
 
     def matching(self, rule: Rule) -> int:
         """Bits of the tools that a rule is about: all that it gives must match, in a list one entry is enough."""
-        bits = self.named(rule.tools) if rule.tools else self.all
+        bits = self.match(rule.tools) if rule.tools else self.all
         if rule.tags:
             bits &= self._bits_of_words("tags", rule.tags)
         if rule.categories:
@@ -165,7 +168,7 @@ class ToolIndex:
         """Bits of the tools with a trusted `readOnlyHint`."""
         return self._hinting("readOnlyHint", wanted=True)
 
-    def chosen(self, bits: int, items: Sequence[Item]) -> Iterable[Item]:
+    def select(self, bits: int, items: Sequence[Item]) -> Iterable[Item]:
         """Those of `items` whose bit is set in `bits`; `items` holds one per tool."""
         return compress(items, flags_of(bits, len(self.refs)))
 
@@ -181,7 +184,7 @@ class ToolIndex:
     def _reading_words(self, member: str) -> Generator[None, None, None]:
         if member not in self._words:
             words = ((word, position) for position, tool in enumerate(self._tools) for word in getattr(tool, member))
-            places = yield from inverted(words)
+            places = yield from invert_in_slices(words)
             self._words[member] = {word: bits_of(positions) for word, positions in places.items()}
 
     def _hinting(self, hint: str, *, wanted: bool) -> int:

@@ -93,7 +93,7 @@ class Merged(msgspec.Struct, frozen=True):
     """Selected servers of which every tool is allowed, whatever it is called: those without tools are shown too."""
 
 
-def merged(
+def merge_policies(
     index: ToolIndex,
     policies: Policies,
     speaking: Collection[int],
@@ -128,7 +128,7 @@ def merging(
     heard = heard_by(policies, speaking)
     for position, policy in heard.items():
         reach = selected_by(index, policy)
-        pinned |= index.named(policy.pinned) & reach
+        pinned |= index.match(policy.pinned) & reach
         allowing = []
         for number, rule in enumerate(policy.rules):
             bits = index.matching(rule) & reach

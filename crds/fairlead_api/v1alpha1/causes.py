@@ -332,7 +332,7 @@ _GOOD: Final[Mapping[str, Cause]] = MappingProxyType(
 """Causes of conditions that are as expected, by type."""
 
 
-def worded(cause: Cause, message: str) -> str:
+def sentence(cause: Cause, message: str) -> str:
     """The message of a condition, which begins with the cause where that says more than the reason."""
     reason = REASON_OF[cause]
     if reason is Reason.AS_EXPECTED or cause.value == reason.value:

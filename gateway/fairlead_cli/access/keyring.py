@@ -18,7 +18,7 @@ from fairlead_cli.access.keysecret import SecretPlace
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table, remark
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, new_key, read, written
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, encode_keys, new_key, read
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 KEY_FILE: Final = "keys.json"
@@ -151,7 +151,7 @@ class FilePlace:
             raise Failure(f"{self._path} cannot be used: {error}", code=USED_WRONGLY) from error
 
     def change(self, change: Change) -> None:
-        data = written(change(self.load()).keys)
+        data = encode_keys(change(self.load()).keys)
         try:
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairlead_cli.cluster.reaching import on_cluster
 from fairlead_cli.failure import Failure
-from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, read, written
+from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, encode_keys, read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,7 +68,7 @@ class SecretPlace:
         if after is before:
             return
         metadata: dict[str, Any] = {"name": self._name, "labels": {LABEL: "true"}}
-        body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(written(after.keys)).decode()}}
+        body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(encode_keys(after.keys)).decode()}}
         if secret is None:  # not by an apply, which would replace the keys of somebody who is creating it right now
             head = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind}
             await kube.create(SECRETS, self._namespace, {**head, **body}, manager=MANAGER)

@@ -96,7 +96,7 @@ class _Setup:
             replaced = raw_entry(self.before, client.member, name, client.form)
         except UnreadableFile as error:
             raise self._left_alone(error) from error
-        after: str | None = edit.applied(self.before)
+        after: str | None = edit.apply(self.before)
         if self._wishes.undo:
             if earlier is not None and wanted is None and not _has_content(after or "", client.form):
                 after = earlier.blank if earlier.blank is not None or not earlier.existed else after

@@ -20,7 +20,7 @@ from fairlead_cli.pinning.showing import (
     print_nothing_held,
 )
 from fairlead_cli.waiting import looks
-from fairlead_tools.definitions.difference import decoded, unified
+from fairlead_tools.definitions.difference import decode, unify
 from fairlead_tools.definitions.scan import scan
 
 
@@ -117,8 +117,8 @@ def _entries(pins: Pins) -> Iterator[dict[str, Any]]:
             "name": definition.name,
             "change": "changed" if old else "new",
             "hash": definition.approval,
-            "before": decoded(old.definition) if old else None,
-            "after": decoded(definition.definition),
+            "before": decode(old.definition) if old else None,
+            "after": decode(definition.definition),
             "suspicious": _findings(definition),
         }
 
@@ -131,7 +131,7 @@ def _show(pins: Pins) -> None:
     approved = _before(pins)
     for definition in pins.held:
         old = approved.get((definition.sort, definition.name))
-        lines = unified(old.definition if old else None, definition.definition)
+        lines = unify(old.definition if old else None, definition.definition)
         changed = old is not None
         held = HeldDefinition(definition.sort, definition.name, lines, _findings(definition), changed=changed)
         held.print(str(pins.key))

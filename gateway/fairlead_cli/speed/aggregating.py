@@ -12,7 +12,7 @@ import msgspec
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.rest import Plane
-from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode, merged
+from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode, merge
 from fairlead_rest.resources.scores import badge
 
 
@@ -34,7 +34,7 @@ def read(files: Sequence[Path]) -> Aggregates:
         except (OSError, BadFile) as error:
             raise Failure(f"{file}: {error}", code=USED_WRONGLY) from error
     try:
-        return merged(contents)
+        return merge(contents)
     except BadFile as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
 

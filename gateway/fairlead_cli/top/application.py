@@ -169,7 +169,7 @@ class TopApp(App[None]):
         )
 
     def _draw(self) -> None:
-        shown = self._rows.arranged(self._key, self._words)
+        shown = self._rows.arrange(self._key, self._words)
         self.query_one("#summary", Static).update(self._summary())
         notice = self.query_one("#notice", Static)
         notice.display = self._lost is not None

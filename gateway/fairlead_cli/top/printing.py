@@ -23,7 +23,7 @@ from fairlead_tools.call_rates import CallRates
 def run_once(destination: Destination, key: SortKey, output: Output) -> None:
     """Print one reading. Raises Failure."""
     reading = read(Plane.of(destination))
-    rows = rows_of(reading, {}).arranged(key)
+    rows = rows_of(reading, {}).arrange(key)
     if output is Output.json:
         print_json(document(reading, rows))
         return
@@ -46,7 +46,7 @@ def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
     reading: GatewayReading | None = read(plane)
     while True:
         if reading is not None:
-            line = document(reading, rows_of(reading, rates.take(reading)).arranged(key))
+            line = document(reading, rows_of(reading, rates.take(reading)).arrange(key))
             sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
             sys.stdout.flush()
         time.sleep(interval)

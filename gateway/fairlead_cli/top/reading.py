@@ -77,8 +77,8 @@ class GatewayReading:
 def read(plane: Plane, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
     """Ask the gateway. Raises Failure."""
     documents = plane.get("/v1/servers")
-    servers = _converted(documents, _Servers).servers
-    scores = _converted(plane.get("/v1/scores"), _Scores)
+    servers = _convert(documents, _Servers).servers
+    scores = _convert(plane.get("/v1/scores"), _Scores)
     return GatewayReading(
         at=clock(),
         origin=scores.origin,
@@ -88,7 +88,7 @@ def read(plane: Plane, clock: Callable[[], float] = time.monotonic) -> GatewayRe
     )
 
 
-def _converted(answer: Any, type_: type[Answer]) -> Answer:
+def _convert(answer: Any, type_: type[Answer]) -> Answer:
     try:
         return msgspec.convert(answer, type_)
     except msgspec.ValidationError as error:

@@ -66,7 +66,7 @@ class WatchedRows:
         """Sums over all tools."""
         return _together([row.figures for row in self.tools])
 
-    def arranged(self, key: SortKey, words: str = "") -> WatchedRows:
+    def arrange(self, key: SortKey, words: str = "") -> WatchedRows:
         """The rows whose names hold `words`, in the order of `key`. A server's name, or its state, brings its tools
         along.
         """

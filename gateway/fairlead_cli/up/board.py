@@ -161,7 +161,7 @@ class Board:
             self._problems = problems
             self._changed()
 
-    def reported(self, server: McpServer, status: McpServerStatus) -> None:
+    def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
         if server.key == self._own:
             taken = ManifestProblem(
@@ -176,13 +176,13 @@ class Board:
             self._put(row)
             self._changed()
 
-    def announced(self, resource: Resource, announcement: Announcement) -> None:
+    def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
         """Implements Audience: what it says stands in the rows already, but for moves between tiers."""
         if announcement.reason == TIER_MOVED and isinstance(resource, McpServer):
             self._tier_changes.append(TierChange(next(self._numbers), resource.key, announcement.note))
             self._changed()
 
-    def forgotten(self, key: ServerKey) -> None:
+    def on_removal(self, key: ServerKey) -> None:
         """Implements Audience."""
         if key != self._own and self._rows.pop(key, None) is not None:
             self._since.pop(key, None)

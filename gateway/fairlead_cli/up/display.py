@@ -188,7 +188,7 @@ class _Changes(ABC):
             self._row(row, self._rows.get(key))
         for key in self._rows:
             if key not in rows:
-                self._gone(key)
+                self._remove(key)
         for change in _unseen(board.tier_changes, self._last_change):
             self._last_change = change.number
             self._on_move(change)
@@ -207,7 +207,7 @@ class _Changes(ABC):
         """A server as it is now; it may be as before."""
 
     @abstractmethod
-    def _gone(self, key: ServerKey) -> None: ...
+    def _remove(self, key: ServerKey) -> None: ...
 
     @abstractmethod
     def _on_move(self, change: TierChange) -> None: ...
@@ -254,7 +254,7 @@ class PlainLines(_Changes):
                 f"{row.name}  {harmless(ready_to_paste(text))}{_some_tools(row)}{'' if goes_on else times(count)}"
             )
 
-    def _gone(self, key: ServerKey) -> None:
+    def _remove(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
         self._shown.pop(key, None)
         self._say(f"{plain_name(key)}  gone")
@@ -296,7 +296,7 @@ class JsonChanges(_Changes):
             }
             self._emit("server", server=str(row.key), **told)
 
-    def _gone(self, key: ServerKey) -> None:
+    def _remove(self, key: ServerKey) -> None:
         self._emit("gone", server=str(key))
 
     def _on_move(self, change: TierChange) -> None:

@@ -58,7 +58,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}; --state-dir names another folder") from error
     with (root / _LOCK).open("w") as lock:
-        if not _locked(lock):
+        if not _try_lock(lock):
             raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
         try:
             credentials = private_directory(root / "credentials")
@@ -76,7 +76,7 @@ def running(environ: Mapping[str, str]) -> list[Path]:
             if root.stat().st_uid != os.getuid():
                 continue
             with (root / _LOCK).open("r+") as lock:
-                if not _locked(lock):
+                if not _try_lock(lock):
                     folders.append(root)
         except OSError:
             continue
@@ -97,13 +97,13 @@ def _sweep(parent: Path) -> None:
             if left.stat().st_uid != os.getuid():
                 continue
             with (left / _LOCK).open("r+") as lock:
-                if _locked(lock):
+                if _try_lock(lock):
                     shutil.rmtree(left, ignore_errors=True)
         except OSError:
             continue
 
 
-def _locked(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

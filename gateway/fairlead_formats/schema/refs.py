@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from fairlead_formats.schema.budget import TooMuch
-from fairlead_mcp.schemas import UnresolvedReference, anchors, every, pointed
+from fairlead_mcp.schemas import UnresolvedReference, anchors, every, follow_pointer
 
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
 
@@ -34,7 +34,9 @@ class SchemaReferences:
         if not isinstance(ref, str) or not ref.startswith("#"):
             return None
         try:
-            schema = pointed(self._root, ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
+            schema = (
+                follow_pointer(self._root, ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
+            )
         except UnresolvedReference:
             return None
         return schema if isinstance(schema, dict | bool) else None

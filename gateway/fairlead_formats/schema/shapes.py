@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairlead_formats.schema.budget import MAX_DEPTH
-from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, escaped
+from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, escape_step
 
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
@@ -73,7 +73,7 @@ SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 def replace_schemas(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> Any:
     """The value of a keyword with `by(schema, pointer)` in place of each schema in it; any other value as it is."""
     if keyword in MAPS:
-        return {name: by(part, f"/{keyword}/{escaped(name)}") for name, part in value.items()}
+        return {name: by(part, f"/{keyword}/{escape_step(name)}") for name, part in value.items()}
     if keyword in LISTS:
         return [by(part, f"/{keyword}/{index}") for index, part in enumerate(value)]
     return by(value, f"/{keyword}") if keyword in SINGLES else value

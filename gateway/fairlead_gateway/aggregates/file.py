@@ -84,18 +84,18 @@ def line(server: str, version: str, tool: str, environment: str, tally: Tally) -
     return Line(*texts, kind, tuple(tally.buckets), tally.total_us)
 
 
-def gathered(origin: str, lines: Iterable[Line]) -> Aggregates:
+def gather(origin: str, lines: Iterable[Line]) -> Aggregates:
     """A file of one process, without definitions that nobody called. Servers may share a definition."""
-    return Aggregates(origins=(origin,), tools=_summed(line for line in lines if line.calls))
+    return Aggregates(origins=(origin,), tools=_sum_lines(line for line in lines if line.calls))
 
 
-def merged(files: Sequence[Aggregates]) -> Aggregates:
+def merge(files: Sequence[Aggregates]) -> Aggregates:
     """All of them as one. Raises BadFile for two that have counted the same calls."""
     origins = [origin for file in files for origin in file.origins]
     twice = sorted({origin for origin in origins if origins.count(origin) > 1})
     if twice:
         raise BadFile(f"calls of {', '.join(twice)} are in more than one of the files, and would count twice")
-    return Aggregates(origins=tuple(sorted(origins)), tools=_summed(line for file in files for line in file.tools))
+    return Aggregates(origins=tuple(sorted(origins)), tools=_sum_lines(line for file in files for line in file.tools))
 
 
 def decode(data: bytes) -> Aggregates:
@@ -121,7 +121,7 @@ def encode(file: Aggregates) -> bytes:
 _decode: Any = msgspec.json.Decoder(Aggregates).decode
 
 
-def _summed(lines: Iterable[Line]) -> tuple[Line, ...]:
+def _sum_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
     sums: dict[tuple[str, ...], Line] = {}
     for line in lines:
         held = sums.get(line.key)

@@ -41,7 +41,7 @@ def read_path(text: str) -> Path:
     return steps
 
 
-def redacted(value: Any, paths: Sequence[Path]) -> Any:
+def redact(value: Any, paths: Sequence[Path]) -> Any:
     """A copy with REDACTED in place of everything that a path leads to. `value` is JSON, as Python has it."""
     if any(not path for path in paths):
         return REDACTED
@@ -49,8 +49,8 @@ def redacted(value: Any, paths: Sequence[Path]) -> Any:
         return value
     if isinstance(value, list):
         within = _below(None, paths)
-        return [redacted(item, within) for item in value]
-    return {name: redacted(item, _below(name, paths)) for name, item in value.items()}
+        return [redact(item, within) for item in value]
+    return {name: redact(item, _below(name, paths)) for name, item in value.items()}
 
 
 def _below(name: str | None, paths: Sequence[Path]) -> list[Path]:
@@ -75,9 +75,9 @@ def teller(mode: Mode, key: bytes, paths: Sequence[Path]) -> Callable[[Raw], dic
     if mode == "hash":
         return lambda raw: {"argumentsHash": _hash(key, raw)}
     if mode == "redact":
-        return lambda raw: _told(raw, paths)
+        return lambda raw: _members(raw, paths)
     if mode == "full":
-        return lambda raw: _told(raw, ())
+        return lambda raw: _members(raw, ())
     return lambda raw: {}
 
 
@@ -89,10 +89,10 @@ def _hash(key: bytes, raw: Raw) -> str:
     return "hmac-sha256:" + hmac.new(key, canonical, hashlib.sha256).hexdigest()
 
 
-def _told(raw: Raw, paths: Sequence[Path]) -> dict[str, Any]:
+def _members(raw: Raw, paths: Sequence[Path]) -> dict[str, Any]:
     if len(raw) > MAX_ARGUMENTS:
         return {"argumentsLeftOut": f"they are larger than {MAX_ARGUMENTS} bytes"}
     try:
-        return {"arguments": redacted(_decode(raw), paths)}
+        return {"arguments": redact(_decode(raw), paths)}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {"argumentsLeftOut": "they cannot be read"}

@@ -53,7 +53,7 @@ class Auditor:
         self._with_arguments = arguments != "none"
         self._now = now
 
-    def called(self, request: AuditedRequest, call: AuditedCall) -> None:
+    def record_call(self, request: AuditedRequest, call: AuditedCall) -> None:
         """A call of a tool, or another request to a server, is over."""
         if call.limited or call.denied:
             decision: Decision = LIMITED if call.limited else DENIED
@@ -63,7 +63,7 @@ class Auditor:
             decision = REFUSED if call.outcome in _KEPT_BACK else ALLOWED
         self._put(request, call, call.tool, decision, call.limited or call.denied)
 
-    def denied(self, request: AuditedRequest, call: AuditedCall, reason: str) -> None:
+    def record_denial(self, request: AuditedRequest, call: AuditedCall, reason: str) -> None:
         """Somebody may not do what they asked for, or know of no such thing."""
         self._put(request, call, call.tool[:MAX_NAME], DENIED, reason)
 
@@ -90,7 +90,9 @@ class Auditor:
             )
         )
 
-    def asked_model(self, request: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse) -> None:
+    def record_model_request(
+        self, request: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse
+    ) -> None:
         """A request to an endpoint in front of models is over. `outcome` is empty where all is well."""
         if outcome == RATE_LIMITED:
             decision: Decision = LIMITED
@@ -112,7 +114,7 @@ class Auditor:
             )
         )
 
-    def administered(
+    def record_change(
         self, request: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str
     ) -> None:
         """Somebody changed something of the installation: a line at every level. `name` is the name or the hash of what
@@ -133,7 +135,7 @@ class Auditor:
             )
         )
 
-    def turned_away(self, request: AuditedRequest, status: int, reason: str) -> None:
+    def record_rejection(self, request: AuditedRequest, status: int, reason: str) -> None:
         """A request without a credential, or with one that does not do."""
         self.writer.put(
             AuditEntry(

@@ -42,7 +42,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     if entry.model is not None:
         members.update(_model(entry.model))
     else:
-        members["tool" if entry.method == CALL else "name"] = _named(entry)
+        members["tool" if entry.method == CALL else "name"] = _name_of(entry)
         members["server"] = None if entry.server is None else str(entry.server)
     members["outcome"] = entry.outcome or "ok"
     if entry.reason:
@@ -51,7 +51,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         members["status"] = entry.status
     if entry.times:
         members["times"] = entry.times
-        return written(members)
+        return encode_line(members)
     if not entry.status and not entry.administers:
         members["durationMs"] = round(entry.seconds * 1000, 3)
     if entry.model is None and not entry.status and not entry.administers:
@@ -62,7 +62,7 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
         members["traceId"] = trace.trace_id
     if entry.arguments is not None:
         members.update(tell(entry.arguments))
-    return written(members)
+    return encode_line(members)
 
 
 def place_of(entry: AuditEntry) -> TracePlace | None:
@@ -84,7 +84,7 @@ def _model(use: ModelUse) -> dict[str, Any]:
     }
 
 
-def _named(entry: AuditEntry) -> str | None:
+def _name_of(entry: AuditEntry) -> str | None:
     if entry.server is not None and entry.method == CALL:
         return tool_id(entry.server, entry.tool)
     return entry.tool[:MAX_NAME] or None
@@ -92,10 +92,10 @@ def _named(entry: AuditEntry) -> str | None:
 
 def lost_line(at: float, count: int) -> bytes:
     """The line that stands for lines that are missing."""
-    return written({"time": when(at), "event": "lost", "count": count})
+    return encode_line({"time": when(at), "event": "lost", "count": count})
 
 
-def written(members: dict[str, Any]) -> bytes:
+def encode_line(members: dict[str, Any]) -> bytes:
     """Members that are None are left out."""
     return _encode({name: value for name, value in members.items() if value is not None}) + b"\n"
 

@@ -48,7 +48,7 @@ class File:
         """Whether a line may be cut off, that the next one shall not go on in."""
 
     def write(self, lines: bytes) -> None:
-        if self._number >= 0 and self._moved(len(lines)):
+        if self._number >= 0 and self._rotate(len(lines)):
             self.close()
         if self._number < 0:
             self._number = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
@@ -67,7 +67,7 @@ class File:
             number, self._number = self._number, -1
             os.close(number)
 
-    def _moved(self, coming: int) -> bool:
+    def _rotate(self, coming: int) -> bool:
         ours = os.fstat(self._number)
         try:
             named = self._path.stat()

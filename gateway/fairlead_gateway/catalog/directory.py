@@ -18,7 +18,7 @@ from fairlead_api.documents.codec import SERVERS_NAME
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.core.credentials import CredentialUnreadable
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 POLL_SECONDS: Final = 0.25
 WHOLE_LOOKS: Final = 8
@@ -60,8 +60,8 @@ class DirectorySource:
             else:
                 await _tell(inbox, changes, at_once=first)
                 first = False
-                inbox.synced(names)
-            await happened(self._nudge, self._poll)
+                inbox.finish_sync(names)
+            await wait_until_set(self._nudge, self._poll)
 
     def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
         """Changes since the last look, and all names. Raises OSError when the directory cannot be read."""
@@ -104,10 +104,10 @@ async def _tell(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
     reading hundreds of them in one would hold up calls.
     """
     if at_once:
-        inbox.changed(changes)
+        inbox.update(changes)
         return
     for change in changes:
-        inbox.changed((change,))
+        inbox.update((change,))
         await asyncio.sleep(0)
 
 

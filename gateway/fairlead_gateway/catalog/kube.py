@@ -106,7 +106,7 @@ class _DocumentStore:
 
     # Called by the informer.
 
-    async def listed(self, objects: Sequence[ConfigMap], version: str) -> None:
+    async def replace(self, objects: Sequence[ConfigMap], version: str) -> None:
         blobs = []
         for item in objects:
             blobs.append(blob_of(item))  # decodes it
@@ -114,22 +114,22 @@ class _DocumentStore:
         self._heads = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)
         for change in self._unless_gone(changes):
-            self._inbox.changed([change])  # decodes the document
+            self._inbox.update([change])  # decodes the document
             await asyncio.sleep(0)
-        self._inbox.synced(self._heads | self._held.keys())
+        self._inbox.finish_sync(self._heads | self._held.keys())
 
-    def deleted(self, item: ConfigMap) -> None:
+    def delete(self, item: ConfigMap) -> None:
         blob = blob_of(item)
         self._heads.discard(blob.name)
         gone = self._assembler.remove(blob.name)
-        self._inbox.changed(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._unless_gone(gone))
+        self._inbox.update(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._unless_gone(gone))
 
-    async def changed(self, item: ConfigMap) -> None:
+    async def update(self, item: ConfigMap) -> None:
         blob = blob_of(item)
         if not blob.is_part:
             self._heads.add(blob.name)
         self._let_go(blob.name)
-        self._inbox.changed(await self._put(blob))
+        self._inbox.update(await self._put(blob))
 
     def _unless_gone(self, changes: Iterable[Change]) -> list[Change]:
         """Those that can be passed on; what would be forgotten is held."""
@@ -147,7 +147,7 @@ class _DocumentStore:
 
     def _forget(self, name: str) -> None:
         del self._held[name]
-        self._inbox.changed([Change(name, None)])
+        self._inbox.update([Change(name, None)])
 
     def _let_go(self, name: str) -> None:
         timer = self._held.pop(name, None)

@@ -18,9 +18,9 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_api.slices import SLICE, finish, ordered, tabled
+from fairlead_api.slices import SLICE, finish, order_in_slices, table_in_slices
 from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, verbatim, with_name
-from fairlead_gateway.catalog.offered import offered
+from fairlead_gateway.catalog.offered import offer_in_slices
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server import Item, Server, Tool
 from fairlead_mcp import apps, uris
@@ -163,7 +163,7 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
     tools: dict[str, Tool] = {}
     interfaces: dict[str, list[str]] = {}
     problems: list[str] = []
-    for entry in (yield from ordered(catalog.tools, attrgetter("name"))):
+    for entry in (yield from order_in_slices(catalog.tools, attrgetter("name"))):
         if entry.name in tools:
             continue
         interface = apps.interface_of(bytes(entry.definition))
@@ -176,7 +176,7 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
         yield
-    beside = yield from offered(catalog)
+    beside = yield from offer_in_slices(catalog)
     named = {uri: tuple(naming) for uri, naming in interfaces.items()}
     approved = ApprovedSkills(item.definition for item in beside.skills) if catalog.pinned else None
     problems += beside.problems
@@ -195,7 +195,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
             own = with_name(definition, name=entry.name, description=entry.description)
         merged = with_name(own, name=exposed) if exposed else b""
         if interface.resources and catalog.prefix is not None:
-            merged = bytes(UriNames(catalog.prefix).shown_in(merged, uris.TOOL))
+            merged = bytes(UriNames(catalog.prefix).show_in(merged, uris.TOOL))
         return own, merged
 
     modern, legacy = forms_of(raw, ListedType.TOOL)
@@ -272,5 +272,5 @@ def _merge(
             if holder[0] is not server:
                 collisions.append(Collision(item.exposed, holder[0].key, server.key))
         yield
-    in_order = yield from ordered(merged.items(), itemgetter(0))
-    return (yield from tabled(in_order)), tuple(collisions)
+    in_order = yield from order_in_slices(merged.items(), itemgetter(0))
+    return (yield from table_in_slices(in_order)), tuple(collisions)

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, Definition
-from fairlead_api.slices import ordered
+from fairlead_api.slices import order_in_slices
 from fairlead_formats.tools.verbatim import UnusableDefinition, plain, verbatim, with_name
 from fairlead_gateway.core.server import Item, Offered
 from fairlead_mcp.apps import without_domain
@@ -26,7 +26,7 @@ from fairlead_tools.names import exposed_name
 _OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
 
 
-def offered(catalog: Catalog) -> Generator[None, None, Offered]:
+def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
     """Everything usable that a catalog holds beside tools; in slices, as each entry is judged by MCP's schema."""
     problems: list[str] = []
 
@@ -40,8 +40,8 @@ def offered(catalog: Catalog) -> Generator[None, None, Offered]:
         if catalog.prefix is None:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
-        exposed = names.shown(entry.name)
-        merged = definition if exposed == entry.name else without_domain(names.shown_in(definition, _OWN_URI))
+        exposed = names.show(entry.name)
+        merged = definition if exposed == entry.name else without_domain(names.show_in(definition, _OWN_URI))
         return Item(entry.name, definition, exposed, bytes(merged))
 
     def skill(entry: Definition) -> Item:
@@ -49,14 +49,14 @@ def offered(catalog: Catalog) -> Generator[None, None, Offered]:
         if catalog.prefix is None:
             return Item(entry.name, definition, None, b"")
         names = UriNames(catalog.prefix)
-        files = tuple(uri for uri in uris_of(definition) if names.shown(uri) == uri)
-        return Item(entry.name, definition, names.shown(entry.name), bytes(names.shown_in(definition, SKILL)), files)
+        files = tuple(uri for uri in uris_of(definition) if names.show(uri) == uri)
+        return Item(entry.name, definition, names.show(entry.name), bytes(names.show_in(definition, SKILL)), files)
 
     def taken(
         kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]
     ) -> Generator[None, None, tuple[Item, ...]]:
         items: dict[str, Item] = {}
-        for entry in (yield from ordered(entries, attrgetter("name"))):
+        for entry in (yield from order_in_slices(entries, attrgetter("name"))):
             if entry.name in items:
                 continue
             try:

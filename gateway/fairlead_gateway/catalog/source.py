@@ -24,7 +24,7 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, building
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.yielding import in_turns
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +42,11 @@ CACHE_DELAY: Final = 1.0
 class Inbox(Protocol):
     """Receiver of a source's changes. Called in the loop; never blocks."""
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def update(self, changes: Iterable[Change]) -> None:
         """Documents that are new, different, gone or broken."""
         ...
 
-    def synced(self, names: Collection[str]) -> None:
+    def finish_sync(self, names: Collection[str]) -> None:
         """Everything that exists was told of; `names` are those documents, also the ones that are not whole yet."""
         ...
 
@@ -136,7 +136,7 @@ class SnapshotStore:
             cached = await asyncio.to_thread(self._cache.read)
             if cached is not None:
                 self.seen_at = cached.saved_at
-                self.changed(Change(name, document) for name, document in cached.documents.items())
+                self.update(Change(name, document) for name, document in cached.documents.items())
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._source.run(self), name="catalog source"),
@@ -154,7 +154,7 @@ class SnapshotStore:
 
     # Told by the source
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def update(self, changes: Iterable[Change]) -> None:
         for change in changes:
             if change.problem is not None:
                 self._mark_broken(change.name, change.problem)
@@ -163,7 +163,7 @@ class SnapshotStore:
             else:
                 self._take(change.name, change.document)
 
-    def synced(self, names: Collection[str]) -> None:
+    def finish_sync(self, names: Collection[str]) -> None:
         for name in [name for name in {**self._raw, **self.broken} if name not in names]:
             self._forget(name)
         self.alive()
@@ -221,7 +221,7 @@ class SnapshotStore:
     async def _compile(self) -> None:
         complete = True
         while True:
-            await happened(self._dirty, None if complete else RETRY_SECONDS)
+            await wait_until_set(self._dirty, None if complete else RETRY_SECONDS)
             changed = self._dirty.is_set()
             self._dirty.clear()
             try:

@@ -105,7 +105,7 @@ class DiskStore(ContextStore):
         """Monotonic time at which the thread began what it does now."""
         self._works: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._database = self._opened()
+        self._database = self._open()
         self._thread = threading.Thread(target=self._run, name="results", daemon=True)
         self._thread.start()
 
@@ -149,7 +149,7 @@ class DiskStore(ContextStore):
                 async with asyncio.timeout(self._patience):
                     return await asyncio.wrap_future(future)
             except TimeoutError:
-                self._failed("the disk does not answer")
+                self._fail("the disk does not answer")
         raise ContextUnavailable("the store of results cannot be used: the disk does not answer")
 
     def _run(self) -> None:
@@ -161,7 +161,7 @@ class DiskStore(ContextStore):
                 queued = self._works.get(timeout=max(0.0, due - time.monotonic()))
             except queue.Empty:
                 with contextlib.suppress(ContextUnavailable):
-                    self._transacted(self._sweep)
+                    self._transact(self._sweep)
                 due = time.monotonic() + pause
                 continue
             if queued is None:
@@ -170,12 +170,12 @@ class DiskStore(ContextStore):
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(self._transacted(work))
+                future.set_result(self._transact(work))
             except BaseException as error:  # noqa: BLE001  # the request that waits has to end
                 future.set_exception(error)
         self._database.close()
 
-    def _transacted(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _transact(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Raises ContextUnavailable."""
         self._since = time.monotonic()
         try:
@@ -187,7 +187,7 @@ class DiskStore(ContextStore):
                 self._database.execute("ROLLBACK")
             if not isinstance(error, sqlite3.Error):
                 raise
-            self._failed(error)
+            self._fail(error)
             raise ContextUnavailable(f"the store of results cannot be used: {error}") from error
         finally:
             self._since = None
@@ -196,7 +196,7 @@ class DiskStore(ContextStore):
         self._up = True
         return result
 
-    def _failed(self, why: object) -> None:
+    def _fail(self, why: object) -> None:
         if self._up:
             log.warning("Results cannot be kept in %s: %s", self._path, why)
         self._up = False
@@ -237,19 +237,19 @@ class DiskStore(ContextStore):
         for account, session in ended:
             _drop(database, account, session)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         """The database; a new one where the file cannot be read, or has other tables. Raises OSError, sqlite3.Error."""
         try:
-            return self._connected()
+            return self._connect()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, or no room: nothing that a new file would mend
                 raise
             log.warning("Kept results in %s cannot be read (%s), and are begun again", self._path, error)
             self._path.unlink(missing_ok=True)
             self._path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
-            return self._connected()
+            return self._connect()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.fchmod(handle, 0o600)

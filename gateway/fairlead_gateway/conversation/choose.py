@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.rules import Tier
-from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
+from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settle
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
 from fairlead_gateway.conversation.words import words_of
 from fairlead_gateway.policy.tiers import by_speed, default_tier
@@ -46,13 +46,13 @@ class Chooser:
         self._selections = [tier.selection for tier in self.tiers]
         self.ignored: list[str] = []
         """Phrases that cannot be used, with the reason."""
-        self._phrases = Phrases(self._compiled())
+        self._phrases = Phrases(self._compile())
 
     def choose(self, turn: Turn, state: ConversationState, now: float) -> tuple[Choice, ConversationState]:
         """The tier for this turn as far as it is known, and the state to bring along next time."""
         number = _number(turn, state)
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
-        text = normal(turn.text if turn.final else settled(turn.text))
+        text = normal(turn.text if turn.final else settle(turn.text))
         phrases = self._phrases.find(text)
         commanded, until, phrase = self._command(phrases, text, number, state)
         index, rule, matched = self._by_rule(phrases, turn, state, commanded, now)
@@ -132,7 +132,7 @@ class Chooser:
             return names.index(state.tier), "steady", None
         return index, rule, matched
 
-    def _compiled(self) -> list[tuple[str, _Wanted]]:
+    def _compile(self) -> list[tuple[str, _Wanted]]:
         usable = []
         for index, tier in enumerate(self.tiers):
             keywords, commands = words_of(tier)

@@ -43,7 +43,7 @@ def normal(text: str) -> str:
     return unicodedata.normalize("NFKC", text).translate(_blanks(_BASIC_PLANE)).casefold()
 
 
-def settled(text: str) -> str:
+def settle(text: str) -> str:
     """A partial transcript without its last word, which may still be growing."""
     end = len(text)
     while end and text[end - 1].isalnum():
@@ -70,14 +70,14 @@ class Phrases(Generic[Meaning]):
         count where a longer one, which begins with its words, begins.
         """
         matches = sorted(self._all.Match(text) or ()) if self._phrases else []
-        return [self._phrases[index] for index in matches if not self._covered(index, matches, text)]
+        return [self._phrases[index] for index in matches if not self._is_covered(index, matches, text)]
 
     def last(self, text: str, phrases: Collection[str]) -> str:
         """The phrase that begins last in a text, among some that are in it."""
         indexes = {phrase: index for index, (phrase, _) in enumerate(self._phrases)}
         return max(phrases, key=lambda phrase: max(self._starts(indexes[phrase], text.encode()), default=-1))
 
-    def _covered(self, index: int, matches: Sequence[int], text: str) -> bool:
+    def _is_covered(self, index: int, matches: Sequence[int], text: str) -> bool:
         """Whether a longer phrase that stands for something else begins wherever this one does."""
         longer = [other for other in self._longer.get(index, ()) if other in matches]
         if not longer:

@@ -42,7 +42,7 @@ class Rejection(msgspec.Struct, frozen=True):
     data: bytes | None = None
 
 
-def crowded(status: int, message: str, ident: bytes = b"null") -> Rejection:
+def reject_crowd(status: int, message: str, ident: bytes = b"null") -> Rejection:
     """Refusal of a request for want of room: 429 where its agent has its share, 503 where nothing is left for all."""
     detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": RETRY_MS}
     return Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, jsonrpc.encode({META_ERROR: detail}))

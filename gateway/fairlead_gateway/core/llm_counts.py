@@ -10,6 +10,6 @@ class LlmCounts:
         self.tier_changes: dict[str, int] = {}
         """Turns for which the rules chose another tier than for the turn before, by the tier that they chose."""
 
-    def tier_changed(self, tier: str) -> None:
+    def count_tier_change(self, tier: str) -> None:
         """Count a turn with another tier than the one before; `tier` is one of the installation's."""
         self.tier_changes[tier] = self.tier_changes.get(tier, 0) + 1

@@ -23,7 +23,7 @@ class PageCounts:
         self.by_page: dict[tuple[str, int], PageCount] = {}
         """By page and HTTP status."""
 
-    def viewed(self, page: str, status: int, nanoseconds: int) -> None:
+    def count_view(self, page: str, status: int, nanoseconds: int) -> None:
         """Count an answer; `page` is one of the console's own, or `other`."""
         before = self.by_page.get((page, status), _NONE)
         self.by_page[page, status] = PageCount(before.views + 1, before.nanoseconds + nanoseconds)

@@ -43,9 +43,9 @@ class Waiter(Protocol):
         """Seconds of the guard's clock."""
         ...
 
-    def admitted(self, ticket: Ticket) -> None: ...
+    def proceed(self, ticket: Ticket) -> None: ...
 
-    def refused(self, error: McpError) -> None: ...
+    def reject(self, error: McpError) -> None: ...
 
 
 class AdmissionGuard:
@@ -84,7 +84,7 @@ class AdmissionGuard:
         """A call is over. `responses_seen` is what `responses_seen` was when it entered."""
         raise NotImplementedError
 
-    def leave_answered(self) -> None:
+    def leave_well(self) -> None:
         """`leave` of a call on any ticket that was answered without an error."""
         raise NotImplementedError
 
@@ -138,7 +138,7 @@ class SchemaCheck(Protocol):
         """Errors of the `structuredContent` of a raw result other than an error."""
         ...
 
-    def mismatched(self, server: str) -> None:
+    def count_mismatch(self, server: str) -> None:
         """Count a result of that server that did not fit."""
         ...
 

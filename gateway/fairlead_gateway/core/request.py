@@ -136,7 +136,7 @@ class McpRequest:
         """Whether it goes on with a request that was answered by questions (SEP-2322)."""
         return "inputResponses" in self.params or "requestState" in self.params
 
-    def named(self, member: str) -> str:
+    def read_name(self, member: str) -> str:
         """The name or URI in `member`, which is the one that `Mcp-Name` repeats for this method. Raises KeyError where
         there is none, msgspec.DecodeError or UnicodeDecodeError where it is not a string.
         """

@@ -120,7 +120,7 @@ class Route:
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
-    def timed_out(self, reported: bool, quiet_after: float) -> str:
+    def timeout_message(self, reported: bool, quiet_after: float) -> str:
         """Message for a call that timed out at the server; `reported`: progress had moved its end. `quiet_after`:
         seconds in all of one whose progress had ended, 0 for one that used up `longest`.
         """
@@ -147,7 +147,7 @@ class Route:
             return False
         return all(declares(capabilities, name) for name in self.requires)
 
-    def refused_with(self, refusal: Refusal) -> Route:
+    def refusing(self, refusal: Refusal) -> Route:
         """A copy that answers every call with a refusal."""
         return replace(self, unavailable=refusal)
 
@@ -157,6 +157,6 @@ class Route:
             return self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
         return replace(self, timeout=seconds, longest=seconds, caller_deadline=True, caller_longest=True)
 
-    def retried(self, times: int) -> Route:
+    def with_retries(self, times: int) -> Route:
         """A copy with that many attempts after the first."""
         return replace(self, retries=times)

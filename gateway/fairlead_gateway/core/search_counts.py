@@ -34,7 +34,7 @@ class SearchCounts:
         """Count an answer that a model was wanted for: `model`, `cache` or `failed`."""
         self.compressed[outcome] += 1
 
-    def searched(self, principal: str, ranking: str, names: Sequence[str]) -> None:
+    def count_search(self, principal: str, ranking: str, names: Sequence[str]) -> None:
         """Count a search, and remember the tools that it found, the best first."""
         self.searches[ranking] = self.searches.get(ranking, 0) + 1
         hits = self._hits.setdefault(principal, OrderedDict())
@@ -47,14 +47,14 @@ class SearchCounts:
         while len(self._hits) > MAX_PRINCIPALS:
             self._hits.popitem(last=False)
 
-    def called(self, principal: str, name: str) -> None:
+    def count_call(self, principal: str, name: str) -> None:
         """Count the hit that a call goes to, once; any other call is none."""
         rank = self._hits.get(principal, OrderedDict()).pop(name, None)
         if rank is not None:
             kind = "1" if rank == 1 else "2-5" if rank <= 5 else "6-"
             self.executed[kind] = self.executed.get(kind, 0) + 1
 
-    def changed(self, kind: str, tools: int) -> None:
+    def count_change(self, kind: str, tools: int) -> None:
         """Count tools that were `added`, `removed` or `modified`."""
         if tools:
             self.changes[kind] = self.changes.get(kind, 0) + tools

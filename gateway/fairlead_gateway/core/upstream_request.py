@@ -89,7 +89,7 @@ class UpstreamRequest:
         copy.id = ident
         return copy
 
-    def traced(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
+    def with_trace(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
         """Copy within a span, of a request that names no trace yet."""
         copy = self._copy()
         copy.params = params
@@ -134,11 +134,11 @@ class ResponseSink:
         """Agent that the request is made for; empty for one of the gateway's own."""
         return ""
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         """The raw result, in the era of the request; `members` are its own, where they were read already."""
         raise NotImplementedError
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         """`error` is a McpError, but for defects of the gateway."""
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class ResponseSink:
         """A request of a legacy server to the client; refused unless overridden."""
         answer(jsonrpc.reply_to_server(message))
 
-    def paused(self) -> None:
+    def pause(self) -> None:
         """A legacy server ended its event stream and waits to be asked for the rest (SEP-1699)."""
 
     @property
@@ -175,11 +175,11 @@ class RelaySink(ResponseSink):
     def agent(self) -> str:
         return self.sink.agent
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
-        self.sink.answered(result, members)
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self.sink.take_result(result, members)
 
-    def failed(self, error: Exception) -> None:
-        self.sink.failed(error)
+    def take_error(self, error: Exception) -> None:
+        self.sink.take_error(error)
 
     def notify(self, message: Message) -> None:
         self.sink.notify(message)
@@ -187,8 +187,8 @@ class RelaySink(ResponseSink):
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.sink.ask(message, answer)
 
-    def paused(self) -> None:
-        self.sink.paused()
+    def pause(self) -> None:
+        self.sink.pause()
 
     @property
     def congested(self) -> bool:

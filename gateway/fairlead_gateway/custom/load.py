@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_tools.handlers.problems import BadTool
-from fairlead_tools.handlers.tool import CustomTool, marked
+from fairlead_tools.handlers.tool import CustomTool, find_marked
 from fairlead_tools.handlers.tools import CustomTools
 
 log = logging.getLogger(__name__)
@@ -61,13 +61,13 @@ def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = No
             why = f"cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
             problems.append(LoadProblem(source, why))
             continue
-        problems += [LoadProblem(source, why) for why in _taken(tools, tools_found)]
+        problems += [LoadProblem(source, why) for why in _take(tools, tools_found)]
         log.info("Custom tools of %s: %d", source, len(tools) - before)
     tools.problems = len(problems)
     return LoadedTools(tools, tuple(problems))
 
 
-def _taken(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
+def _take(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
     problems = [] if custom_tools else ["there are none; mark functions with @tool"]
     for tool in custom_tools:
         try:
@@ -121,7 +121,7 @@ def _tools_in(thing: Any) -> Iterable[CustomTool]:
     if isinstance(thing, ModuleType):
         named = [value for name, value in vars(thing).items() if not name.startswith("_")]
         tools = [each for value in named for each in _of_member(value)]
-    elif isinstance(thing, CustomTools | CustomTool) or marked(thing) is not None:
+    elif isinstance(thing, CustomTools | CustomTool) or find_marked(thing) is not None:
         tools = list(_of_member(thing))
     elif isinstance(thing, Iterable) and not isinstance(thing, str):
         tools = [each for value in thing for each in (_of_member(value) or [CustomTool(handler=value)])]
@@ -137,7 +137,7 @@ def _of_member(thing: Any) -> list[CustomTool]:
         return [thing]
     if isinstance(thing, CustomTools):
         return [prepared.tool for prepared in thing]
-    mark = marked(thing)
+    mark = find_marked(thing)
     return [] if mark is None else [mark]
 
 

@@ -37,7 +37,7 @@ class LocalUpstream(Upstream):
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         """A call begins at once, and no task waits for it."""
         if request.method != METHOD:
-            sink.failed(RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools have no {request.method}"))
+            sink.take_error(RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools have no {request.method}"))
             return ANSWERED
         return self.handlers.call(
             request.params, sink, deadline=request.deadline, max_bytes=request.max_bytes, token=request.id

@@ -115,7 +115,7 @@ class HeldRequests:
     async def _wait(
         self, exchange: HttpExchange, entry: ServerEntry, resume: Callable[[], None], seconds: float
     ) -> None:
-        await self.startup_wait.settled(entry.key, seconds, agent_of(exchange))
+        await self.startup_wait.wait(entry.key, seconds, agent_of(exchange))
         try:
             if not exchange.gone:
                 resume()

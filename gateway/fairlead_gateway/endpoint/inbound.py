@@ -289,7 +289,7 @@ def _misread_meta(raw: bytes, meta: RawObject) -> str:
         return misread
     for member in meta:
         # members of this prefix are left out for a server of the other era, in this spelling alone
-        if not member.startswith(eras.PREFIX) and members.folded(member).startswith(eras.PREFIX):
+        if not member.startswith(eras.PREFIX) and members.fold(member).startswith(eras.PREFIX):
             return members.misspelt(member, eras.PREFIX + "…", "params._meta")
     return "params._meta has a member twice: servers differ in which one they read" if members.repeats(raw) else ""
 

@@ -18,7 +18,7 @@ from fairlead_gateway.calls.path.startup import StartupWait
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.routes.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
-from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, crowded
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, reject_crowd
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
@@ -128,7 +128,7 @@ class McpEndpoint(HttpService):
         self.selection = self._served.selection = selection
         self.targets = selection.targets
         self.known_views = selection.known_views
-        self.held_requests.startup_wait.swapped()
+        self.held_requests.startup_wait.on_swap()
 
     @property
     def cancels_abandoned(self) -> bool:
@@ -162,7 +162,7 @@ class McpEndpoint(HttpService):
             headers, refused = exchange.headers, None
             if not exchange.vetted:
                 refused = check_origin(headers, exchange.authority, self.allow, self.installation)
-            identity = self.identities.remembered(exchange.headers.get(b"authorization"))
+            identity = self.identities.recall(exchange.headers.get(b"authorization"))
             if refused is not None:
                 self.reject(exchange, refused)
             elif identity is None:
@@ -279,7 +279,7 @@ class McpEndpoint(HttpService):
                 return
             message = owned
         if isinstance(message, ClientResponse):
-            self.server_requests.answered(message.session, message.message)
+            self.server_requests.take_answer(message.session, message.message)
         elif message.method == "notifications/cancelled" and "requestId" in message.params:
             self.context.cancel(message.session, bytes(message.params["requestId"]))
             self.held_requests.cancel(message.session, bytes(message.params["requestId"]))
@@ -310,9 +310,9 @@ class McpEndpoint(HttpService):
             return False
         status, message = refused
         if self.context.auditor is not None:
-            self.context.auditor.turned_away(exchange, status, message)
+            self.context.auditor.record_rejection(exchange, status, message)
         self.metrics.reject(status)
-        exchange.reject(crowded(status, message, ident), client_message.RETRY_AFTER)
+        exchange.reject(reject_crowd(status, message, ident), client_message.RETRY_AFTER)
         return True
 
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
@@ -396,7 +396,7 @@ class McpEndpoint(HttpService):
         """Reject a request whose credential is missing or not accepted (RFC 6750)."""
         self.metrics.reject(refusal.status)
         if self.context.auditor is not None:
-            self.context.auditor.turned_away(exchange, refusal.status, refusal.message)
+            self.context.auditor.record_rejection(exchange, refusal.status, refusal.message)
         rejection = Rejection(refusal.status, jsonrpc.INVALID_REQUEST, refusal.message)
         host = exchange.headers.get(b"host", b"") if exchange.authority is None else exchange.authority
         headers = self.resource.headers(refusal, host.decode("latin-1"), exchange.target.decode("latin-1"))

@@ -88,7 +88,7 @@ class MetaCalls:
         except BadExecution as error:
             self._succeed(exchange, request, refusals.result(Refusal(INVALID_ARGUMENTS, str(error))))
             return
-        self._dispatcher.context.metrics.search.called(exchange.identity.principal, name_in(inner) or "")
+        self._dispatcher.context.metrics.search.count_call(exchange.identity.principal, name_in(inner) or "")
         route = self._dispatcher.resolve(whole, inner, exchange.identity)
         if isinstance(route, Route):
             self._path.start_call(exchange, route, inner, named=False)

@@ -23,7 +23,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     TaskSubscriptions,
 )
 from fairlead_gateway.calls.tasks.client_tasks import declaring
-from fairlead_gateway.core.client_message import Rejection, crowded
+from fairlead_gateway.core.client_message import Rejection, reject_crowd
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
@@ -119,7 +119,7 @@ class NotificationStream:
     def updated(self, names: UriNames | None, params: Raw) -> None:
         """A resource that it watches has changed; `names` are those of its server's URIs on the endpoint."""
         try:
-            shown = params if names is None else names.shown_in(params, UPDATE)
+            shown = params if names is None else names.show_in(params, UPDATE)
             members: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
         except (*jsonrpc.UNREADABLE, KeyError):
             return
@@ -198,7 +198,7 @@ class NotificationStreams:
         """Listen to the tasks that a stream names, as far as they are its principal's and shown to it."""
         identity, tasks_of_pods = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
         for ident in idents:
-            task = self._tasks.opened(view, ident, identity)
+            task = self._tasks.find(view, ident, identity)
             if task is not None and self._watched.bound(stream.agent, len(ident)) is None:
                 self._watched.take(stream.agent, len(ident))
                 stream.tasks.append(ident)
@@ -324,8 +324,8 @@ class NotificationStreams:
         if reached is not None:
             if reached.bound == "agent":
                 message = f"{reached.most} of your streams are open, the most of one agent: close one"
-                return crowded(429, message, stream.id)
-            return crowded(503, f"{reached.most} streams are open, the most of this gateway", stream.id)
+                return reject_crowd(429, message, stream.id)
+            return reject_crowd(503, f"{reached.most} streams are open, the most of this gateway", stream.id)
         self._shares.take(stream.agent)
         stream.exchange.body = b""  # it may be large, and the stream may stay for days
         stream.exchange.cancel_on_disconnect = True  # of either era

@@ -49,4 +49,4 @@ def claim_session_of_unanswered(
 def _not_claimed(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:
     if session.owner != owner:
         return NOT_YOURS
-    return SESSION_ENDED if sessions.ended(ident) else None
+    return SESSION_ENDED if sessions.has_ended(ident) else None

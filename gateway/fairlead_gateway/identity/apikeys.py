@@ -66,7 +66,7 @@ class ApiKeys:
         if record.expires_at <= self._now():
             return UNKNOWN_KEY
         if record.maker is not None:
-            return self._made(record, record.maker)
+            return self._verdict_on_made(record, record.maker)
         return Identity(
             kind=self.kind,
             principal=f"key:{record.agent}",
@@ -78,7 +78,7 @@ class ApiKeys:
             expires_at=record.expires_at,
         )
 
-    def _made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
+    def _verdict_on_made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
         """The maker under another credential, as long as the one that it made the key with is good."""
         agent = record.agent or None
         if maker.kind == "jwt":
@@ -118,7 +118,7 @@ class ApiKeys:
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
         for source in self._places:
-            work = source.run(partial(self.told, source.name))
+            work = source.run(partial(self.take_document, source.name))
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {source.name}"))
 
     async def aclose(self) -> None:
@@ -130,7 +130,7 @@ class ApiKeys:
         if self._revoked is not None:
             self._revoked(concerns)
 
-    def told(self, name: str, document: KeyDocument) -> None:
+    def take_document(self, name: str, document: KeyDocument) -> None:
         """A place has another document now."""
         if self._told.get(name) == document:
             return

@@ -50,7 +50,7 @@ async def body_of(answer: aiohttp.ClientResponse, url: str, limit: int = MAX_BYT
     return bytes(data)
 
 
-def decoded(data: bytes, url: str, kind: type[Document]) -> Document:
+def decode(data: bytes, url: str, kind: type[Document]) -> Document:
     """A JSON document. Raises IssuerAway."""
     try:
         return msgspec.json.decode(data, type=kind)
@@ -58,7 +58,7 @@ def decoded(data: bytes, url: str, kind: type[Document]) -> Document:
         raise IssuerAway(f"{url} answers something else than expected: {error}") from None
 
 
-async def fetched(
+async def fetch(
     session: aiohttp.ClientSession, url: str, verify: ssl.SSLContext | bool, kind: type[Document]
 ) -> Document:
     """A JSON document. Raises IssuerAway, TimeoutError, OSError and aiohttp.ClientError."""
@@ -66,10 +66,10 @@ async def fetched(
     async with asyncio.timeout(FETCH_SECONDS), session.get(url, ssl=verify, allow_redirects=False) as answer:
         if answer.status != 200:
             raise IssuerAway(f"{url} answers {answer.status}")
-        return decoded(await body_of(answer, url), url, kind)
+        return decode(await body_of(answer, url), url, kind)
 
 
-async def discovered(
+async def discover(
     session: aiohttp.ClientSession, issuer: Issuer, verify: ssl.SSLContext | bool, kind: type[Metadata]
 ) -> tuple[str, Metadata]:
     """Address and content of the issuer's metadata: OpenID Connect Discovery 1.0 section 4, else RFC 8414 section 3.
@@ -82,7 +82,7 @@ async def discovered(
     for path_of_document in places:
         url = urlunsplit((parts.scheme, parts.netloc, path_of_document, "", ""))
         try:
-            document = await fetched(session, url, verify, kind)
+            document = await fetch(session, url, verify, kind)
         except IssuerAway as error:
             failure = failure or error
             continue

@@ -77,7 +77,7 @@ class Identities:
         again.
         """
 
-    def remembered(self, authorization: bytes | None) -> Identity | None:
+    def recall(self, authorization: bytes | None) -> Identity | None:
         """Identity of a request from the cache; None where it is not there."""
         if self.open:
             return ANONYMOUS
@@ -88,12 +88,12 @@ class Identities:
 
     async def identify(self, authorization: bytes | None) -> Verdict:
         """Verdict about a request's credential. Raises nothing but CancelledError."""
-        remembered = self.remembered(authorization)
+        remembered = self.recall(authorization)
         if remembered is not None:
             return remembered
         if authorization is None:
             return NO_CREDENTIAL
-        last_identity = self._remembered(authorization)
+        last_identity = self._recall(authorization)
         if last_identity is not None:
             return last_identity
         match = _BEARER.fullmatch(authorization)
@@ -152,7 +152,7 @@ class Identities:
     async def _verdict(self, authorization: bytes, token: str, authenticator: Authenticator) -> Verdict:
         verdict = authenticator.check(token)
         if verdict is not None:
-            return self._judged(authorization, authenticator, verdict)
+            return self._judge(authorization, authenticator, verdict)
         task = self._pending.get(authorization)
         if task is None:
             if len(self._pending) >= WAITING:
@@ -173,9 +173,9 @@ class Identities:
         except Exception as error:  # noqa: BLE001  # a defect; its words and its traceback might quote the credential
             log.error("A credential could not be looked up (%s): %s", authenticator.kind, type(error).__name__)
             verdict = AWAY
-        return self._judged(authorization, authenticator, verdict)
+        return self._judge(authorization, authenticator, verdict)
 
-    def _judged(self, authorization: bytes, authenticator: Authenticator, verdict: Verdict) -> Verdict:
+    def _judge(self, authorization: bytes, authenticator: Authenticator, verdict: Verdict) -> Verdict:
         now = self._now()
         if isinstance(verdict, Identity):
             self.outcomes[authenticator.kind, "accepted"] += 1
@@ -195,7 +195,7 @@ class Identities:
         self._young_bytes += 0 if authorization in self._young else len(authorization)
         self._young[authorization] = identity, until
 
-    def _remembered(self, authorization: bytes) -> Verdict | None:
+    def _recall(self, authorization: bytes) -> Verdict | None:
         """A verdict that `known` did not find: a refusal, or an identity that was not asked for lately."""
         refused = self._refused.get(_digest(authorization))
         if refused is not None and refused[1] > self._now():

@@ -22,9 +22,9 @@ from fairlead_gateway.identity.discovery import (
     IssuerAway,
     IssuerMetadata,
     certificates_of,
-    discovered,
+    discover,
     failure_of,
-    fetched,
+    fetch,
 )
 
 log = logging.getLogger(__name__)
@@ -109,12 +109,12 @@ class IssuerKeys:
             verify = certificates_of(self.issuer)
             async with aiohttp.ClientSession(timeout=timeout) as session:
                 uri = self.issuer.jwks_uri or await self._discover(session, verify)
-                return _usable(await fetched(session, uri, verify, _Set))
+                return _usable(await fetch(session, uri, verify, _Set))
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise IssuerAway(f"its keys cannot be fetched: {failure_of(error)}") from error
 
     async def _discover(self, session: aiohttp.ClientSession, verify: ssl.SSLContext | bool) -> str:
-        url, metadata = await discovered(session, self.issuer, verify, _KeysMetadata)
+        url, metadata = await discover(session, self.issuer, verify, _KeysMetadata)
         if not is_private(metadata.jwks_uri, self.issuer):
             raise IssuerAway(f"{url} leads to keys without TLS, at {metadata.jwks_uri[:200]!r}: that must be https")
         return metadata.jwks_uri

@@ -90,7 +90,7 @@ def read(data: bytes) -> KeyDocument:
     return document
 
 
-def written(records: Iterable[KeyRecord]) -> bytes:
+def encode_keys(records: Iterable[KeyRecord]) -> bytes:
     """The document, for people too."""
     return msgspec.json.format(msgspec.json.encode(KeyDocument(tuple(records))), indent=2) + b"\n"
 

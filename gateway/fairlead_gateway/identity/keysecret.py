@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, read, written
+from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, encode_keys, read
 from fairlead_gateway.identity.made_keys import KeysUnwritable
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict
@@ -38,9 +38,9 @@ class KeySecret:
         self.name = f"Secret {secret}"
 
     async def run(self, tell: Callable[[KeyDocument], None]) -> None:
-        await Informer(self._kube, self._scope, _KeyStore(self.name, tell), failed=self._failed).run()
+        await Informer(self._kube, self._scope, _KeyStore(self.name, tell), failed=self._note_failure).run()
 
-    def _failed(self, error: ApiError) -> None:
+    def _note_failure(self, error: ApiError) -> None:
         log.warning("The API keys of %s stay as they were: %s", self.name, error)
 
 
@@ -60,7 +60,7 @@ class SecretKeyStore:
         """Implements KeyStore."""
         for attempt in range(TRIES):
             before, version = await self._read()
-            data = {MEMBER: base64.b64encode(written(change(before).keys)).decode()}
+            data = {MEMBER: base64.b64encode(encode_keys(change(before).keys)).decode()}
             body = {"metadata": {"resourceVersion": version}, "data": data}
             try:
                 async with asyncio.timeout(API_SECONDS):
@@ -97,16 +97,16 @@ class _KeyStore:
         self._name = name
         self._tell = tell
 
-    def listed(self, objects: Sequence[Secret], version: str) -> None:
+    def replace(self, objects: Sequence[Secret], version: str) -> None:
         if not objects:
             self._tell(KeyDocument())
         for secret in objects:
-            self.changed(secret)
+            self.update(secret)
 
-    def deleted(self, item: Secret) -> None:
+    def delete(self, item: Secret) -> None:
         self._tell(KeyDocument())
 
-    def changed(self, item: Secret) -> None:
+    def update(self, item: Secret) -> None:
         if item.metadata.labels.get(LABEL) != "true":
             log.error('%s lacks the label %s: "true": its API keys are not used', self._name, LABEL)
             self._tell(KeyDocument())

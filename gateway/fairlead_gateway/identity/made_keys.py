@@ -19,7 +19,7 @@ import msgspec
 
 from fairlead_api.policies.subjects import Key
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyMaker, KeyRecord, new_key, read, written
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
 
 MOST_CLAIMS: Final = 4096
 """Bytes of a maker's claims, as JSON, that are kept with a key."""
@@ -84,7 +84,7 @@ class FileKeyStore:
     def _write(self, document: KeyDocument) -> None:
         try:
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:  # its mode is 0600
-                file.write(written(document.keys))
+                file.write(encode_keys(document.keys))
             os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
         except OSError as error:
             raise KeysUnwritable(f"{self._path} cannot be written: {error}") from error
@@ -147,7 +147,7 @@ class MadeKeys:
             if sum(_is_of(key, identity) for key in alive) >= self.each:
                 raise KeysRefused(f"you have {self.each} keys, and may have no more: revoke one of them")
             made = KeyDocument((*alive, record))
-            if len(written(made.keys)) > MOST_BYTES:
+            if len(encode_keys(made.keys)) > MOST_BYTES:
                 raise KeysRefused("this gateway keeps no more keys: ask an operator to revoke some")
             return made
 

@@ -58,18 +58,18 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
     def of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
         """Names in a token that without an issuer may be somebody else's."""
         keys = keys_of_names(agent, groups)
-        keys_of_issuer = {key for key in keys if self.several or self._reserved(key) or self.carried(key)}
+        keys_of_issuer = {key for key in keys if self.several or self._is_reserved(key) or self.carried(key)}
         return frozenset(keys_of_issuer | {(CLAIM,)}) if self.several else frozenset(keys_of_issuer)
 
     def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
         """Groups of an API key that without an issuer may be somebody else's."""
-        return frozenset(key for group in groups if self._reserved(key := (GROUP, group)))
+        return frozenset(key for group in groups if self._is_reserved(key := (GROUP, group)))
 
     def unnamed(self, agent: str | None, groups: Iterable[str]) -> tuple[tuple[str, ...], frozenset[Key]]:
         """Issuer of names that are spoken of without one, and those of them that may be anybody's."""
         keys = keys_of_names(agent, groups)
         if self.several:
-            free = {key for key in keys if not self._reserved(key) and not self.carried(key)}
+            free = {key for key in keys if not self._is_reserved(key) and not self.carried(key)}
             return (), frozenset(free | {(CLAIM,)})
         if self.api_keys and (not self.tokens or any(self.carried(key) for key in keys)):
             return (API_KEYS,), self.of_api_key(groups)
@@ -85,7 +85,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
             issuer, sharp, name = text.partition("#")
             if sharp and issuer in issuers:
                 groups.add(named(GROUP, name, issuer))
-            elif self.several and not self._reserved((GROUP, text)):
+            elif self.several and not self._is_reserved((GROUP, text)):
                 raise BadSetting(
                     f"{setting}: each of {len(self.tokens)} issuers may say that somebody is in {text!r}: write "
                     f"ISSUER#{text}, with one of {', '.join(issuers[:8])} as ISSUER; * is any of them"
@@ -106,9 +106,9 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         if subject.issuer is not None or subject.kind not in (AGENT, GROUP, CLAIM):
             return False
         key = named(subject.kind, subject.name or "")
-        return subject.kind == CLAIM or not (self._reserved(key) or self.carried(key))
+        return subject.kind == CLAIM or not (self._is_reserved(key) or self.carried(key))
 
-    def _reserved(self, key: Key) -> bool:
+    def _is_reserved(self, key: Key) -> bool:
         return self.service_accounts and key[0] == GROUP and key[1].startswith(SYSTEM)
 
 

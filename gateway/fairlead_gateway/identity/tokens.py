@@ -89,8 +89,8 @@ class Tokens:
         return len(token) > MAX_TOKEN or self._of(token) is not None
 
     def check(self, token: str) -> Verdict | None:
-        signed = self._signed(token)
-        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._judged(*signed)
+        signed = self._read_signed(token)
+        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._judge(*signed)
 
     async def look_up(self, token: str) -> Verdict:
         """The key is not known: its issuer may have a new one."""
@@ -100,14 +100,14 @@ class Tokens:
         certain = await issuer[1].refetch()
         return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
 
-    async def verified(self, token: str, issuer: str) -> Mapping[str, Any] | CredentialRefusal:
+    async def verify(self, token: str, issuer: str) -> Mapping[str, Any] | CredentialRefusal:
         """Claims of a token that `issuer` signed and that has not expired, for whatever audience: that, and what else
         makes it fit its purpose, is for the caller to look at.
         """
-        signed = self._signed(token)
+        signed = self._read_signed(token)
         if signed is None and (issuer_keys := self._of(token)) is not None:
             certain = await issuer_keys[1].refetch()
-            signed = self._signed(token) or (UNKNOWN_SIGNER if certain else AWAY)
+            signed = self._read_signed(token) or (UNKNOWN_SIGNER if certain else AWAY)
         if signed is None or isinstance(signed, CredentialRefusal):
             return signed or UNREADABLE
         claims, by, _ = signed
@@ -145,25 +145,25 @@ class Tokens:
         keys = self._keys.get(issuer) if isinstance(issuer, str) else None
         return None if keys is None else (header, keys)
 
-    def _signed(self, token: str) -> _Signed | CredentialRefusal | None:
+    def _read_signed(self, token: str) -> _Signed | CredentialRefusal | None:
         """Claims of a token with the right signature; None where its key is not known."""
         issuer = None if len(token) > MAX_TOKEN else self._of(token)
         if issuer is None:
             return UNREADABLE
         header, keys = issuer
-        if not self._allowed(header, keys.issuer):
+        if not self._allows(header, keys.issuer):
             return invalid("tokens of this kind or with this algorithm are not taken")
         if not isinstance(header.get("kid", ""), str):
             return UNREADABLE
         key = self._key(header, keys)
         if key is None:
             return None
-        claims = self._opened(token, key, str(header["alg"]))
+        claims = self._decode_claims(token, key, str(header["alg"]))
         if claims is None:
             return BAD_SIGNATURE
         return claims, keys.issuer, f"{keys.issuer.issuer} {header.get('kid', '')}"
 
-    def _allowed(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
+    def _allows(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
         """Whether it is signed in a way that its issuer signs, and no message of another kind."""
         return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in _TYPES
 
@@ -171,14 +171,14 @@ class Tokens:
         """One of the issuer's own keys, whatever the header brings along or points at."""
         return keys.find(header.get("kid"))
 
-    def _opened(self, token: str, key: SigningKey, algorithm: str) -> Mapping[str, Any] | None:
+    def _decode_claims(self, token: str, key: SigningKey, algorithm: str) -> Mapping[str, Any] | None:
         """The claims, where the signature is that of the key."""
         try:
             return jwt.decode(token, key, algorithms=[algorithm], registry=self._registry).claims
         except (JoseError, ValueError, TypeError, RecursionError):
             return None
 
-    def _judged(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
+    def _judge(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
         """The claims of a token whose signature is right."""
         ends = self._end_of(claims, issuer)
         if isinstance(ends, CredentialRefusal):

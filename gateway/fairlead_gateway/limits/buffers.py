@@ -74,10 +74,10 @@ class ArrivingAnswer:
     def grow(self, size: int) -> None:
         """Count so many bytes more; the connection is paused where there is no room for what follows."""
         self.size += size
-        self._buffers.grown(self, size)
+        self._buffers.count_growth(self, size)
 
     def close(self) -> None:
-        self._buffers.arrived(self)
+        self._buffers.end_arrival(self)
         if self.paused:
             self._source.resume_reading()
 
@@ -175,7 +175,7 @@ class AnswerBuffers:
 
     # Of arrivals and holdings
 
-    def grown(self, arrival: ArrivingAnswer, size: int) -> None:
+    def count_growth(self, arrival: ArrivingAnswer, size: int) -> None:
         budget = arrival.budget
         budget.arriving += size
         self.whole.arriving += size
@@ -186,7 +186,7 @@ class AnswerBuffers:
             arrival.pause()
             self._go_on()  # it may have been the only one that went on, while others waited for it
 
-    def arrived(self, arrival: ArrivingAnswer) -> None:
+    def end_arrival(self, arrival: ArrivingAnswer) -> None:
         if arrival.paused:
             del self._paused[arrival]
         else:

@@ -222,7 +222,7 @@ class DayAccount:
         self.spent += tokens
         return tokens
 
-    def settled(self, day: int, total: int) -> None:
+    def settle(self, day: int, total: int) -> None:
         """Tokens of all replicas on that day, without those that are unsettled here."""
         if day == self.day:
             self.spent = max(self.spent, total)
@@ -262,9 +262,9 @@ class TokenBudget:
             return None
         if self._sharing is not None and self._sharing.blocked:
             return Limited(AGENT, "limits that replicas share cannot be looked up now", self._sharing.blocked)
-        return self.spent()
+        return self.reached_limit()
 
-    def spent(self) -> Limited | None:
+    def reached_limit(self) -> Limited | None:
         """Which limit was reached, as far as this replica knows; None: none."""
         now = self._clock()
         for account, most, scope, policy in self._accounts:

@@ -93,6 +93,6 @@ class Rate:
         calls, self.unsettled = min(self.unsettled, most), 0
         return calls
 
-    def settled(self, ahead: float, now: float) -> None:
+    def settle(self, ahead: float, now: float) -> None:
         """All replicas together are `ahead` seconds, without what was admitted here since `to_settle`."""
         self._until = now + ahead + self.unsettled * self.step

@@ -153,7 +153,7 @@ class Settler:
             )
         now = self._clock()
         for (rate, _), ahead in zip(added, told, strict=True):
-            rate.settled(float(ahead), now)
+            rate.settle(float(ahead), now)
         self.settlements += 1
 
     async def _tell_days(self, accounts: Sequence[DayAccount]) -> None:
@@ -167,7 +167,7 @@ class Settler:
         async with asyncio.timeout(self._timeout):
             told = await self._day_script(keys=keys, args=arguments)
         for account, day, total in zip(accounts, days, told, strict=True):
-            account.settled(day, int(total))
+            account.settle(day, int(total))
         self.settlements += 1
 
     def _key(self, kind: str, name: str) -> str:

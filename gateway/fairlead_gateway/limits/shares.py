@@ -87,7 +87,7 @@ class Shares:
             del self._held[agent]
 
     @contextlib.contextmanager
-    def held(self, agent: str, weight: int = 1) -> Iterator[None]:
+    def hold(self, agent: str, weight: int = 1) -> Iterator[None]:
         """Hold it for a while. Raises ShareTaken."""
         self.take(agent, weight)
         try:

@@ -42,13 +42,13 @@ class FairTurns:
         if self._free and not self.waiting:
             self._free -= 1
         else:
-            await self._queued(self._patient if patient else self._waiting)
+            await self._wait_in(self._patient if patient else self._waiting)
         try:
             yield
         finally:
             self._pass_on()
 
-    async def _queued(self, queue: FairQueue[asyncio.Future[None]]) -> None:
+    async def _wait_in(self, queue: FairQueue[asyncio.Future[None]]) -> None:
         agent, waiter = WORKS_FOR.get(), asyncio.get_running_loop().create_future()
         if queue is self._waiting and len(queue) >= self._most:
             self._give_way(agent)

@@ -20,7 +20,7 @@ from fairlead_gateway.core.server import Tool
 PREFIX: Final = "fairlead.dev/"
 
 
-def annotated(definition: bytes, tool: Tool, state: ToolState | None, floor: Floor | None = None) -> bytes:
+def annotate(definition: bytes, tool: Tool, state: ToolState | None, floor: Floor | None = None) -> bytes:
     """The definition with the fields that `GET /v1/tools` has as `latency`, each under `fairlead.dev/`, and with the
     `floor` as `fairlead.dev/min_tier`; what is not known is left out. Members that its author gave there under these
     names are replaced, all others stay.

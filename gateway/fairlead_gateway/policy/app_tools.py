@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fairlead_gateway.policy.ids import listed
+from fairlead_gateway.policy.ids import list_names
 
 if TYPE_CHECKING:
     from fairlead_api.meta import ServerKey
@@ -33,4 +33,4 @@ def for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
 def ambiguous(name: str, shown: list[str]) -> str:
     """Message for a name that the apps of several servers may mean."""
     meant = f"the apps of several servers call a tool {name}"
-    return f"Ambiguous tool: {meant}. Call it by its name in the list: {listed(shown)}"
+    return f"Ambiguous tool: {meant}. Call it by its name in the list: {list_names(shown)}"

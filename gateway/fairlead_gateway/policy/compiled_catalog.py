@@ -21,7 +21,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool, ToolRef
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.policy.annotated import annotated
+from fairlead_gateway.policy.annotated import annotate
 from fairlead_gateway.policy.quotas import Cutter
 from fairlead_gateway.policy.resource_index import ResourceIndex, merged_resources, server_resources
 from fairlead_gateway.policy.router import ROUTER
@@ -90,7 +90,7 @@ def compile_in_slices(
     def shown(definition: bytes, server: Server, tool: Tool) -> bytes:
         if not figures:
             return definition
-        return annotated(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
+        return annotate(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
 
     def legacy(definition: bytes | None, server: Server, tool: Tool) -> bytes | None:
         return shown(definition, server, tool) if definition else definition

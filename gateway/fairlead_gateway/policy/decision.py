@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
-from fairlead_api.policies.merge import merged, selects, verdict
+from fairlead_api.policies.merge import merge_policies, selects, verdict
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Quota
@@ -65,7 +65,7 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
     """Server, tool and the sentence of the policy, of a tool that is kept from an asker who calls it by a name that
     `view` does not show; None where there is no such tool, or no policy is the reason.
     """
-    policies, named_tool = selection.policies, _named(selection.snapshot, view.base, name)
+    policies, named_tool = selection.policies, _find_named(selection.snapshot, view.base, name)
     if named_tool is None or not policies.enforced:
         return None
     key, tool = named_tool
@@ -73,7 +73,7 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
     return None if decision.allowed else (key, tool, decision.reason)
 
 
-def _named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
+def _find_named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
     """Server and own name of a tool that a target shows to somebody; None where there is none."""
     if target == MERGED:
         held = snapshot.merged.get(name)
@@ -108,5 +108,5 @@ def foreseen(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool
     index, speaking = ToolIndex([Shelved(server.name, tools, trusted=False)]), frozenset(rules)
     allow = policies.allow_by_default
     if tool is None:
-        return server.name in merged(index, own, speaking, allow_by_default=allow).bare
+        return server.name in merge_policies(index, own, speaking, allow_by_default=allow).bare
     return verdict(index, own, speaking, 0, allow_by_default=allow).allowed

@@ -33,7 +33,7 @@ def by_server(routes: Mapping[str, Route]) -> ByServer:
     return servers
 
 
-def named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
+def find_named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
     """The tools, by shown names, and the servers that `{server}.{tool}` may mean."""
     shown: list[str] = []
     servers: list[ServerKey] = []
@@ -50,11 +50,11 @@ def named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerK
 
 def ambiguous(name: str, servers: Sequence[ServerKey], shown: Sequence[str]) -> str:
     """Message for an id that may mean several servers; `shown` are the names of the tools that have it."""
-    meant = f"{name} may mean the servers {listed(servers)}"
-    return f"Ambiguous tool: {meant}. Call it by its name in the list: {listed(shown)}"
+    meant = f"{name} may mean the servers {list_names(servers)}"
+    return f"Ambiguous tool: {meant}. Call it by its name in the list: {list_names(shown)}"
 
 
-def listed(names: Sequence[object]) -> str:
+def list_names(names: Sequence[object]) -> str:
     """The first few of some names, for a message."""
     more = len(names) - MOST_NAMED
     return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

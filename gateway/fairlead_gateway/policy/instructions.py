@@ -16,7 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Offered, Server
 from fairlead_gateway.policy.view import server_target
-from fairlead_mcp.escaping import escaped_text
+from fairlead_mcp.escaping import escape_text
 
 if TYPE_CHECKING:
     from fairlead_gateway.policy.compiled_catalog import EndpointTools
@@ -71,7 +71,7 @@ def instructions_of(
 
 def _instructions_of(server: Server, escaping: Collection[ServerKey]) -> str | None:
     text = server.catalog.instructions
-    return escaped_text(text) if text and server.key in escaping else text
+    return escape_text(text) if text and server.key in escaping else text
 
 
 def title(name: str, prefix: str) -> str:

@@ -22,7 +22,7 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.uri_templates import UriTemplate, uri_template
 from fairlead_mcp import eras, jsonrpc, uris
 from fairlead_mcp.capabilities import extension_settings
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_mcp.methods import SKILLS, TASKS
 from fairlead_mcp.skills import reads_directories, uris_of
 from fairlead_mcp.uris import UriNames
@@ -222,7 +222,7 @@ class ResourceIndex:
 
     def _listing(self, member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
         shown = [(server, item.merged if merged else item.definition) for server, item in items.values()]
-        told = [bytes(escaped(raw)) if server.key in self._escaping else raw for server, raw in shown]
+        told = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in shown]
         return b'{"%b":[%b]' % (member, b",".join(told))
 
     @cached_property

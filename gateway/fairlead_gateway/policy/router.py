@@ -12,7 +12,7 @@ from fairlead_gateway.core.meta_tools import DEFINITIONS, INSTRUCTIONS, OWN_TOOL
 from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import MERGED, View, ViewTarget, ViewTools
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 
 ROUTER: Final = b"/router/mcp"
 """Target without a tier; each tier has its own below it."""
@@ -35,7 +35,7 @@ def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy:
 
     def definitions(differing: Mapping[str, bytes]) -> list[bytes]:
         shown = ((route, differing.get(name, tools[name][1])) for name, route in pinned.items())
-        return [*own, *(bytes(escaped(raw)) if route.escapes else raw for route, raw in shown if raw)]
+        return [*own, *(bytes(escape(raw)) if route.escapes else raw for route, raw in shown if raw)]
 
     for_legacy = None if pinned.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
     shown = ViewTools(

@@ -20,7 +20,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import READ_ONLY, Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
-from fairlead_api.slices import finish, listed
+from fairlead_api.slices import finish, list_in_slices
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Quota
@@ -219,7 +219,7 @@ class Policies:
 
     def sentence(self, verdict: Verdict) -> str:
         """A verdict in words."""
-        by = self.called(verdict.by) if verdict.by is not None else ""
+        by = self.label(verdict.by) if verdict.by is not None else ""
         policies = ", ".join(self.name(index) for index in verdict.policies)
         match verdict.why:
             case "Rule":
@@ -244,9 +244,9 @@ class Policies:
             )
         return f"policy {self.name(index)} has autoRun: {policy.auto_run}"
 
-    def called(self, ref: RuleRef) -> str:
+    def label(self, ref: RuleRef) -> str:
         """A rule in words, by its name where it has one."""
-        return f"rule {self.rule(ref).called(ref.rule)} of {self.name(ref.policy)}"
+        return f"rule {self.rule(ref).label(ref.rule)} of {self.name(ref.policy)}"
 
     def rule(self, ref: RuleRef) -> Rule:
         return self.rules.policies[ref.policy].rules[ref.rule]
@@ -257,7 +257,7 @@ class Policies:
 
     def tools(self, namespace: str, bits: int) -> Iterable[ToolRef]:
         """The tools of some bits of a namespace's index."""
-        return self.index(namespace).chosen(bits, self.indexed[namespace][2])
+        return self.index(namespace).select(bits, self.indexed[namespace][2])
 
     def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
         return merging(
@@ -338,14 +338,14 @@ class Policies:
         for server in servers:
             refs[server.key.name] = {tool.name: tool.ref for tool in server.tools}
             yield
-        places = yield from listed(refs[server][tool] for server, tool in index.refs)
+        places = yield from list_in_slices(refs[server][tool] for server, tool in index.refs)
         return servers, index, tuple(places)
 
     def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
         if before is not None and before.rules == self.rules:
             return before.allowances
         return {
-            (ref := RuleRef(index, number)): allowance(self.called(ref), rule.arguments)
+            (ref := RuleRef(index, number)): allowance(self.label(ref), rule.arguments)
             for index, policy in enumerate(self.rules.policies)
             for number, rule in enumerate(policy.rules)
             if rule.arguments is not None

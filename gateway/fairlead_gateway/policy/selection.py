@@ -168,18 +168,19 @@ class Selection:
 
     def _new(self, key: tuple[int, ...]) -> SubjectViews:
         rules = RuleSet(self.policies, key)
-        grown = weakref.WeakMethod(self._grown)  # nothing in a selection leads back to it: it ends with its last call
+        # nothing in a selection leads back to it: it ends with its last call
+        bound_views = weakref.WeakMethod(self._bound_views)
 
         def told(views: SubjectViews) -> None:
-            grown_views = grown()
-            if grown_views is not None:
-                grown_views(views)
+            bound = bound_views()
+            if bound is not None:
+                bound(views)
 
         made = SubjectViews(self.catalog, rules, self._earlier.get(rules.names, {}), told)
         with self._lock:
             return self._of_rules.setdefault(key, made)
 
-    def _grown(self, views: SubjectViews) -> None:
+    def _bound_views(self, views: SubjectViews) -> None:
         """Let go of those that nobody looked with for longest. Requests that hold their views keep them."""
         with self._lock:
             if views.rules.key in self._of_rules:

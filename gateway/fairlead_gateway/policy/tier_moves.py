@@ -65,7 +65,7 @@ class TierMoves:
         """Moves since then, oldest first: a copy."""
         return tuple(self._moves)
 
-    def swapped(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
+    def on_swap(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
         """Another snapshot is served; in slices."""
         at = self._stamp()
         for move in (yield from moves_between(before, after, at)):

@@ -19,7 +19,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy import app_tools
 from fairlead_gateway.policy.app_tools import for_apps
-from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
+from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, find_named
 from fairlead_gateway.policy.notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.tiers import Hidden
@@ -120,7 +120,7 @@ class View:
         self._by_server: ByServer | None = None
         self._for_apps: dict[str, list[str]] | None = None
 
-    def unlisted(self, name: str, now: float) -> Route | None:
+    def find_unlisted(self, name: str, now: float) -> Route | None:
         """Where a tool is called that is hidden: for a while as ever, for clients may hold a list of before; then
         nowhere, and it says which tier has it. None: there is no such tool. `now`: the gateway's clock.
         """
@@ -130,9 +130,9 @@ class View:
         route = self.everything[name]
         if now < hidden.callable_until:
             return route
-        return route.refused_with(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
+        return route.refusing(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
 
-    def identified(self, name: str, now: float) -> Route | str | None:
+    def find_by_id(self, name: str, now: float) -> Route | str | None:
         """Route of a tool by its id, `mcp.{server}.{tool}`; why there is none, where several servers have that
         name; None where nothing that is shown or hidden here has it. `now`: the gateway's clock.
         """
@@ -140,14 +140,14 @@ class View:
             return None
         if self._by_server is None:
             self._by_server = by_server(self.everything)
-        shown, servers = named(self._by_server, name.removeprefix(ID))
+        shown, servers = find_named(self._by_server, name.removeprefix(ID))
         if not shown:
             return None
         if len(servers) > 1:
             return ambiguous(name, servers, shown)
-        return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
+        return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
 
-    def called_by_app(self, name: str, now: float) -> Route | str | None:
+    def find_for_app(self, name: str, now: float) -> Route | str | None:
         """Route of a tool by the name that the app of its server calls it by; why there is none, where the apps of
         several servers may mean it; None where none does. `now`: the gateway's clock.
         """
@@ -158,7 +158,7 @@ class View:
             return None
         if len(shown) > 1:
             return app_tools.ambiguous(name, shown)
-        return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
+        return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
 
     def manual(self, name: str) -> str:
         """Why policies let no loop of model and tools run a shown or hidden tool by itself; empty where one may."""

@@ -19,7 +19,7 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.floors import Floor
 from fairlead_api.meta import ServerKey
-from fairlead_api.slices import listed, tabled
+from fairlead_api.slices import list_in_slices, table_in_slices
 from fairlead_gateway.catalog.model import EMPTY
 from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
 from fairlead_gateway.core.route import Route
@@ -33,7 +33,7 @@ from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, by_speed, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import View, ViewTarget, ViewTools
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 
 SLICE: Final = 64
 """Tools between two pauses: about half a millisecond where policies narrow each of them."""
@@ -127,7 +127,9 @@ class ViewBuilder:
         everything = endpoint.routes if self._unchanged and not self._denied else self._everything
         routes, hidden = everything, self._hidden
         if hidden:
-            routes = yield from tabled((name, route) for name, route in everything.items() if name not in hidden)
+            routes = yield from table_in_slices(
+                (name, route) for name, route in everything.items() if name not in hidden
+            )
         escaping = rules.escaping.intersection(self._tiers)
         names = {tier.name if tier is not None else None for tier in self._tiers.values() or [self._default]}
         view_tools = ViewTools(
@@ -135,7 +137,7 @@ class ViewBuilder:
             everything=everything,
             hidden=hidden,
             pinned=frozenset(self._pinned),
-            denied=partial(_denied, rules, catalog.policies, endpoint),
+            denied=partial(_why_denied, rules, catalog.policies, endpoint),
             reads=self._reads(routes),
         )
         target = ViewTarget(
@@ -170,13 +172,13 @@ class ViewBuilder:
                 self._pinned.append(name)
             hidden = hides.get(ref)
             if ref in floors:
-                hidden = self._floored(ref, floors[ref], hidden)
+                hidden = self._hide_below(ref, floors[ref], hidden)
             if hidden is not None:
                 self._hidden[name] = self._attainable(ref[0], hidden)
             elif route.most_tokens is not None:
                 self._bounds_results = True
 
-    def _floored(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
+    def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
         """Why a tool with a policy's floor is hidden; None: it is not. That floor holds at once, as a denial does, and
         calls from lists of before are refused.
         """
@@ -254,9 +256,8 @@ class ViewBuilder:
         """Definitions of a list. `legacy`: those in place of others; an empty one is left out."""
         names = [name for name in routes if legacy.get(name) != b""]
         shown = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
-        made = yield from listed(
-            bytes(escaped(definition)) if escaping and routes[name].escapes else definition
-            for name, definition in shown
+        made = yield from list_in_slices(
+            bytes(escape(definition)) if escaping and routes[name].escapes else definition for name, definition in shown
         )
         if reads:
             made.insert(bisect_left(names, READ_RESULT), READ_DEFINITION)
@@ -275,7 +276,7 @@ class ViewBuilder:
         return index
 
 
-def _denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: str) -> str | None:
+def _why_denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: str) -> str | None:
     """Why a tool is kept from a rule set, where that may be told."""
     held = endpoint.tools.get(name)
     if held is None or held[0] not in rules.unseen or not rules.explains(held[0][0]):

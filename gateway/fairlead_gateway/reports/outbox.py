@@ -16,7 +16,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval, Doubt, Report, ToolAttempts
 from fairlead_gateway.reports.samples import SampleLog
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 MOST_KEPT: Final = 1000
 """Requests, doubts and approvals that wait to be fetched."""
@@ -81,7 +81,7 @@ class Outbox:
             async with asyncio.timeout(seconds):
                 while not self._urgent(cursor):
                     self._awake.clear()
-                    await happened(self._awake, LOOK_SECONDS)
+                    await wait_until_set(self._awake, LOOK_SECONDS)
         except TimeoutError:
             pass
         return self.report(cursor)

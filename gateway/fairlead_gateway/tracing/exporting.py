@@ -19,7 +19,7 @@ from opentelemetry.util.types import AttributeValue
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.tracing.spans import SpanIds
-from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
+from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, read_trace, with_trace
 from fairlead_mcp import eras, jsonrpc
 from fairlead_tools.version import VERSION
 
@@ -163,13 +163,13 @@ class OtelSpans:
             "url.path": path[:MAX_TEXT],
             "fairlead.principal": principal,
         }
-        within = _context(named(parent, state, None))
+        within = _context(read_trace(parent, state, None))
         span = self._tracer.start_span(f"POST {route}", within, SpanKind.SERVER, attributes)
         return OtelModelSpan(self._tracer, span)
 
 
 def _parent(headers: Mapping[bytes, bytes], request: McpRequest) -> Context:
-    return _context(named(headers.get(TRACEPARENT), headers.get(TRACESTATE), request.params.get("_meta")))
+    return _context(read_trace(headers.get(TRACEPARENT), headers.get(TRACESTATE), request.params.get("_meta")))
 
 
 def _context(trace: Trace | None) -> Context:

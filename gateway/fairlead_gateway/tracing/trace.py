@@ -44,7 +44,7 @@ class _Meta(msgspec.Struct):
 _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
-def named(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
+def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
     """The trace of a request with these headers, or None, and this `_meta`; None for none of the proper form."""
     if meta is not None and _IN_META in bytes(meta):
         try:
@@ -53,8 +53,8 @@ def named(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace 
             members = _Meta()
         if isinstance(members.traceparent, str):
             of_state = members.tracestate if isinstance(members.tracestate, str) else ""
-            return _checked(members.traceparent.encode(), of_state.encode())
-    return None if parent is None else _checked(parent, state or b"")
+            return _check(members.traceparent.encode(), of_state.encode())
+    return None if parent is None else _check(parent, state or b"")
 
 
 class TracePlace(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class TracePlace(msgspec.Struct, frozen=True):
 
 def trace_id(parent: bytes, meta: Raw | None) -> str:
     """32 hexadecimal digits; empty for no trace."""
-    ids = named(parent or None, None, meta)
+    ids = read_trace(parent or None, None, meta)
     return "" if ids is None else ids.parent[3:35].decode()
 
 
@@ -75,7 +75,7 @@ def trace_place(parent: bytes, meta: Raw | None) -> TracePlace | None:
     """The caller's span, of a request with this `traceparent` header, empty for none, and this `_meta`; None for no
     trace.
     """
-    ids = named(parent or None, None, meta)
+    ids = read_trace(parent or None, None, meta)
     if ids is None:
         return None
     text = ids.parent.decode()
@@ -94,19 +94,19 @@ def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
     return {**params, "_meta": Raw(jsonrpc.encode(members))}
 
 
-def carried(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
+def carry(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
     """Params and lines of a head for the server of a request that came with a `traceparent` header; in `_meta`, where
     it names none itself.
     """
     meta = params.get("_meta")
-    trace = named(headers.get(TRACEPARENT), headers.get(TRACESTATE), meta)
+    trace = read_trace(headers.get(TRACEPARENT), headers.get(TRACESTATE), meta)
     if trace is None:
         return params, b""
     told = meta is not None and _IN_META in bytes(meta)
     return params if told else with_trace(params, trace), trace.lines
 
 
-def _checked(parent: bytes, state: bytes) -> Trace | None:
+def _check(parent: bytes, state: bytes) -> Trace | None:
     if _PARENT.fullmatch(parent) is None:
         return None
     return Trace(parent, state if _STATE.fullmatch(state) else b"")

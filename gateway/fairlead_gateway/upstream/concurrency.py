@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fairlead_mcp.errors import PoolFull
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 
 class ConcurrencyLimit:
@@ -35,4 +35,4 @@ class ConcurrencyLimit:
         if not self.busy or grace <= 0:
             return
         self._quiet = asyncio.Event()
-        await happened(self._quiet, grace)
+        await wait_until_set(self._quiet, grace)

@@ -180,7 +180,7 @@ class Guard(ports.AdmissionGuard):
         if self._waiting:
             self._let_in()
 
-    def leave_answered(self) -> None:
+    def leave_well(self) -> None:
         """`leave` of a call on any ticket that was answered without an error."""
         self.busy -= 1
         self.responses_seen += 1
@@ -290,7 +290,7 @@ class Guard(ports.AdmissionGuard):
                 raise self._full()
         self._turns.add(agent, waiter, min(waiter.deadline, now + self._bounds.queue))
         if last is not None:
-            last.refused(self._full())
+            last.reject(self._full())
         self._watch(now)
 
     def _full(self) -> AdmissionRefused:
@@ -300,12 +300,12 @@ class Guard(ports.AdmissionGuard):
     def _let_in(self) -> None:
         while self._waiting and self.busy < self._limit and self.breaker.closed:
             self.busy += 1
-            self._turns.next().admitted(PLAIN)
+            self._turns.next().proceed(PLAIN)
 
     def _refuse_waiting(self) -> None:
         now = self.clock()
         for waiter in [*self._turns.take_all()]:
-            waiter.refused(self._open(now))
+            waiter.reject(self._open(now))
 
     def _watch(self, now: float) -> None:
         """One timer for the whole queue. Deadlines do not come in order, but a queue is short-lived."""
@@ -319,10 +319,10 @@ class Guard(ports.AdmissionGuard):
         now = self.clock()
         for waiter in self._turns.take_late(now):
             if waiter.deadline <= now:
-                waiter.refused(Timeout(f"{self.name} was busy with {self.busy} other calls all the time", sent=False))
+                waiter.reject(Timeout(f"{self.name} was busy with {self.busy} other calls all the time", sent=False))
             else:
                 text = f"{self.name} is busy with {self.busy} calls; none ended within {self._bounds.queue:g} s"
-                waiter.refused(AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0))
+                waiter.reject(AdmissionRefused(text, code=RATE_LIMITED, retry_after=1.0))
         if self._waiting:
             self._watch(now)
 

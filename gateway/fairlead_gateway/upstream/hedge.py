@@ -72,10 +72,10 @@ class _Race:
         guard = self._hedged.guard
         if second:
             self._second = None
-            guard.leave_answered()
+            guard.leave_well()
             guard.hedges_won += 1
         self._finish()
-        self._sink.answered(result, members)
+        self._sink.take_result(result, members)
 
     def lost(self, error: Exception, *, second: bool) -> None:
         """The error of the first attempt counts where none succeeds."""
@@ -92,7 +92,7 @@ class _Race:
                 return
             error = self._error
         self._finish()
-        self._sink.failed(error)
+        self._sink.take_error(error)
 
     def _send_again(self) -> None:
         hedged = self._hedged
@@ -123,10 +123,10 @@ class _First(RelaySink):
         super().__init__(sink)
         self._race = race
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         self._race.won(result, members, second=False)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         self._race.lost(error, second=False)
 
 
@@ -138,10 +138,10 @@ class _Second(ResponseSink):
     def agent(self) -> str:
         return self._race.agent
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         self._race.won(result, members, second=True)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         self._race.lost(error, second=True)
 
     def cancel(self) -> None:

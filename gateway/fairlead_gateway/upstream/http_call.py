@@ -87,7 +87,7 @@ class HttpCall(Call):
         self._succeed(self._result, self._members)
         return True
 
-    def answered(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         if self._result is not None:
             self._succeed(self._result, self._members)
             return
@@ -104,7 +104,7 @@ class HttpCall(Call):
         else:
             self._succeed(result)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         session = self.session
         if self.pod is not None and isinstance(error, ConnectFailed) and self._upstream.send_elsewhere(self):
             return
@@ -122,7 +122,7 @@ class HttpCall(Call):
     def refuse(self, error: Exception) -> None:
         """End it with an error, in which the credential is masked."""
         if self._end():
-            self.sink.failed(self._upstream.mask.error(error) if isinstance(error, McpError) else error)
+            self.sink.take_error(self._upstream.mask.error(error) if isinstance(error, McpError) else error)
 
     def cancel(self) -> None:
         if self.over:
@@ -204,7 +204,7 @@ class HttpCall(Call):
     def _succeed(self, result: Raw, members: ResultMembers | None = None) -> None:
         self._result = self._members = None  # a hedged call lives on in a cycle, a large result must not
         if self._end():
-            self.sink.answered(result, members)
+            self.sink.take_result(result, members)
 
     def _end(self) -> bool:
         """Whether this is the end, and not one after it."""
@@ -251,13 +251,13 @@ class HttpCall(Call):
         )
         get = get_head(self.session.head)
         try:
-            self.answered(await resuming.rest(self.pool, get, cursor, before, reader, self.sink.paused))
+            self.take_answer(await resuming.rest(self.pool, get, cursor, before, reader, self.sink.pause))
         except ConnectFailed as error:  # of the request for the rest: the call itself was sent
             lost = ConnectionLost(f"the rest of the answer cannot be had: {error}", sent=True, received=True)
             lost.__cause__ = error
-            self.failed(lost)
+            self.take_error(lost)
         except McpError as error:
-            self.failed(error)
+            self.take_error(error)
         except asyncio.CancelledError:
             self.refuse(ConnectionLost("the connections to the server were closed", sent=True, received=True))
             raise

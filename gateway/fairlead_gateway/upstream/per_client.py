@@ -149,7 +149,7 @@ class PerClientUpstream(Upstream):
         try:
             session = self._entered(request, named, b"{}" if client is None else client.features, sink.agent)
         except McpError as error:
-            sink.failed(error)
+            sink.take_error(error)
             return ANSWERED
         if named is not None and client is None and not self._modern:
             # one session with the server for all requests of the client: they have to look alike there
@@ -386,17 +386,17 @@ class _Call(RelaySink):
         if not self._over:
             self._pending = pending
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         if self._request is not None and not self._over:
             self._upstream.answered(self._session, self._request, result)
         self._end()
-        self.sink.answered(result, members)
+        self.sink.take_result(result, members)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         if self._request is not None and not self._over:
             self._upstream.refused(self._session, self._request, error)
         self._end()
-        self.sink.failed(error)
+        self.sink.take_error(error)
 
     def cancel(self) -> None:
         if not self._over:

@@ -28,7 +28,7 @@ from fairlead_api.documents.catalog import (
     TcpEndpoint,
 )
 from fairlead_api.meta import ServerKey
-from fairlead_api.slices import tabled
+from fairlead_api.slices import table_in_slices
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
@@ -90,7 +90,7 @@ class Unreachable(Upstream):
         return b"0"
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        sink.failed(ConnectFailed(self._why, reason="NotCallable"))
+        sink.take_error(ConnectFailed(self._why, reason="NotCallable"))
         return ANSWERED
 
 
@@ -188,7 +188,9 @@ class Registry:
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Make what is new, keep what is equal, retire the rest. A server that cannot be reached delays no other."""
-        wanted = await in_turns(tabled((key, self._identity(server.catalog)) for key, server in servers.items()))
+        wanted = await in_turns(
+            table_in_slices((key, self._identity(server.catalog)) for key, server in servers.items())
+        )
         changed = {
             key: identity
             for key, identity in wanted.items()

@@ -26,7 +26,7 @@ from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import with_body
 from fairlead_mcp.idle import IdleTimes
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 OPEN_SECONDS: Final = 10.0
 """Bound on opening a session."""
@@ -209,7 +209,7 @@ class ServerSessions:
             heard = asyncio.Event()
             listening = self._listen(session, heard)
             session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pools.host}")
-            await happened(heard, STREAM_SECONDS)
+            await wait_until_set(heard, STREAM_SECONDS)
         return session
 
     async def _listen(self, session: ServerSession, heard: asyncio.Event) -> None:

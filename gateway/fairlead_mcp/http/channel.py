@@ -120,7 +120,7 @@ class HttpChannel:
         try:
             return await self._request(method, params, deadline, agreed, declares)
         except (RpcError, HttpRefused) as error:
-            if not _forgotten(error, agreed, had_session):
+            if not _forgot_session(error, agreed, had_session):
                 raise
             logger.info("%s: negotiating again (%s)", self._target.host, error)
         agreed = await self._negotiate(agreed, deadline)
@@ -336,7 +336,7 @@ class _Supported(msgspec.Struct):
 _decode_supported = msgspec.json.Decoder(_Supported).decode
 
 
-def _forgotten(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:
+def _forgot_session(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:
     """Whether the server refused because session or era are not what was agreed, so that nothing was executed."""
     if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
         return True

@@ -54,15 +54,15 @@ class Owner:
         self.clock = clock
         """Seconds, monotonic."""
 
-    def released(self, connection: Connection, now: float) -> None:
+    def take_back(self, connection: Connection, now: float) -> None:
         """The exchange is over and the connection, which is usable, can carry the next."""
         raise NotImplementedError
 
-    def gone(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         """The connection is closed (told once, before its call hears of it)."""
         raise NotImplementedError
 
-    def dropped(self, connection: Connection) -> None:
+    def note_drop(self, connection: Connection) -> None:
         """The server closed a connection that was kept, without a byte since its last answer; `gone` follows."""
         raise NotImplementedError
 
@@ -169,9 +169,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._uncount(self._arrival)
-        self._owner.gone(self)
+        self._owner.forget(self)
         if call is not None and error is not None:
-            call.failed(error)
+            call.take_error(error)
 
     @property
     def peer(self) -> tuple[str, int] | None:
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         if self._complete:
             if whole and self._reusable and self._status == 200:
                 head = KnownHead.of(data, _HEADS)
-                self._known_head = None if head is None else _HEADS.shared(head)
+                self._known_head = None if head is None else _HEADS.share(head)
             self._finish()
         elif self._slack < 0:
             self._slack = 0
@@ -238,22 +238,22 @@ class Connection(asyncio.Protocol):
             return
         self.closed = True
         if self.served and not self.draining and (self.idle or not self._received):
-            self._owner.dropped(self)
+            self._owner.note_drop(self)
         self._uncount(self._arrival)
-        self._owner.gone(self)
+        self._owner.forget(self)
         call, self.call = self.call, None
         if call is None:
             return
         self._mark(call)
         if self._until_eof and exc is None:
             now = self._owner.clock()
-            call.answered(self._answer(self._joined_body(), self.sent_at, now, reused=self.served > 0))
+            call.take_answer(self._answer(self._join_body(), self.sent_at, now, reused=self.served > 0))
             return
         where = "in the middle of its answer" if self._received else "without an answer"
         message = f"the server closed the connection {where}"
         error = ConnectionLost(message, sent=True, reused=self.served > 0, received=self._received)
         error.__cause__ = exc
-        call.failed(error)
+        call.take_error(error)
 
     # Called by the parser
 
@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
                 self.deadline = now + DRAIN_SECONDS
                 self._owner.watch(self.deadline)
                 arrival, self._arrival = self._arrival, None
-                call.answered(self._answer(event.data, self.sent_at, now, reused=self.served > 0))
+                call.take_answer(self._answer(event.data, self.sent_at, now, reused=self.served > 0))
                 self._uncount(arrival)
                 return
         if events.pending > SMALL or self._arrival is not None:
@@ -368,7 +368,7 @@ class Connection(asyncio.Protocol):
         self.draining = False
         if self.call is not None:
             self._mark(self.call)
-            self._hand_over(self.call, self._joined_body())
+            self._hand_over(self.call, self._join_body())
         else:
             self._hand_back(self._owner.clock())
 
@@ -381,7 +381,7 @@ class Connection(asyncio.Protocol):
         arrival, self._arrival = self._arrival, None
         self._hand_back(now)
         if not (is_known and call.accept(data, start)):
-            call.answered(self._answer(data[start:], sent_at, now, reused=reused))
+            call.take_answer(self._answer(data[start:], sent_at, now, reused=reused))
         if arrival is not None:
             arrival.close()  # after the answer was taken, so that there is no moment in which nobody counts it
 
@@ -389,7 +389,7 @@ class Connection(asyncio.Protocol):
         self.answered_at = now
         self.served += 1
         if self._reusable and self.usable:
-            self._owner.released(self, now)
+            self._owner.take_back(self, now)
         else:
             self.close()
 
@@ -411,8 +411,8 @@ class Connection(asyncio.Protocol):
             cause.__cause__ = error
         self.close(cause)
 
-    def _joined_body(self) -> bytes:
-        return b"" if self._events is not None else pieces.joined(self._body)
+    def _join_body(self) -> bytes:
+        return b"" if self._events is not None else pieces.join(self._body)
 
     def _answer(self, body: bytes, sent_at: float, now: float, *, reused: bool) -> Answer:
         fields, streamed = self._fields, self._events is not None

@@ -147,7 +147,7 @@ class Dialer:
                     return connected
             except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
                 failure = error
-        raise self._explained(failure) from failure
+        raise self._explain(failure) from failure
 
     async def _addresses(self) -> list[Address]:
         try:
@@ -160,7 +160,7 @@ class Dialer:
             why = (error.strerror if isinstance(error, OSError) else None) or error
             raise ConnectFailed(f"the host name {self._host} is unknown ({why})", reason="UnknownHost") from error
 
-    def _explained(self, error: Exception) -> ConnectFailed:
+    def _explain(self, error: Exception) -> ConnectFailed:
         if isinstance(error, ConnectionRefusedError):
             return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
         if isinstance(error, tls.SSLError) and error.reason == "WRONG_VERSION_NUMBER":

@@ -77,7 +77,7 @@ class EventsOpener(StreamOpener):
         except InvalidTarget as error:
             raise NotMcp(f"the server names an address that cannot be used: {error}") from error
 
-    def redirected(self, answer: Answer) -> EventsOpener | None:
+    def redirect(self, answer: Answer) -> EventsOpener | None:
         """Opener at the address that a stream is redirected to, where a slash alone differs; None for other answers."""
         target = self.target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
         if target is None:
@@ -152,11 +152,11 @@ class EventStream:
     async def _listen(self) -> None:
         try:
             answer = await self._pool.run(_EventCall(self._opener.head, self._on_event))
-            moved = self._opener.redirected(answer)
+            moved = self._opener.redirect(answer)
             if moved is not None:
                 self._opener = moved
                 answer = await self._pool.run(_EventCall(moved.head, self._on_event))
-            error = self._ended(answer)
+            error = self._end_error(answer)
         except McpError as caught:
             error = caught
         self._end(error)
@@ -184,7 +184,7 @@ class EventStream:
         except NotMcp as error:
             self._endpoint.set_exception(error)
 
-    def _ended(self, answer: Answer) -> McpError:
+    def _end_error(self, answer: Answer) -> McpError:
         if answer.streamed:
             return ConnectionLost("the server ended its event stream", sent=True, received=True)
         try:
@@ -217,12 +217,12 @@ class EventStream:
                     with_body(self._post_head, line), deadline=deadline, max_bytes=MAX_LINE
                 )
         except McpError as error:
-            self._refused(line, error)
+            self._refuse(line, error)
             return
         if answer.status == 404 or (answer.status == 400 and b"session" in answer.body.lower()):
             self._end(ConnectionLost("the server does not know its own event stream any more", sent=False))
         elif answer.status >= 300:
-            self._refused(line, refusal(answer))
+            self._refuse(line, refusal(answer))
 
     def _post_redirected(self, answer: Answer) -> bool:
         """Whether an answer redirects by a slash alone, to where all messages are posted from then on."""
@@ -232,7 +232,7 @@ class EventStream:
             self._post_head = target.head(headers=self._opener.headers)
         return target is not None
 
-    def _refused(self, line: bytes, error: McpError) -> None:
+    def _refuse(self, line: bytes, error: McpError) -> None:
         if not self._over:
             try:
                 self._connection.on_refused(line, error)

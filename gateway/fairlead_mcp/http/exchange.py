@@ -91,10 +91,10 @@ class Call:
         """
         return False
 
-    def answered(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         raise NotImplementedError
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         raise NotImplementedError
 
 

@@ -56,7 +56,7 @@ class CacheBudget:
             oldest[0].pop(oldest[1], None)
             self.size -= oldest[2]
 
-    def shared(self, head: KnownHead) -> KnownHead:
+    def share(self, head: KnownHead) -> KnownHead:
         """The head itself, or an equal one that came before."""
         before = self._heads.get(head.parts)
         if before is not None:
@@ -154,7 +154,7 @@ class NamedHead:
         size = len(message) - (end - at)
         after = self._of_size.get(size)
         if after is None:
-            after = self._expected(size)
+            after = self._expect(size)
         if self._length_first:
             before, after = after, self._last
         if len(before) != at or not after or not message.startswith(before) or not message.startswith(after, end):
@@ -162,7 +162,7 @@ class NamedHead:
         name = message[at:end]
         return (end + len(after), name) if name in names or _VISIBLE.fullmatch(name) else None
 
-    def _expected(self, size: int) -> bytes:
+    def _expect(self, size: int) -> bytes:
         """See `_of_size`; empty where no message of that size has this head."""
         rest = size - len(self._first) - len(self._middle) - len(self._last)
         if self._length_first:

@@ -22,7 +22,7 @@ def add(pieces: Pieces, data: bytes) -> None:
         pieces.append(bytearray(data))
 
 
-def joined(pieces: Pieces) -> bytes:
+def join(pieces: Pieces) -> bytes:
     """The whole body. Several pieces are given up: an idle connection would keep them until its next answer."""
     if len(pieces) == 1:
         return bytes(pieces[0])

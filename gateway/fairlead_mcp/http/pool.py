@@ -34,7 +34,7 @@ from fairlead_mcp.http.connection import Connection, Owner
 from fairlead_mcp.http.dial import Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call, Counter
 from fairlead_mcp.http.statistics import PoolActivity, PoolStatistics
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02
@@ -200,7 +200,7 @@ class Pool(Owner):
             connection.close()
         if self._connections and grace > 0:
             self._quiet = asyncio.Event()
-            await happened(self._quiet, grace)
+            await wait_until_set(self._quiet, grace)
         for connection in self._connections.copy():
             connection.close(ConnectionLost("the pool was closed", sent=True, reused=connection.served > 0))
         if self._sweep_timer is not None:
@@ -208,7 +208,7 @@ class Pool(Owner):
 
     # Told by connections
 
-    def released(self, connection: Connection, now: float) -> None:
+    def take_back(self, connection: Connection, now: float) -> None:
         if connection.served > 1:
             self._drops = 0
         if self._closed or (now < self._once_until and connection.served):
@@ -224,14 +224,14 @@ class Pool(Owner):
             if connection.deadline < self._sweep_at:
                 self.watch(connection.deadline)
 
-    def dropped(self, connection: Connection) -> None:
+    def note_drop(self, connection: Connection) -> None:
         now = self.clock()
         if now - connection.answered_at < FLEETING_SECONDS:
             self._drops += 1
             if self._drops >= DROPS_IN_A_ROW:
                 self._once_until = now + ONCE_SECONDS
 
-    def gone(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         self._connections.discard(connection)
         self._answered_at = max(self._answered_at, connection.answered_at)
         if connection.idle:
@@ -256,9 +256,9 @@ class Pool(Owner):
 
     def _queue(self, call: Call) -> None:
         if self._closed:
-            call.failed(ConnectFailed("the connections to the server were closed", reason="Closed"))
+            call.take_error(ConnectFailed("the connections to the server were closed", reason="Closed"))
         elif len(self._waiting) >= self.max_waiting:
-            call.failed(PoolFull(f"{self.max_waiting} requests to the server are waiting already"))
+            call.take_error(PoolFull(f"{self.max_waiting} requests to the server are waiting already"))
         else:
             self._waiting.append(call)
             self.watch(call.deadline)
@@ -284,9 +284,9 @@ class Pool(Owner):
         self._dialed += 1
         if connection.usable:
             self._connections.add(connection)
-            self.released(connection, self.clock())
+            self.take_back(connection, self.clock())
         elif self._waiting:
-            self._waiting.popleft().failed(
+            self._waiting.popleft().take_error(
                 ConnectionLost("the server closed the connection as soon as it was open", sent=False)
             )
             self._dial_for_waiting()
@@ -294,7 +294,7 @@ class Pool(Owner):
     def _fail_waiting(self, error: McpError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for call in waiting:
-            call.failed(error)
+            call.take_error(error)
 
     def _sweep(self) -> None:
         self._sweep_at = NEVER
@@ -308,7 +308,7 @@ class Pool(Owner):
                 connection.close(self._overdue(connection))
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
-            call.failed(Timeout("no connection to the server came free in time", sent=False))
+            call.take_error(Timeout("no connection to the server came free in time", sent=False))
         first = min([first, *[call.deadline for call in self._waiting]])
         if first < NEVER:
             self.watch(first)
@@ -337,11 +337,11 @@ class Awaited(Call):
         super().__init__(data, deadline, max_bytes, on_event, on_open, counter)
         self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
-    def answered(self, answer: Answer) -> None:
+    def take_answer(self, answer: Answer) -> None:
         if not self.future.done():
             self.future.set_result(answer)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 

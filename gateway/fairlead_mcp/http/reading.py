@@ -87,9 +87,9 @@ def _refusal_sentence(answer: Answer) -> str:
         scheme = f" ({challenge.split(' ')[0]})" if challenge else ""
         return f"the server wants credentials{scheme}, or refuses those it got (401)"
     if status == 403:
-        return f"the server forbids the request (403){_quoted(answer)}"
+        return f"the server forbids the request (403){_quote(answer)}"
     if status == 404:
-        return f"nothing answers at this path (404){_quoted(answer)}"
+        return f"nothing answers at this path (404){_quote(answer)}"
     if status == 421:
         return "the server does not answer for this host name (421): set hostHeader to one that it allows"
     if status == 508:
@@ -98,7 +98,7 @@ def _refusal_sentence(answer: Answer) -> str:
         location = answer.headers.get(b"location", b"").decode("latin-1")
         where = f"redirects to {_address_of(location)}" if location else "redirects without saying where to"
         return f"the server {where} ({status}); only one that adds or takes a slash is followed"
-    return f"the server answered with status {status}{_quoted(answer)}"
+    return f"the server answered with status {status}{_quote(answer)}"
 
 
 def _address_of(location: str) -> str:
@@ -111,7 +111,7 @@ def _address_of(location: str) -> str:
     return jsonrpc.excerpt(plain.encode()) or "itself with another query"
 
 
-def _quoted(answer: Answer) -> str:
+def _quote(answer: Answer) -> str:
     if looks_like_html(answer):
         return " with an HTML page"
     text = jsonrpc.excerpt(answer.body)

@@ -61,7 +61,7 @@ class CatalogChanges:
             if before is not None:
                 counted = {kind: len(names) for kind, names in differences(before, hashes_now).items()}
                 for kind, tools in counted.items():
-                    self._counts.changed(kind, tools)
+                    self._counts.count_change(kind, tools)
                 log.debug("what is searched changed: %s", counted)
 
     async def aclose(self) -> None:

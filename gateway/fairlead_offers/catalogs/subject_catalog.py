@@ -216,7 +216,7 @@ class SubjectCatalogs:
                     raise
                 if not self.starts(entry):
                     raise unready_problem(refusal_of(entry, starts=False)) from problem
-                if not await self.patience.settled(entry.key, end - time.monotonic(), agent):
+                if not await self.patience.wait(entry.key, end - time.monotonic(), agent):
                     raise unready_problem(refusal_of(entry, starts=True)) from problem
 
     def starts(self, entry: ServerEntry | None) -> bool:

@@ -26,7 +26,7 @@ from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
 from fairlead_gateway.core.server import Tool
 from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool, sentence
 from fairlead_gateway.policy.view import View
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.latency import LatencyDocument, latency_of
 from fairlead_offers.conversion.jobs import decode_definition
 from fairlead_offers.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
@@ -86,7 +86,7 @@ class VisibleTool:
         self.server = server.key
         self.prefix = server.prefix
         self.entry = entry
-        self.definition = bytes(escaped(tool.merged)) if server.escapes else tool.merged
+        self.definition = bytes(escape(tool.merged)) if server.escapes else tool.merged
         """Raw, under the exposed name."""
         self.tool = tool
         self.state = state

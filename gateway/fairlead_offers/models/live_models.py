@@ -18,7 +18,7 @@ import aiohttp
 import msgspec
 
 from fairlead_formats.tokens.models import ContextWindow, LiveModels, LiveSource, from_models_answer
-from fairlead_mcp.bounded_reading import UnreadableAnswer, decoded
+from fairlead_mcp.bounded_reading import UnreadableAnswer, decode_bounded
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer, connecting included."""
@@ -90,7 +90,7 @@ async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> d
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise NoModels(f"the model server cannot be asked: {type(error).__name__}") from error
     try:
-        models = from_models_answer(await decoded(bytes(body), Any))
+        models = from_models_answer(await decode_bounded(bytes(body), Any))
     except UnreadableAnswer as error:
         raise NoModels(f"the list of models cannot be read: {error}") from error
     if not models:

@@ -55,7 +55,7 @@ class ModelEndpoint(Protocol):
 def guarded_api(endpoint: ModelEndpoint, *, seconds: float, max_bytes: int) -> ModelApi:
     """The API of an endpoint, which is connected to only at addresses where it may be."""
     egress = Egress.of(endpoint.allowed_urls, endpoint.denied_networks, confined=endpoint.confined)
-    resolve = egress.guarded(resolve_by_dns, endpoint.namespace)
+    resolve = egress.guard(resolve_by_dns, endpoint.namespace)
     return ModelApi(endpoint.url, endpoint.key, resolve, seconds=seconds, max_bytes=max_bytes)
 
 
@@ -156,7 +156,7 @@ class _Guarded(AbstractResolver):
 async def _reason(answer: bytes) -> str:
     """Reason that an API gives for a refusal, in one line."""
     try:
-        told = await bounded_reading.decoded(answer, Any)
+        told = await bounded_reading.decode_bounded(answer, Any)
         error = told.get("error", told) if isinstance(told, dict) else told
         why = error.get("message", "") if isinstance(error, dict) else error
     except UnreadableAnswer:
@@ -167,6 +167,6 @@ async def _reason(answer: bytes) -> str:
 async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
     """An answer as it should be, of at most so many values. Raises ProtocolError."""
     try:
-        return await bounded_reading.decoded(answer, kind, values=values)
+        return await bounded_reading.decode_bounded(answer, kind, values=values)
     except UnreadableAnswer as error:
         raise ProtocolError(f"the model API answered something else: {error}") from error

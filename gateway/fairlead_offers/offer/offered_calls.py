@@ -140,7 +140,7 @@ def _plan_recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall
         return Planned(call, None, denied=str(error))
     if plan.entry is None:
         return plan
-    services.counts.called(seen.identity.principal, plan.entry.name)
+    services.counts.count_call(seen.identity.principal, plan.entry.name)
     return msgspec.structs.replace(plan, recording=session)
 
 

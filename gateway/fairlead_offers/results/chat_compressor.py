@@ -16,7 +16,7 @@ from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_offers.models.model_api import decode_answer, guarded_api
 from fairlead_offers.workers.heavy_work import WorkerThread
-from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, checked
+from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, check_answer
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 MAX_CACHED_BYTES: Final = 8 << 20
@@ -103,7 +103,7 @@ class ChatCompressor:
         if message.tool_calls or message.function_call is not None or not message.content:
             raise CompressionFailed("answered something other than text")
         text = message.content
-        texts = await self._worker.do(lambda: checked(text, sources, nonce))
+        texts = await self._worker.do(lambda: check_answer(text, sources, nonce))
         if not texts:
             raise CompressionFailed("said nothing that the results bear out")
         return texts

@@ -12,7 +12,7 @@ from fairlead_offers.job import Job
 from fairlead_offers.results.result_documents import ResultDocument, document, read_document
 from fairlead_search import passages
 from fairlead_search.compression import cut_to
-from fairlead_search.passages import Lines, written
+from fairlead_search.passages import Lines, write_out
 from fairlead_search.relevance import scores
 from fairlead_search.token_estimate import tokens
 
@@ -106,7 +106,7 @@ def _read_part(reading: Reading, held: KeptResult) -> ReadPassages:
         except KeyError as step:
             count = len(whole.splitlines()) if isinstance(whole, str) else 0
             return ReadPassages(missing=str(step.args[0]), lines=count)
-    text = written(whole)
+    text = write_out(whole)
     count = len(text.splitlines())
     budget, overhead = reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS
     lines = reading.lines
@@ -114,7 +114,7 @@ def _read_part(reading: Reading, held: KeptResult) -> ReadPassages:
         where = f"{where} grep"
         text = passages.matching(text, reading.grep, budget - overhead - tokens(where))
     elif lines is not None:
-        where, text = f"{where} lines {lines.named(count)}", passages.lines(text, lines)
+        where, text = f"{where} lines {lines.name_count(count)}", passages.lines(text, lines)
         overhead += END_TOKENS
     (shown,), cut = passages.fitting([passages.Passage(held.id, where, text)], budget, overhead)
     if cut and lines is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from fairlead_search.passages import written
+from fairlead_search.passages import write_out
 
 DEEPEST: Final = 200
 """Objects and lists in one another in a document that is read as JSON; a deeper one is read as text."""
@@ -67,7 +67,7 @@ def _document_in(members: object, result: bytes) -> ResultDocument:
         isinstance(structured, dict) and [*structured.values()] in ([document], [[document]])
     ):
         return _unwrap(structured)
-    if len(written(document)) > len(written(structured)):
+    if len(write_out(document)) > len(write_out(structured)):
         return ResultDocument(document, structured)
     return ResultDocument(structured, document)
 
@@ -77,7 +77,7 @@ def contents(result: bytes, uri: str) -> bytes:
     members = _members(result)
     read = _document_in(members, result)
     parts: list[Block] = [
-        {"uri": uri, "mimeType": "text/plain" if isinstance(each, str) else "application/json", "text": written(each)}
+        {"uri": uri, "mimeType": "text/plain" if isinstance(each, str) else "application/json", "text": write_out(each)}
         for each in (read.whole, read.other)
         if each is not None
     ]

@@ -15,7 +15,7 @@ from msgspec import Meta, Raw
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder, server_of
 from fairlead_gateway.context.store import ContextUnavailable, SessionEntry
 from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, NOT_FOUND, RATE_LIMITED, Problem
 from fairlead_offers.results.compressor import Compressor
@@ -247,7 +247,7 @@ def _allowed_results(seen: SubjectCatalog, entries: Sequence[SessionEntry]) -> l
         route = view.tool_of(server_of(entry), entry.own_name)
         if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):
             continue
-        result = bytes(escaped(Raw(entry.result))) if route.escapes else entry.result
+        result = bytes(escape(Raw(entry.result))) if route.escapes else entry.result
         results.append(KeptResult(entry.id, result))
     return results
 

@@ -18,7 +18,7 @@ from fairlead_gateway.core.long_results import META_KEPT, URI, LongResult, Shown
 from fairlead_mcp import eras
 from fairlead_offers.job import Job
 from fairlead_offers.results.result_documents import document
-from fairlead_search.passages import written
+from fairlead_search.passages import write_out
 from fairlead_search.shapes import shape
 from fairlead_search.token_estimate import BYTES_PER_TOKEN, ending, tokens, within
 
@@ -127,7 +127,7 @@ def _content(
     long: LongResult, whole: object, blocks: list[dict[str, Any]], size: int
 ) -> tuple[list[dict[str, Any]], int]:
     """The blocks that are shown, and their tokens."""
-    text = written(whole)
+    text = write_out(whole)
     count = len(text.splitlines())
     link = _link(long, whole, text) if long.linked and not long.lost else None
     media, left = _media(blocks, long.tokens - (_size(link) if link else 0))

@@ -113,7 +113,7 @@ async def rank_tools(
     if chosen and not hits.tools:
         first = sorted(chosen, key=lambda entry: entry.name)[: wish.limit]
         hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if wish.queries else "")
-    services.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
+    services.counts.count_search(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
     return visible, hits, len(visible.entries if chosen is None else chosen)
 
 

@@ -252,7 +252,7 @@ def _work(
                 services.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
             return CallOutcome(None)
         if not planned.call.valid:
-            services.caller.refused(origin, visible.view, entry.name)
+            services.caller.record_refusal(origin, visible.view, entry.name)
             return CallOutcome(None)
         began = time.monotonic()
         made: Raw | Unknown

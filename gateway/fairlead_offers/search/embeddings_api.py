@@ -11,7 +11,7 @@ from fairlead_mcp.errors import HttpRefused, ProtocolError
 from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_offers.models.model_api import decode_answer, guarded_api
 from fairlead_search.embedding import Embedded, EmbeddingConfig, EmbedRequest
-from fairlead_search.vectors import encoded
+from fairlead_search.vectors import encode
 
 SECONDS: Final = 30.0
 MAX_BYTES: Final = 16 << 20
@@ -49,7 +49,7 @@ class EmbeddingsApi:
                 raise
             vectors = await self._ask(texts, 0)
             self._cuts = True
-        return [encoded(vector[:wanted] if wanted else vector) for vector in vectors]
+        return [encode(vector[:wanted] if wanted else vector) for vector in vectors]
 
     async def _ask(self, texts: Sequence[str], dimensions: int) -> list[list[float]]:
         body: dict[str, object] = {

@@ -16,7 +16,8 @@ from fairlead_search.catalogs import (
     StoredRequest,
     StoredVectors,
 )
-from fairlead_search.embedding import Embedded, EmbedRequest, embedded
+from fairlead_search.embedding import Embedded, EmbedRequest
+from fairlead_search.embedding import embed as embed_texts
 
 
 def search(work: bytes, *, disk: bool = True) -> SearchResult:
@@ -34,14 +35,14 @@ def take_vectors(work: bytes) -> int:
 
 def stored_vectors(work: bytes) -> StoredVectors:
     """`StoredRequest` to the vectors that were kept through a restart."""
-    return _CATALOGS.stored(msgspec.json.decode(work, type=StoredRequest))
+    return _CATALOGS.read_stored(msgspec.json.decode(work, type=StoredRequest))
 
 
 def embed(work: bytes) -> Embedded:
     """`EmbedRequest` to vectors."""
     request = msgspec.json.decode(work, type=EmbedRequest)
     if request.config is None:
-        return embedded(request.texts)
+        return embed_texts(request.texts)
     from fairlead_offers.search import embeddings_api  # with the HTTP client, which takes a third of a second to load
 
     return asyncio.run(embeddings_api.embed_texts(request))

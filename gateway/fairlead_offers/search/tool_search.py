@@ -30,7 +30,7 @@ from fairlead_search.catalogs import (
     SearchRequest,
     SearchResult,
     StoredRequest,
-    interleaved,
+    interleave,
 )
 from fairlead_search.search_index import ToolVector
 
@@ -102,7 +102,7 @@ class ToolSearch:
         if cached is not None:
             result = await self._ask(await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached)))
         note = await self._embed(tools, result) if vectors is not None else ""
-        hits = [(tools.by_key[hit.key], hit.score) for hit in interleaved(result.hits, limit)]
+        hits = [(tools.by_key[hit.key], hit.score) for hit in interleave(result.hits, limit)]
         return RankedTools(hits, result.ranking, "; ".join(filter(None, (result.note, note))))
 
     async def _embed(self, tools: VisibleTools, result: SearchResult) -> str:

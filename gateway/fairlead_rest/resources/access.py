@@ -24,7 +24,7 @@ from fairlead_offers.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unkn
 from fairlead_rest.context import RestContext
 from fairlead_rest.known_servers import server_state
 from fairlead_rest.log_access import ADMINISTRATORS
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_tools.names import tool_id
 
 EXAMPLE: Final[dict[str, Any]] = {
@@ -102,7 +102,7 @@ def router(context: RestContext) -> APIRouter:
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
-    @routes.get("/access", **described("Say who may call a tool, and why", AccessDocument, EXAMPLE))
+    @routes.get("/access", **describe_route("Say who may call a tool, and why", AccessDocument, EXAMPLE))
     async def show_access(
         request: Request,
         tool: Annotated[str, Query(description="By its name on `/mcp`, `[namespace/]server/tool`, or id.")],

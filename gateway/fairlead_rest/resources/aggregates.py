@@ -9,11 +9,11 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 
-from fairlead_gateway.aggregates.file import Aggregates, Line, gathered, line
+from fairlead_gateway.aggregates.file import Aggregates, Line, gather, line
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import NOT_KEPT, Problem
 from fairlead_rest.context import RestContext, Tallies
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 EXAMPLE: Final[dict[str, Any]] = {
     "one tool": {
@@ -45,7 +45,7 @@ def router(context: RestContext) -> APIRouter:
     """The resource `/v1/aggregates`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
-    @routes.get("/aggregates", **described("Show the histograms of calls since the start", Aggregates, EXAMPLE))
+    @routes.get("/aggregates", **describe_route("Show the histograms of calls since the start", Aggregates, EXAMPLE))
     async def aggregates(request: Request) -> Response:
         seen = context.seen(request)
         return await context.answer(lambda: visible_aggregates(context.records.tallies, seen))
@@ -57,7 +57,7 @@ def visible_aggregates(tallies: Tallies | None, seen: SubjectCatalog) -> Aggrega
     """Histograms of the tools that the principal may see. Raises Problem where none are kept."""
     if tallies is None:
         raise Problem(NOT_KEPT, "no histograms are kept: start the gateway with FAIRLEAD_AGGREGATES=true")
-    return gathered(tallies.origin, _lines(tallies, seen))
+    return gather(tallies.origin, _lines(tallies, seen))
 
 
 def _lines(tallies: Tallies, seen: SubjectCatalog) -> Iterator[Line]:

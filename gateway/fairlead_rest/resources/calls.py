@@ -28,7 +28,7 @@ from fairlead_rest.event_stream import (
     opened_piece,
 )
 from fairlead_rest.examples import calls as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 MOST_READERS: Final = 64
 """Live tails at once."""
@@ -78,7 +78,7 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["calls"])
     readers = Shares("event_streams", MOST_READERS)
 
-    @routes.get("/calls", **described("List the last calls", CallList, examples.RECENT))
+    @routes.get("/calls", **describe_route("List the last calls", CallList, examples.RECENT))
     async def list_calls(
         request: Request,
         agent: Agent = "",
@@ -96,11 +96,11 @@ def router(context: RestContext) -> APIRouter:
             number = recent.number_of(before)
             if number is None:
                 raise Problem(INVALID_ARGUMENTS, "before: no call of this replica; begin with the newest")
-        return await context.answer(lambda: _listed(recent, reader, wanted, calls_kept, number, limit))
+        return await context.answer(lambda: _list(recent, reader, wanted, calls_kept, number, limit))
 
     @routes.get(
         "/calls/events",
-        **described("Follow calls as they end", CallsEnded | Opened, examples.TAIL, media_type=MEDIA_TYPE),
+        **describe_route("Follow calls as they end", CallsEnded | Opened, examples.TAIL, media_type=MEDIA_TYPE),
     )
     async def follow_calls(
         request: Request,
@@ -119,7 +119,7 @@ def router(context: RestContext) -> APIRouter:
         sent = _tail(context, recent, request, wanted, last_event_id)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
-    @routes.get("/calls/{id}", **described("Show one call and what its time went to", CallDetails, examples.CALL))
+    @routes.get("/calls/{id}", **describe_route("Show one call and what its time went to", CallDetails, examples.CALL))
     async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
         recent, reader = _recent(context), _reader(context, request)
         calls_kept, number = recent.snapshot(), recent.number_of(id)
@@ -143,7 +143,7 @@ def _reader(context: RestContext, request: Request) -> CallReader:
     return CallReader(seen.identity, seen.snapshot, administers=context.administers(seen.identity))
 
 
-def _listed(
+def _list(
     recent: RecentCalls, reader: CallReader, wanted: CallFilter, calls_kept: KeptCalls, before: int | None, limit: int
 ) -> CallList:
     visible = [(number, call) for number, call in breathing(calls_kept.newest_first(), STRIDE) if reader.visible(call)]
@@ -176,7 +176,7 @@ async def _tail(
     while not recent.closed:
         if await recent.newer(number, HEARTBEAT):
             await asyncio.sleep(GATHER_SECONDS)
-        event = _ended(recent, _reader(context, request), wanted, number)
+        event = _end_of(recent, _reader(context, request), wanted, number)
         number = recent.number
         if event is not None:
             yield event_piece(event.id, event.type, encode(event))
@@ -187,7 +187,7 @@ async def _tail(
         told_at = time.monotonic()
 
 
-def _ended(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
+def _end_of(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
     """The event about calls behind a number; None where none passes."""
     calls_kept = recent.snapshot().behind(number)
     newest_calls = [*newest(reader, wanted, calls_kept.newest_first())]

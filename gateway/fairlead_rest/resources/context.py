@@ -19,7 +19,7 @@ from fairlead_offers.results.session_context import DEFAULT_TOKENS, MAX_QUERY, R
 from fairlead_offers.run.requested_calls import ResultTokens
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import context as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import answer
 
 Words = Annotated[str | None, Query(max_length=MAX_QUERY)]
@@ -56,15 +56,15 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.post(
         "/executions",
-        **described(
+        **describe_route(
             "Call a tool and keep its result", ExecutionAnswer, examples.EXECUTED, ExecutionBody, examples.EXECUTION
         ),
     )
     async def execute(request: Request) -> Response:
         execution = decode(await context.read(request), ExecutionBody)
-        return answer(await context.when_ready(request, lambda seen: _executed(context, request, seen, execution)))
+        return answer(await context.when_ready(request, lambda seen: _execute(context, request, seen, execution)))
 
-    @routes.get("/context", **described("Read kept results", RetrievedContext, examples.RETRIEVED))
+    @routes.get("/context", **describe_route("Read kept results", RetrievedContext, examples.RETRIEVED))
     async def retrieve(
         request: Request,
         session_id: Words = None,
@@ -78,7 +78,7 @@ def router(context: RestContext) -> APIRouter:
         arguments = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
         return answer(await services.results.retrieve(context.seen(request), arguments))
 
-    @routes.delete("/context", **described("Forget a session", Forgotten, examples.FORGOTTEN))
+    @routes.delete("/context", **describe_route("Forget a session", Forgotten, examples.FORGOTTEN))
     async def forget(request: Request, session_id: Annotated[str, Query(max_length=MAX_QUERY)]) -> Response:
         try:
             return answer(Forgotten(await services.results.recorder.forget(context.seen(request).identity, session_id)))
@@ -88,7 +88,7 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-async def _executed(
+async def _execute(
     context: RestContext, request: Request, seen: SubjectCatalog, execution: ExecutionBody
 ) -> ExecutionAnswer:
     """Raises Problem."""
@@ -106,9 +106,9 @@ async def _executed(
         or visible.tool(execution.name)
     )
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-    asked = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
-    made = await services.caller.call(origin, visible.view, asked)
+    direct_call = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
+    made = await services.caller.call(origin, visible.view, direct_call)
     if isinstance(made, Unknown):
         raise Problem(INVALID_ARGUMENTS, made.message)
-    services.counts.called(seen.identity.principal, entry.name)
+    services.counts.count_call(seen.identity.principal, entry.name)
     return ExecutionAnswer(made)

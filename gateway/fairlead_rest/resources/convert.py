@@ -22,7 +22,7 @@ from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_offers.workers.throttle import by_process, in_thread
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import conversions as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import json_response
 
 SMALL: Final = 32 << 10
@@ -36,19 +36,19 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.post(
         "/convert",
-        **described("Convert tool definitions", Conversion, examples.CONVERTED, ConvertBody, examples.CONVERT),
+        **describe_route("Convert tool definitions", Conversion, examples.CONVERTED, ConvertBody, examples.CONVERT),
     )
     async def convert(request: Request) -> Response:
         body = await context.pieces(request)
-        return _answer(await _done(services.work, jobs.CONVERT, body, _convert_here))
+        return _answer(await _finish(services.work, jobs.CONVERT, body, _convert_here))
 
     @routes.post(
         "/convert/messages",
-        **described("Convert calls and results", ConvertedMessages, examples.SAID, MessagesBody, examples.SAY),
+        **describe_route("Convert calls and results", ConvertedMessages, examples.SAID, MessagesBody, examples.SAY),
     )
     async def convert_messages(request: Request) -> Response:
         body = await context.pieces(request)
-        return _answer(await _done(services.work, jobs.MESSAGES, body, jobs.convert_messages))
+        return _answer(await _finish(services.work, jobs.MESSAGES, body, jobs.convert_messages))
 
     return routes
 
@@ -58,7 +58,7 @@ def _convert_here(body: bytes) -> ConvertedBody | Declined:
     return jobs.convert(body, pace=partial(breathing, stride=2))
 
 
-async def _done(
+async def _finish(
     work: HeavyWork,
     job: Job[ConvertedBody | Declined],
     body: list[bytes],

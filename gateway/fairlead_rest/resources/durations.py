@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_gateway.telemetry import BOUNDS
 from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_rest.context import RestContext
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 BOUNDS_MS: Final = tuple(round(bound * 1000) for bound in BOUNDS)
 EXAMPLE: Final[dict[str, Any]] = {
@@ -45,18 +45,18 @@ def router(context: RestContext) -> APIRouter:
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
-    @routes.get("/durations", **described("Show how long calls of a tool took", DurationsDocument, EXAMPLE))
+    @routes.get("/durations", **describe_route("Show how long calls of a tool took", DurationsDocument, EXAMPLE))
     async def durations(
         request: Request, tool: Annotated[str, Query(description="By its name on `/mcp`, or id.")]
     ) -> Response:
         return await context.answer_when_ready(
-            request, lambda seen: _counted(context, services.catalogs.visible(seen, None), tool)
+            request, lambda seen: _count(context, services.catalogs.visible(seen, None), tool)
         )
 
     return routes
 
 
-def _counted(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
+def _count(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
     """Raises Problem for a tool that the principal does not see."""
     entry = visible.find(name) or visible.unlisted(name) or visible.tool(name)
     histogram = context.records.calls.durations(entry.tool.name, str(entry.server))

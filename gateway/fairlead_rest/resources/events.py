@@ -27,7 +27,7 @@ from fairlead_rest.event_stream import (
 )
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import may_read
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 MOST_READERS: Final = 256
 _encode = msgspec.json.Encoder().encode
@@ -39,7 +39,7 @@ def router(context: RestContext) -> APIRouter:
     readers = Shares("event_streams", MOST_READERS)
 
     @routes.get(
-        "/events", **described("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
+        "/events", **describe_route("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
     )
     async def follow(
         request: Request,
@@ -55,7 +55,7 @@ def router(context: RestContext) -> APIRouter:
         reader = EventFilter(
             lambda: context.services.catalogs.seen_by(identity), files=may_read(context, request, identity)
         )
-        sent = pieces(context.records.events, last_event_id, told=reader.told, tail=tail)
+        sent = pieces(context.records.events, last_event_id, told=reader.visible, tail=tail)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
     return routes
@@ -71,7 +71,7 @@ class EventFilter:
         self._before = look()
         self._files = files
 
-    def told(self, events: Iterable[Event]) -> list[Event]:
+    def visible(self, events: Iterable[Event]) -> list[Event]:
         """Events of one activation of a catalog, or of several since the last read."""
         before, now = self._before, self._look()
         self._before = now
@@ -79,9 +79,9 @@ class EventFilter:
             events = [event for event in events if not event.file]
         if before.whole and now.whole:
             return [*events]
-        return [shown for event in events if (shown := self._shown(event, before, now)) is not None]
+        return [shown for event in events if (shown := self._show(event, before, now)) is not None]
 
-    def _shown(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
+    def _show(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
         if event.file:
             return event
         if not event.server:
@@ -117,13 +117,13 @@ async def pieces(
         number = events.before_last(tail) if last is None else events.number_of(last)
     except Missed:
         number, missed = events.number, True
-    yield _opened(events, number, missed=missed)
+    yield _open_event(events, number, missed=missed)
     while not events.closed:
         try:
             happened = await events.after(number, heartbeat)
         except Missed:
             number = events.number
-            yield _opened(events, number, missed=True)
+            yield _open_event(events, number, missed=True)
             continue
         if not happened:
             yield b": heartbeat\n\n"
@@ -132,7 +132,7 @@ async def pieces(
         yield b"".join(_event(event) for event in told(happened))
 
 
-def _opened(events: EventLog, number: int, *, missed: bool) -> bytes:
+def _open_event(events: EventLog, number: int, *, missed: bool) -> bytes:
     return opened_piece(events.ident(number), missed=missed)
 
 

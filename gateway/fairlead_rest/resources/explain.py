@@ -19,7 +19,7 @@ from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, 
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import unknown_tool
 from fairlead_rest.context import RestContext
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_tools.names import tool_id
 
 EXAMPLE: Final[dict[str, Any]] = {
@@ -89,7 +89,7 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get(
         "/tools/{name:path}/explain",
-        **described("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
+        **describe_route("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
     )
     async def explain_tool(request: Request, name: str) -> Response:
         return await context.answer_when_ready(request, lambda seen: explained(seen, name))
@@ -100,7 +100,7 @@ def router(context: RestContext) -> APIRouter:
 def explained(seen: SubjectCatalog, name: str) -> Explanation:
     """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
     snapshot = seen.snapshot
-    exposed, server, tool = _tool_called(snapshot, seen.view(None).everything, name)
+    exposed, server, tool = _find_tool(snapshot, seen.view(None).everything, name)
     state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
     floor = seen.floor(tool)
     quota = seen.decision(server.key, tool.name).quota
@@ -129,7 +129,7 @@ def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | Non
     return TierVerdict(tier.name, True, fit or f"fits {declared} tier={tier.max_latency_ms}ms")
 
 
-def _tool_called(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
+def _find_tool(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
     """A tool by exposed name or id, of those that the principal may see."""
     merged = snapshot.merged
     if name in visible and name in merged:

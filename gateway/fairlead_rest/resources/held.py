@@ -21,9 +21,9 @@ from fairlead_offers.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
 from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import held as examples
-from fairlead_rest.known_servers import server_called
+from fairlead_rest.known_servers import find_server
 from fairlead_rest.log_access import admit
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_tools.definitions.difference import HeldChange, held_change
 from fairlead_tools.definitions.printable import fit
 from fairlead_web.bodies import answer
@@ -94,7 +94,7 @@ def router(context: RestContext) -> APIRouter:
     async def pins_of(request: Request, server: str) -> tuple[ServerKey, Pins | None]:
         seen = context.seen(request)
         admit(context, request, seen.identity, _WHAT)
-        key = server_called(seen, server).key
+        key = find_server(seen, server).key
         try:
             return key, await context.administration.pins.read(key)
         except PinsUnreadable as error:
@@ -102,7 +102,7 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get(
         "/servers/{server:path}/held",
-        **described("Show definitions that wait for an approval", HeldDocument, examples.HELD),
+        **describe_route("Show definitions that wait for an approval", HeldDocument, examples.HELD),
     )
     async def show_held(
         request: Request,
@@ -119,7 +119,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.post(
         "/servers/{server:path}/approve",
         status_code=202,
-        **described(
+        **describe_route(
             "Approve definitions that are held back",
             ApprovalAsked,
             examples.ASKED,

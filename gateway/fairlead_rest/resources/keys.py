@@ -17,7 +17,7 @@ from fairlead_offers.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import keys as examples
 from fairlead_rest.log_access import ADMINISTRATORS
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import answer
 
 DEFAULT_DAYS: Final = 30
@@ -80,7 +80,7 @@ def router(context: RestContext) -> APIRouter:
             raise Problem(FORBIDDEN, f"you make no keys here: {what}")
         return keys
 
-    @routes.get("/keys", **described("List keys that were made here", KeyList, examples.KEYS))
+    @routes.get("/keys", **describe_route("List keys that were made here", KeyList, examples.KEYS))
     async def list_keys(
         request: Request,
         everybody: Annotated[bool, Query(description="Keys of all principals; for administrators.")] = False,
@@ -89,14 +89,14 @@ def router(context: RestContext) -> APIRouter:
         keys = admitted(identity)
         if everybody and not context.administers(identity):
             raise Problem(FORBIDDEN, f"keys of others are shown to {ADMINISTRATORS}")
-        with _told(REFUSED):
+        with _answer_codes(REFUSED):
             records = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))
 
     @routes.post(
         "/keys",
         status_code=201,
-        **described("Make a key for oneself", MadeKey, examples.MADE, KeyRequest, examples.MAKE, status=201),
+        **describe_route("Make a key for oneself", MadeKey, examples.MADE, KeyRequest, examples.MAKE, status=201),
     )
     async def make_key(request: Request) -> Response:
         wanted = decode(await context.read(request), KeyRequest)
@@ -104,18 +104,20 @@ def router(context: RestContext) -> APIRouter:
         keys = admitted(identity)
         if not context.makes_keys(identity):
             raise Problem(FORBIDDEN, "you make no keys here: see FAIRLEAD_KEY_MAKERS")
-        with _told(REFUSED):
+        with _answer_codes(REFUSED):
             key, record = await keys.make(identity, wanted.name, wanted.days)
         context.guard.record_change(request.scope, "keys/create", record.id, None, f"until {record.expires}")
         made = answer(MadeKey(key, facts_of(record)), 201)
         made.headers["cache-control"] = "no-store"
         return made
 
-    @routes.delete("/keys/{key}", **described("Revoke a key that was made here, by its id", KeyFacts, examples.REVOKED))
+    @routes.delete(
+        "/keys/{key}", **describe_route("Revoke a key that was made here, by its id", KeyFacts, examples.REVOKED)
+    )
     async def revoke_key(request: Request, key: str) -> Response:
         identity = context.seen(request).identity
         keys = admitted(identity)
-        with _told(UNKNOWN_KEY):
+        with _answer_codes(UNKNOWN_KEY):
             record = await keys.revoke(identity, key, anybodys=context.administers(identity))
         facts = facts_of(record)
         context.guard.record_change(request.scope, "keys/revoke", record.id, None, f"of {facts.principal}")
@@ -132,7 +134,7 @@ def facts_of(record: KeyRecord) -> KeyFacts:
 
 
 @contextlib.contextmanager
-def _told(code: str) -> Iterator[None]:
+def _answer_codes(code: str) -> Iterator[None]:
     """Refusals as problems of that code."""
     try:
         yield

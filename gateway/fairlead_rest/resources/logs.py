@@ -24,7 +24,7 @@ from fairlead_offers.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import admit
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 MOST_KNOWN: Final = 100
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -63,7 +63,7 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get(
         "/logs/{server:path}",
-        **described("Show what a server printed, by `namespace/name`, name or prefix", LogDocument, examples.LOG),
+        **describe_route("Show what a server printed, by `namespace/name`, name or prefix", LogDocument, examples.LOG),
     )
     async def show_log(
         request: Request,
@@ -73,7 +73,7 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         seen = context.seen(request)
         admit(context, request, seen.identity)
-        key = _called(context, seen, server)
+        key = _server_key(context, seen, server)
         held = context.records.outputs.of(key)
         if held is None and (served := seen.snapshot.servers.get(key)) is not None:
             _elsewhere(served.catalog)
@@ -86,7 +86,7 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
+def _server_key(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
     """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
     prefixes: Mapping[ServerKey, str | None] = {
         **dict.fromkeys(context.records.outputs.servers()),

@@ -11,7 +11,7 @@ from fairlead_formats.tokens.models import ContextWindow, family_of, shipped_win
 from fairlead_formats.tokens.routes import ModelChoice, format_for
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 Known = Annotated[
     bool,
@@ -71,11 +71,11 @@ def router(context: RestContext) -> APIRouter:
     """The resources `/v1/models` and below."""
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
-    @routes.get("/models", **described("List models and their windows", ModelList, examples.MODELS))
+    @routes.get("/models", **describe_route("List models and their windows", ModelList, examples.MODELS))
     async def list_models(only_known: Known = True) -> Response:
         return await context.answer(lambda: listed(context))
 
-    @routes.get("/models/{name:path}", **described("Show one model, known or not", ModelDocument, examples.MODEL))
+    @routes.get("/models/{name:path}", **describe_route("Show one model, known or not", ModelDocument, examples.MODEL))
     async def show_model(name: str, only_known: Known = True) -> Response:
         return await context.answer(lambda: document(context, name))
 

@@ -46,7 +46,7 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_
 from fairlead_offers.services import ToolServices
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import answer
 
 MAX_MODELS = 32
@@ -101,7 +101,8 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
     @routes.post(
-        "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
+        "/plan",
+        **describe_route("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN),
     )
     async def plan_request(request: Request) -> Response:
         body = await context.pieces(request)
@@ -113,14 +114,14 @@ def router(context: RestContext) -> APIRouter:
         return answer(
             await context.when_ready(
                 request,
-                lambda seen: services.work.stepwise(lambda: planned(services, seen, plan_body, conversation.tokens)),
+                lambda seen: services.work.stepwise(lambda: plan_calls(services, seen, plan_body, conversation.tokens)),
             )
         )
 
     return routes
 
 
-async def planned(
+async def plan_calls(
     services: ToolServices, seen: SubjectCatalog, body: PlanBody, conversation: ConversationTokens
 ) -> bytes:
     """The answer for a conversation of that size, encoded. In steps only. Raises Problem."""

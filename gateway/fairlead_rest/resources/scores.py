@@ -24,7 +24,7 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_tools.names import tool_id
 
 Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
@@ -147,24 +147,28 @@ def router(context: RestContext) -> APIRouter:
     """The resources `/v1/scores` and `/v1/leaderboard`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
-    @routes.get("/scores", **described("Show badges, tags, honesty and calls of tools", Scores, SCORES))
+    @routes.get("/scores", **describe_route("Show badges, tags, honesty and calls of tools", Scores, SCORES))
     async def scores(request: Request) -> Response:
         seen = context.seen(request)
         return await context.answer(
-            lambda: Scores(context.records.calls.origin, scored(seen, context.records.calls.read()))
+            lambda: Scores(context.records.calls.origin, score_tools(seen, context.records.calls.read()))
         )
 
-    @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Leaderboards, LEADERS))
+    @routes.get(
+        "/leaderboard", **describe_route("Rank the tools of a category by their medians", Leaderboards, LEADERS)
+    )
     async def leaderboard(
         request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
     ) -> Response:
         seen = context.seen(request)
-        return await context.answer(lambda: Leaderboards(boards(scored(seen, context.records.calls.read()), category)))
+        return await context.answer(
+            lambda: Leaderboards(boards(score_tools(seen, context.records.calls.read()), category))
+        )
 
     return routes
 
 
-def scored(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
+def score_tools(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
     """Every tool of any tier that the merged endpoint shows or hides."""
     snapshot, visible = seen.snapshot, seen.view(None).everything
     tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]

@@ -17,7 +17,7 @@ from fairlead_offers.router.found_tools import (
 )
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import search as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_rest.queries import words
 from fairlead_web.bodies import answer
 
@@ -27,7 +27,7 @@ def router(context: RestContext) -> APIRouter:
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
-    @routes.get("/search", **described("Search tools", SearchAnswer | OfferedTools, examples.FOUND))
+    @routes.get("/search", **describe_route("Search tools", SearchAnswer | OfferedTools, examples.FOUND))
     async def search_tools(
         request: Request,
         query: Annotated[

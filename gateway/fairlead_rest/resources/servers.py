@@ -29,9 +29,9 @@ from fairlead_offers.problems import NOT_DISCOVERED, Problem
 from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.known_servers import existing, server_called, server_state, undisputed
+from fairlead_rest.known_servers import existing, find_server, server_state, undisputed
 from fairlead_rest.log_access import may_read
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_rest.process_facts import ProcessFacts, resident, running
 from fairlead_web.bodies import answer
 
@@ -144,7 +144,7 @@ def router(context: RestContext) -> APIRouter:
     """The resource `/v1/servers`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
-    @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
+    @routes.get("/servers", **describe_route("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
         seen = context.seen(request)
         inside = _inside(context, request, seen, [server.key for server in existing(seen)])
@@ -152,28 +152,28 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get(
         "/servers/{server:path}",
-        **described("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
+        **describe_route("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
     )
     async def show_server(request: Request, server: str) -> Response:
         seen = context.seen(request)
-        known_server = server_called(seen, server)
+        known_server = find_server(seen, server)
         inside = _inside(context, request, seen, [known_server.key])
         return await context.answer(lambda: document(seen, known_server.key, inside))
 
     @routes.post(
         "/servers/{server:path}/refresh",
         status_code=202,
-        **described("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
+        **describe_route("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
     )
     async def refresh(request: Request, server: str) -> Response:
         seen = context.seen(request)
-        key = server_called(seen, server).key
+        key = find_server(seen, server).key
         served = seen.snapshot.servers.get(key)
         if served is not None and isinstance(served.catalog.endpoint, LocalEndpoint):
             raise Problem(NOT_DISCOVERED, f"the tools of {key} are functions of this gateway")
         asked_at = context.administration.requests.asked_at
         context.administration.requests.ask_refresh(key)
-        refreshed = _refreshed(served, seen.snapshot.entries.get(key))
+        refreshed = _last_refresh(served, seen.snapshot.entries.get(key))
         at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
         return answer(RefreshAsked(str(key), refreshed.at if refreshed else None, at), 202)
 
@@ -210,7 +210,7 @@ def _document(
     seen: SubjectCatalog, key: ServerKey, inside: AdminFacts, sizes: Mapping[ServerKey, int]
 ) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
-    last, process = _refreshed(server, entry), inside.running.get(key)
+    last, process = _last_refresh(server, entry), inside.running.get(key)
     conflict, entry = _conflict(server, entry, inside), undisputed(server, entry)
     failure = None if last is None else last.failure or None
     if failure is not None and not inside.told:
@@ -273,7 +273,7 @@ def _slowest(states: Mapping[str, ToolState], tools: Collection[str]) -> float |
     return max((quantiles.p95_ms for quantiles in measured if quantiles is not None), default=UNSET)
 
 
-def _refreshed(server: Server | None, entry: ServerEntry | None) -> Refreshed | None:
+def _last_refresh(server: Server | None, entry: ServerEntry | None) -> Refreshed | None:
     """The last answer to a request: of the catalog, or of the entry of a server that brought none."""
     told = (server.catalog.refreshed if server is not None else None, entry.refreshed if entry is not None else None)
     return max((report for report in told if report is not None), key=attrgetter("at"), default=None)

@@ -14,7 +14,7 @@ from fairlead_gateway.policy.tier_moves import KEPT, TierMove, TierMoves
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_tools.names import tool_id
 
 DEFAULT_AT_ONCE: Final = 100
@@ -57,7 +57,7 @@ def router(context: RestContext) -> APIRouter:
     """The resource `/v1/tier-moves`."""
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
-    @routes.get("/tier-moves", **described("List moves between tiers", TierMoveList, examples.TIER_MOVES))
+    @routes.get("/tier-moves", **describe_route("List moves between tiers", TierMoveList, examples.TIER_MOVES))
     async def list_moves(request: Request, limit: Annotated[int, Query(ge=1, le=KEPT)] = DEFAULT_AT_ONCE) -> Response:
         seen = context.seen(request)
         return await context.answer(lambda: moves_for(seen, context.administration.moves, limit))

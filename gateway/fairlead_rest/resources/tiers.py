@@ -18,7 +18,7 @@ from fairlead_offers.documents import decode
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,14 +67,14 @@ def router(context: RestContext) -> APIRouter:
     """The resources `/v1/tiers` and `/v1/tier`."""
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
-    @routes.get("/tiers", **described("List tiers", TierList, examples.TIERS))
+    @routes.get("/tiers", **describe_route("List tiers", TierList, examples.TIERS))
     async def list_tiers(request: Request) -> Response:
         seen = context.seen(request)
         return await context.answer(lambda: listed(seen))
 
     @routes.post(
         "/tier",
-        **described("Choose the tier of an answer", TierAnswer, examples.TIER_CHOSEN, TierRequest, examples.TIER),
+        **describe_route("Choose the tier of an answer", TierAnswer, examples.TIER_CHOSEN, TierRequest, examples.TIER),
     )
     async def choose_tier(request: Request) -> Response:
         seen = context.seen(request)

@@ -35,7 +35,7 @@ from fairlead_offers.run.requested_calls import (
 )
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import calls as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_tools.refusal import META_WARNING
 from fairlead_web.bodies import answer, while_connected
 from fairlead_web.problem_responses import seconds_of
@@ -90,7 +90,7 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.post(
         "/tool-calls",
-        **described("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
+        **describe_route("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
     )
     async def tool_calls(request: Request) -> Response:
         body = await context.read(request)
@@ -116,14 +116,14 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.post(
         "/tool-calls/predict",
-        **described(
+        **describe_route(
             "Say what a model's tool calls would take", Prediction, examples.PREDICTED, ToolCallsBody, examples.CALLS
         ),
     )
     async def predict(request: Request) -> Response:
         body = await context.read(request)
         read = await _patiently_read(context, request, body)
-        return await context.answer(lambda: _predicted(*read))
+        return await context.answer(lambda: _predict(*read))
 
     return routes
 
@@ -138,11 +138,11 @@ async def _patiently_read(
         read = await services.work.do(partial(read_calls, services.catalogs, context.seen(request), body))
         starting = next((plan.unready for plan in read[2] if services.catalogs.starts(plan.unready)), None)
         left, agent = end - time.monotonic(), agent_in(request.scope)
-        if starting is None or not await services.catalogs.patience.settled(starting.key, left, agent):
+        if starting is None or not await services.catalogs.patience.wait(starting.key, left, agent):
             return read
 
 
-def _predicted(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned]) -> Prediction:
+def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned]) -> Prediction:
     """Nothing is called, counted or checked against a schema."""
     calls = []
     for plan in planned:

@@ -25,7 +25,7 @@ from fairlead_offers.services import ToolServices
 from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import tools as examples
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 from fairlead_rest.queries import words
 from fairlead_web.bodies import answer
 
@@ -80,7 +80,7 @@ def router(context: RestContext) -> APIRouter:
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
-    @routes.get("/tools", **described("List tools", ToolsAnswer | OfferedTools, examples.TOOLS))
+    @routes.get("/tools", **describe_route("List tools", ToolsAnswer | OfferedTools, examples.TOOLS))
     async def list_tools(
         request: Request,
         format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
@@ -105,18 +105,20 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.post(
         "/tools",
-        **described("List tools and the caller's own", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY),
+        **describe_route("List tools and the caller's own", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY),
     )
     async def list_tools_with_own(request: Request) -> Response:
         body = await context.read(request)
         return answer(
             await context.when_ready(
                 request,
-                lambda seen: services.work.stepwise(lambda: listed(services, seen, wished(decode(body, ToolsBody)))),
+                lambda seen: services.work.stepwise(
+                    lambda: listed(services, seen, read_query(decode(body, ToolsBody)))
+                ),
             )
         )
 
-    @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
+    @routes.get("/tools/{name:path}", **describe_route("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
         return await context.answer_when_ready(
             request, lambda seen: document(services.catalogs.visible(seen, tier).tool(name))
@@ -125,7 +127,7 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def wished(body: ToolsBody) -> ToolsQuery:
+def read_query(body: ToolsBody) -> ToolsQuery:
     """The body as a query with tools."""
     return ToolsQuery(
         body.format,

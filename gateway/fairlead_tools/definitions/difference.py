@@ -50,7 +50,7 @@ class HeldChange(msgspec.Struct, frozen=True):
 def held_change(definition: Pinned, pins: Pins) -> HeldChange:
     """The difference of one of the definitions that `pins` holds back."""
     old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
-    lines = unified(old, definition.definition)
+    lines = unify(old, definition.definition)
     shown = _within(lines)
     return HeldChange(
         definition.sort,
@@ -63,7 +63,7 @@ def held_change(definition: Pinned, pins: Pins) -> HeldChange:
     )
 
 
-def unified(before: Raw | None, after: Raw) -> list[str]:
+def unify(before: Raw | None, after: Raw) -> list[str]:
     """The members that differ, as a unified diff of their JSON; whatever cannot be seen is shown as an escape."""
     old, new = _members(before), _members(after)
     lines: list[str] = []
@@ -76,7 +76,7 @@ def unified(before: Raw | None, after: Raw) -> list[str]:
     return lines
 
 
-def decoded(definition: Raw) -> Any:
+def decode(definition: Raw) -> Any:
     """A definition as a JSON value; its text where it is none."""
     try:
         return msgspec.json.decode(definition)
@@ -103,7 +103,7 @@ def _within(lines: list[str]) -> list[str]:
 def _members(definition: Raw | None) -> dict[str, list[str]]:
     if definition is None:
         return {}
-    value = decoded(definition)
+    value = decode(definition)
     if isinstance(value, dict):
         return {str(member): _lines(inside) for member, inside in value.items()}
     return {"": _lines(value)}

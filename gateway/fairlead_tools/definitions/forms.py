@@ -240,7 +240,7 @@ class _Draft:
     def _note(self, path: Path, change: str) -> None:
         self._changed.add(str(path[0]))
         if len(self._changes) < MAX_CHANGES:
-            self._changes.append(f"{dotted(path)}: {change}")
+            self._changes.append(f"{dot_path(path)}: {change}")
 
 
 def _sentence(path: Path, error: jsonschema_rs.ValidationError) -> str:
@@ -248,10 +248,10 @@ def _sentence(path: Path, error: jsonschema_rs.ValidationError) -> str:
     if path == ("inputSchema", "type") or (path == ("inputSchema",) and lacking == "type"):
         return 'the inputSchema is not of "type": "object"'
     words = error.message[:_SHOWN] if lacking is None else f"no {lacking}"
-    return f"{dotted(path)}: {words}" if path else words
+    return f"{dot_path(path)}: {words}" if path else words
 
 
-def dotted(path: Path) -> str:
+def dot_path(path: Path) -> str:
     """A path for messages, such as `icons[0].src`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_STEP]}" for step in path)
     return text.removeprefix(".")

@@ -62,11 +62,11 @@ def _what(text: str, at: int, needs: frozenset[str]) -> str:
     if _is_selector(code):
         return "" if _selects(text, at) else "variation selectors that select nothing"
     if code in _DIRECTION:
-        allowed = "direction" in needs and code not in (0x202D, 0x202E) and not _crowded(text, at)
+        allowed = "direction" in needs and code not in (0x202D, 0x202E) and not _is_crowded(text, at)
         return "" if allowed else "a character that turns text around"
     if code in (0x200C, 0x200D):
         return "" if _joins(text, at) else "invisible characters"
-    if code == 0x200B and "breaks" in needs and not _crowded(text, at):
+    if code == 0x200B and "breaks" in needs and not _is_crowded(text, at):
         return ""
     return "invisible characters"
 
@@ -99,7 +99,7 @@ def _is_emoji(character: str) -> bool:
     return unicodedata.category(character) in ("So", "Sk") or 0xFE0E <= ord(character) <= 0xFE0F
 
 
-def _crowded(text: str, at: int) -> bool:
+def _is_crowded(text: str, at: int) -> bool:
     """One of many such characters in a row: a message in a code of its own."""
     row = text[at : at + MANY]
     return len(row) == MANY and all(_SUSPECT.match(character) for character in row)

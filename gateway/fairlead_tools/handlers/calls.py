@@ -22,12 +22,12 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
 from fairlead_mcp.messages import Message
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 from fairlead_tools.handlers import results
 from fairlead_tools.handlers.context import Context
 from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import HandlerFailed, UnfitArguments, Unusable
-from fairlead_tools.handlers.running import awaited, guarded
+from fairlead_tools.handlers.running import awaited, guard
 from fairlead_tools.handlers.threads import Threads
 from fairlead_tools.handlers.tools import SERVER, CustomTools
 
@@ -54,11 +54,11 @@ _decode = msgspec.json.Decoder(_Params).decode
 class HandlerSink(Protocol):
     """Receiver of what a call comes to; one of `answered` and `failed` is called once, last."""
 
-    def answered(self, result: Raw) -> None:
+    def take_result(self, result: Raw) -> None:
         """The raw result, in the form of MCP 2025-11-25."""
         ...
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         """McpError or HandlerFailed."""
         ...
 
@@ -103,7 +103,7 @@ class Handlers:
         try:
             run.begin(*self._prepare(params))
         except Exception as error:  # noqa: BLE001  # whatever kept it from beginning is its outcome
-            run.failed(error)
+            run.take_error(error)
         return run
 
     async def aclose(self, grace: float) -> None:
@@ -111,7 +111,7 @@ class Handlers:
         self._closed = True
         if self.running and grace > 0:
             self._quiet.clear()
-            await happened(self._quiet, grace)
+            await wait_until_set(self._quiet, grace)
         for handler in tuple(self.running):
             handler.cancel()
         self.threads.shutdown()
@@ -208,9 +208,9 @@ class HandlerCall:
             self._in_thread(work)
         self._timer = self._loop.call_later(self._handlers.remaining(self._deadline), self._late)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         if self._end():
-            self._sink.failed(error)
+            self._sink.take_error(error)
 
     def cancel(self) -> None:
         if self._end() and self._handler is not None:
@@ -225,14 +225,14 @@ class HandlerCall:
         task.add_done_callback(self._on_return)
 
     def _in_thread(self, work: Callable[[], Any]) -> None:
-        self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guarded, work)
+        self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guard, work)
         self._handlers.began(future)
         future.add_done_callback(lambda ended: _tell(self._loop, self._on_return, ended))
 
     def _on_return(self, handler: _Handler) -> None:
         self._handlers.count_return(handler)
         if handler.cancelled():
-            self.failed(ConnectFailed("the tool was stopped", reason="Closed"))
+            self.take_error(ConnectFailed("the tool was stopped", reason="Closed"))
             return
         error = handler.exception()  # looked at, also where the call has ended before
         if self._ended:
@@ -253,7 +253,7 @@ class HandlerCall:
     def _on_exception(self, error: BaseException) -> None:
         cause = error.cause if isinstance(error, HandlerFailed) else error
         if self._handlers.raises:
-            self.failed(HandlerFailed(cause))
+            self.take_error(HandlerFailed(cause))
             return
         log.warning("The custom tool %s failed", self._name, exc_info=cause)
         self._send(results.failure(cause))
@@ -263,7 +263,7 @@ class HandlerCall:
             result = results.result(value)
         except Unusable as error:
             if self._handlers.raises:
-                self.failed(HandlerFailed(error))
+                self.take_error(HandlerFailed(error))
                 return
             log.warning("The custom tool %s failed: %s", self._name, error)
             result = results.failure(error)
@@ -271,14 +271,14 @@ class HandlerCall:
 
     def _send(self, result: bytes) -> None:
         if len(result) > self._max_bytes:
-            self.failed(TooLarge(f"the result exceeds {self._max_bytes} bytes"))
+            self.take_error(TooLarge(f"the result exceeds {self._max_bytes} bytes"))
         elif self._end():
-            self._sink.answered(Raw(result))
+            self._sink.take_result(Raw(result))
 
     def _late(self) -> None:
         """A handler that swallows its cancellation keeps its place, and nobody waiting."""
         handler = self._handler
-        self.failed(Timeout("the tool did not answer in time", sent=True))
+        self.take_error(Timeout("the tool did not answer in time", sent=True))
         if handler is not None:
             handler.cancel()
 

@@ -15,7 +15,7 @@ Held = Callable[[float], None]
 """Told the seconds of one step, after it."""
 
 
-def guarded(work: Callable[[], Any]) -> Any:
+def guard(work: Callable[[], Any]) -> Any:
     """Result of `work`. Raises HandlerFailed for any exception of its, also for an attempt to end the process."""
     try:
         return work()

@@ -87,7 +87,7 @@ def tool(handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return mark if handler is None else mark(handler)
 
 
-def marked(thing: object) -> CustomTool | None:
+def find_marked(thing: object) -> CustomTool | None:
     """Declaration that `tool` left at a function; None for anything else."""
     mark = getattr(thing, "__dict__", {}).get(_MARK)
     return mark if isinstance(mark, CustomTool) else None

@@ -24,7 +24,7 @@ from fairlead_api.documents.catalog import (
 from fairlead_mcp import jsonrpc
 from fairlead_tools.handlers.prepared import Prepared
 from fairlead_tools.handlers.problems import BadTool
-from fairlead_tools.handlers.tool import CustomTool, marked
+from fairlead_tools.handlers.tool import CustomTool, find_marked
 from fairlead_tools.version import NAME, VERSION
 
 DOCUMENT: Final = f".{NAME}-local"
@@ -60,7 +60,7 @@ class CustomTools:
         # It imports pydantic: 14 MB that a gateway without tools is spared.
         from fairlead_tools.handlers.preparation import prepare
 
-        wanted = tool if isinstance(tool, CustomTool) else marked(tool) or CustomTool(handler=tool)
+        wanted = tool if isinstance(tool, CustomTool) else find_marked(tool) or CustomTool(handler=tool)
         name = wanted.name or str(getattr(wanted.handler, "__name__", ""))
         try:
             prepared = prepare(name, wanted)

@@ -59,7 +59,7 @@ class Deliveries:
         self._bytes_in += size
         return True
 
-    def ended(self, items: int, size: int = 0, *, well: bool, reason: str = "") -> None:
+    def end(self, items: int, size: int = 0, *, well: bool, reason: str = "") -> None:
         """Count a delivery of that many bytes that ended, and warn where it is the first that failed since one went
         well.
         """
@@ -123,7 +123,7 @@ class _Counting(Generic[E]):
         self._reasons = reasons
 
     def _count(self, items: int, size: int = 0, *, well: bool) -> None:
-        self._deliveries.ended(items, size, well=well, reason=self._reasons.take())
+        self._deliveries.end(items, size, well=well, reason=self._reasons.take())
 
 
 class CountedSpans(_Counting[SpanExporter], SpanExporter):
@@ -179,7 +179,7 @@ class CountedMetrics:
         try:
             result = self._inner.export(reading)
         finally:
-            self._deliveries.ended(1, well=result is MetricExportResult.SUCCESS, reason=self._reasons.take())
+            self._deliveries.end(1, well=result is MetricExportResult.SUCCESS, reason=self._reasons.take())
 
     def shutdown(self) -> None:
         """Give up attempts that are under way."""

@@ -25,11 +25,11 @@ class UnusableVariable(ValueError):
     """A variable that asks for what cannot be done; the message names it and says what is possible."""
 
 
-def exported(environ: Mapping[str, str]) -> dict[Signal, Protocol]:
+def exported_signals(environ: Mapping[str, str]) -> dict[Signal, Protocol]:
     """Protocol of each signal that is exported. Raises UnusableVariable."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return {}
-    return {signal: _protocol(environ, signal) for signal in SIGNALS if _wanted(environ, signal)}
+    return {signal: _protocol(environ, signal) for signal in SIGNALS if _wants(environ, signal)}
 
 
 def endpoint(environ: Mapping[str, str], signal: Signal) -> str:
@@ -37,7 +37,7 @@ def endpoint(environ: Mapping[str, str], signal: Signal) -> str:
     return _first(environ, _names("ENDPOINT", signal))[1]
 
 
-def _wanted(environ: Mapping[str, str], signal: Signal) -> bool:
+def _wants(environ: Mapping[str, str], signal: Signal) -> bool:
     name = f"OTEL_{signal.upper()}_EXPORTER"
     exporter = environ.get(name, "").strip().lower()
     if exporter not in ("", OTLP, NONE):

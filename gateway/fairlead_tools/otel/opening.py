@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fairlead_api.extras import install_command
-from fairlead_tools.otel.environment import GRPC, UnusableVariable, exported
+from fairlead_tools.otel.environment import GRPC, UnusableVariable, exported_signals
 
 if TYPE_CHECKING:
     from fairlead_tools.otel.pipelines import Pipelines
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def opened(environ: Mapping[str, str], service: str) -> Pipelines | None:
+def open_pipelines(environ: Mapping[str, str], service: str) -> Pipelines | None:
     """Pipelines of the signals that are exported; None where there are none, or they cannot be had, which the log says.
     `service`: name of the service where the environment gives none.
     """
     try:
-        signals = exported(environ)
+        signals = exported_signals(environ)
     except UnusableVariable as error:
         log.error("OpenTelemetry: nothing is exported: %s", error)
         return None

@@ -101,7 +101,7 @@ class ToolCheck:
             return "structuredContent: required by the outputSchema, but missing"
         return checker.wrong(outcome.structured)
 
-    def mismatched(self, server: str) -> None:
+    def count_mismatch(self, server: str) -> None:
         """Count a result of that server that did not fit."""
         self._checks.mismatch(server)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_mcp.jsonrpc import encode
-from fairlead_mcp.members import Known, folded
+from fairlead_mcp.members import Known, fold
 from fairlead_mcp.schemas import HERE, References, Schema, every, parts
 
 MAX_STEPS: Final = 100_000
@@ -40,7 +40,7 @@ class Spelling:
         for subschema in every(schema):
             for name in _names(subschema):
                 written = f"{encode(name).decode()}:"
-                counted[folded(written)].add(written)
+                counted[fold(written)].add(written)
         self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
         self._places: dict[tuple[int, ...], _Location] = {}
 

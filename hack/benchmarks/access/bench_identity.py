@@ -114,13 +114,13 @@ async def parts(rounds: int) -> dict[str, Sample]:
     """Microseconds of the functions that look at a credential."""
     key, record = new_key("bench", now=datetime.now(UTC))
     keys = ApiKeys([KeyFile(Path("here"))], time.time)
-    keys.told("here", KeyDocument((record,)))
+    keys.take_document("here", KeyDocument((record,)))
     opened, closed = Identities(), Identities([keys])
     header = f"Bearer {key}".encode()
     await closed.identify(header)
     samples = {
-        "known: nobody is asked": _timed(lambda: opened.remembered(None), rounds),
-        "known: an API key or a token": _timed(lambda: closed.remembered(header), rounds),
+        "known: nobody is asked": _timed(lambda: opened.recall(None), rounds),
+        "known: an API key or a token": _timed(lambda: closed.recall(header), rounds),
         "at first: an API key": _timed(lambda: keys.check(key), rounds),
     }
     for name, signer in (

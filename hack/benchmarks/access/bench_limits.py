@@ -33,7 +33,7 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.tracing.trace import TRACEPARENT, carried
+from fairlead_gateway.tracing.trace import TRACEPARENT, carry
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import QUEUED, Guard, Timing
 from fairlead_mcp.errors import McpError
@@ -101,11 +101,11 @@ def works() -> dict[str, Callable[[], object]]:
 
     def through_the_guard() -> None:
         assert guard.enter_now()
-        guard.leave_answered()
+        guard.leave_well()
 
     def audited(auditor: Auditor) -> Callable[[], None]:
         def call() -> None:
-            auditor.called(request, AuditedCall("tools/call", "add", params, "", KEY, 0.01, 100))
+            auditor.record_call(request, AuditedCall("tools/call", "add", params, "", KEY, 0.01, 100))
 
         return call
 
@@ -121,7 +121,7 @@ def works() -> dict[str, Callable[[], object]]:
         "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
         "audit: its record for OTLP, made and encoded, in threads": recorded(entry),
         "trace: exemplars of a call and of its tier": exemplified(),
-        "trace: from the headers of a request to its server": lambda: carried(params, Asked.headers),
+        "trace: from the headers of a request to its server": lambda: carry(params, Asked.headers),
     }
 
 
@@ -220,19 +220,19 @@ class Visit:
         self._began = self._world.now
         ticket = self._world.guard.enter(self)
         if ticket != QUEUED:
-            self.admitted(ticket)
+            self.proceed(ticket)
 
-    def admitted(self, ticket: int) -> None:
+    def proceed(self, ticket: int) -> None:
         if self._name != "greedy":
             self._world.waits.append(self._world.now - self._began)
         self._world.later(self._world.random.expovariate(1 / SERVICE_SECONDS), self.end)
 
-    def refused(self, error: McpError) -> None:
+    def reject(self, error: McpError) -> None:
         raise error
 
     def end(self) -> None:
         again = Visit(self._world, self._name)
-        self._world.guard.leave_answered()
+        self._world.guard.leave_well()
         if self._name == "greedy":
             again.begin()
         else:

@@ -20,7 +20,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import RULES_NAME, encode, state_name
 from fairlead_api.documents.rules import Policy, Rule, Subject
-from fairlead_gateway.identity.keys import new_key, written
+from fairlead_gateway.identity.keys import encode_keys, new_key
 from gateway.gateways import Target, contents, decisions, gateway_over, world, write_documents
 from issuers import LocalIssuer, issuing
 from rig.harness import Unmeasurable
@@ -93,7 +93,7 @@ def key_file(folder: Path) -> tuple[str, Path]:
     """A key of the agent, and the file that has it."""
     key, record = new_key(AGENT, groups=(GROUP,), now=datetime.now(UTC))
     file = folder / "keys.json"
-    file.write_bytes(written([record]))
+    file.write_bytes(encode_keys([record]))
     return key, file
 
 

@@ -51,7 +51,7 @@ NO_DIFFERENCE: Final = {"at_most": 0.0}
 PARTS: Final = {
     "lists": Part(1.0, NO_DIFFERENCE),
     "lost-events": Part(0.1, NO_DIFFERENCE, lost=LOST),
-    "without-lists": Part(0.05, {"at_least": 1.0}, CHAOS.replaced(list_seconds=NEVER), LOST),
+    "without-lists": Part(0.05, {"at_least": 1.0}, CHAOS.replace(list_seconds=NEVER), LOST),
 }
 FIRST_LINES: Final = 20
 """Differences that are printed of one seed."""

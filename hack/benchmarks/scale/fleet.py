@@ -107,17 +107,17 @@ class Readiness:
         self._ready: set[tuple[str, str]] = set()
         self.moved = asyncio.Event()
 
-    def listed(self, objects: Sequence[Json], version: str) -> None:
+    def replace(self, objects: Sequence[Json], version: str) -> None:
         for item in objects:
-            self.changed(item)
+            self.update(item)
 
-    def changed(self, item: Json) -> None:
+    def update(self, item: Json) -> None:
         conditions = item.get("status", {}).get("conditions") or ()
         if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
             self._ready.add((item["metadata"]["namespace"], item["metadata"]["name"]))
             self.moved.set()
 
-    def deleted(self, item: Json) -> None:
+    def delete(self, item: Json) -> None:
         self._ready.discard((item["metadata"]["namespace"], item["metadata"]["name"]))
 
     async def reaches(self, count: int) -> None:
@@ -137,15 +137,15 @@ class Kubelet:
         self._kube = kube
         self._due: asyncio.Queue[Json] = asyncio.Queue()
 
-    def listed(self, objects: Sequence[Json], version: str) -> None:
+    def replace(self, objects: Sequence[Json], version: str) -> None:
         for item in objects:
-            self.changed(item)
+            self.update(item)
 
-    def changed(self, item: Json) -> None:
+    def update(self, item: Json) -> None:
         if item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]:
             self._due.put_nowait(item["metadata"])
 
-    def deleted(self, item: Json) -> None:
+    def delete(self, item: Json) -> None:
         """Its pods go with it."""
 
     async def run(self) -> None:

@@ -26,7 +26,7 @@ from fairlead_offers.results.kept_results import OVERHEAD_TOKENS
 from fairlead_offers.results.result_documents import document
 from fairlead_offers.results.session_context import ENCODING_S
 from fairlead_search.embedding import missing_modules
-from fairlead_search.passages import Rate, best, written
+from fairlead_search.passages import Rate, best, write_out
 from fairlead_search.relevance import scores
 from fairlead_search.term_scores import K1, B
 from fairlead_search.text import QUESTION_WORDS, REQUEST_WORDS, terms
@@ -71,12 +71,12 @@ def picked(overhead: int, rate: Rate, whole: object, question: str, budget_token
 def head(whole: object, question: str, budget_tokens: int) -> str:
     """The beginning."""
     del question
-    return within(written(whole), budget_tokens)
+    return within(write_out(whole), budget_tokens)
 
 
 def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
     """The chunks of one size that BM25 ranks first."""
-    text = written(whole)
+    text = write_out(whole)
     chunks = [text[index : index + CHUNK] for index in range(0, len(text), CHUNK - OVERLAP)]
     counts = [Counter(terms(chunk)) for chunk in chunks]
     mean = sum(count.total() for count in counts) / len(counts)
@@ -195,7 +195,7 @@ def quantiles(spent: list[float]) -> tuple[float, float]:
 def _left(compress: Compressor, fact: Fact, spent: list[float]) -> bool:
     """Whether the answer is left; milliseconds go into `spent`."""
     whole = results()[fact.result]
-    budget = tokens(written(whole)) // RATIO
+    budget = tokens(write_out(whole)) // RATIO
     begun = time.perf_counter()
     left = compress(whole, fact.question, budget)
     spent.append((time.perf_counter() - begun) * 1000)

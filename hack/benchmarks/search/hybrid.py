@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from fairlead_search.embedding import VectorText, embedded
+from fairlead_search.embedding import VectorText, embed
 from fairlead_search.encoder import encoder, understands
 from fairlead_search.record import IndexedTool
 from fairlead_search.search_index import SearchBackend, ToolVector
-from fairlead_search.vectors import encoded
+from fairlead_search.vectors import encode
 from search.labelled import DEPTH
 
 
 def made_vectors(records: Sequence[IndexedTool]) -> dict[str, ToolVector]:
     """Vectors of tools by the encoder."""
-    made = embedded([VectorText(record.key, *record.vector_texts()) for record in records])
+    made = embed([VectorText(record.key, *record.vector_texts()) for record in records])
     return {record.key: ToolVector(vector, record.key) for record, vector in zip(records, made.vectors, strict=True)}
 
 
 def random_vectors(records: Sequence[IndexedTool]) -> dict[str, ToolVector]:
     """Vectors that cost what others do, and mean nothing."""
     rng = np.random.default_rng(7)
-    return {record.key: ToolVector(encoded(rng.normal(size=384)), record.key) for record in records}
+    return {record.key: ToolVector(encode(rng.normal(size=384)), record.key) for record in records}
 
 
 class HybridRanking:
@@ -53,7 +53,7 @@ class HybridRanking:
         vector = encoder().encode([query])[0]
 
         def swap() -> None:
-            made = encoded(rng.normal(size=384))
+            made = encode(rng.normal(size=384))
             self._backend.put({new.key: ToolVector(made, f"{new.key} {made.hex()[:32]}")})
             self._index.with_changes([new], [removed]).search(query, vector, DEPTH)
 

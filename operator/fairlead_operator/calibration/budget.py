@@ -45,6 +45,6 @@ class ProbeBudget:
             return 0.0
         return self._even[tool] - max(0.0, AHEAD_S - self._last[tool]) / SHARE
 
-    def settled(self, now: float) -> bool:
+    def is_settled(self, now: float) -> bool:
         """Whether no tool is charged for anything, and no probe is under way, so that the account may be forgotten."""
         return not self._running and all(even <= now for even in self._even.values())

@@ -103,7 +103,9 @@ class _Dependencies:
     def account(self, key: ServerKey, held: Collection[ServerKey]) -> ProbeBudget:
         """Time that probes took of the server's tools before. Forgets servers that are not `held` once it is due."""
         now = self.monotonic()
-        for gone in [server for server, budget in self.accounts.items() if server not in held and budget.settled(now)]:
+        for gone in [
+            server for server, budget in self.accounts.items() if server not in held and budget.is_settled(now)
+        ]:
             del self.accounts[gone]
         return self.accounts.setdefault(key, ProbeBudget())
 

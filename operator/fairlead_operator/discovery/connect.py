@@ -50,7 +50,7 @@ class NetworkConnector:
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
         """A negotiated session; closed on the way out. Raises McpError."""
-        resolve = self._egress.guarded(self._resolve, key.namespace)
+        resolve = self._egress.guard(self._resolve, key.namespace)
         opened = network_session(
             str(key),
             endpoint,
@@ -70,7 +70,7 @@ class NetworkConnector:
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
         target = Target.from_url(endpoint.url)
-        resolve = self._egress.guarded(self._resolve, key.namespace)
+        resolve = self._egress.guard(self._resolve, key.namespace)
 
         async def addresses(host: str, port: int) -> list[Address]:
             try:

@@ -28,7 +28,7 @@ from fairlead_mcp.eras import Era, era_of
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
 from fairlead_mcp.session import McpSession
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.waiting import wait_until_set
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import Connector
 
@@ -121,7 +121,7 @@ class CapabilityComparisons:
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             running = self._running[key] = _Running(of, task, tried)
             task.add_done_callback(partial(self._after_task, key))
-        await happened(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
+        await wait_until_set(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
 
     def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
         """`listing` with the tools behind client capabilities, as far as they are known."""

@@ -48,7 +48,7 @@ class SimulatedNetwork:
         alive = {job["metadata"]["uid"] for job in jobs}
         for kind, items in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
             for item in items:
-                if _role(item) and _orphaned(item, alive):
+                if _role(item) and _is_orphaned(item, alive):
                     await self.kube.delete(kind, self.namespace, item["metadata"]["name"])
         served = {owner["uid"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
         for job in jobs:
@@ -76,10 +76,10 @@ class SimulatedNetwork:
         return _with({"terminated": {"exitCode": 0, "message": f"{last_words}\n"}}, phase="Succeeded")
 
     def _probe_line(self, policies: list[Json]) -> str:
-        held = {"incoming": self._held(policies, NO_INGRESS), "outgoing": self._held(policies, NO_EGRESS)}
+        held = {"incoming": self._holds(policies, NO_INGRESS), "outgoing": self._holds(policies, NO_EGRESS)}
         return " ".join(f"{name}={'held' if each else 'open'}" for name, each in held.items())
 
-    def _held(self, policies: list[Json], port: int) -> bool:
+    def _holds(self, policies: list[Json], port: int) -> bool:
         """Whether a connection of the client to a port of the target is kept back at either end."""
         for direction in self.enforces:
             mine = [policy for policy in policies if applies(policy, {LABEL: _ROLE_OF[direction]}, direction)]
@@ -97,7 +97,7 @@ def _role(item: Json) -> str:
     return str((item["metadata"].get("labels") or {}).get(LABEL, ""))
 
 
-def _orphaned(item: Json, alive: set[str]) -> bool:
+def _is_orphaned(item: Json, alive: set[str]) -> bool:
     owners = item["metadata"].get("ownerReferences") or ()
     jobs = [owner["uid"] for owner in owners if owner["kind"] == "Job"]
     return bool(jobs) and not any(uid in alive for uid in jobs)

@@ -201,7 +201,7 @@ class KubeDeclarations:
             logger.warning("the status of ToolPolicy %s is not shown: %s", policy.key, error)
             return
         if applied is not None:
-            self._policies.changed(applied)
+            self._policies.update(applied)
 
     async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         await self._show_tiers(
@@ -227,7 +227,7 @@ class KubeDeclarations:
                 except NotFound:
                     continue
                 if applied is not None:
-                    self._tiers.changed(applied)
+                    self._tiers.update(applied)
 
     async def _show(self, kind: Kind, resource: Resource, body: Json) -> Json | None:
         """Write a status; None where somebody undoes it too often. Raises ApiError."""

@@ -64,7 +64,7 @@ class OtherReleases:
         except (NotFound, Forbidden):  # the right to read it comes with an installation that follows all namespaces
             return ""
         holder = self._holder(lease)
-        return "" if self._of_all.expired(lease, now) else holder
+        return "" if self._of_all.has_expired(lease, now) else holder
 
     async def wait_until_vacant(self) -> None:
         """Return once no operator of a single namespace renews its Lease any more, or would still write if it did not.
@@ -78,7 +78,7 @@ class OtherReleases:
         while (now := boottime()) < until:
             try:
                 leases, _ = await self._kube.list(Scope(LEASES, Json, name=ONE_NAMESPACE))
-                live = [lease for lease in leases if not expiry.expired(lease, now) and self._holder(lease)]
+                live = [lease for lease in leases if not expiry.has_expired(lease, now) and self._holder(lease)]
             except ApiError as error:
                 logger.warning("who else follows a namespace is not known yet: %s", error)
             else:

@@ -80,14 +80,14 @@ class InstallationSecret:
 
     # Called by the informer.
 
-    async def listed(self, objects: Sequence[Json], version: str) -> None:
+    async def replace(self, objects: Sequence[Json], version: str) -> None:
         await self._restore()
 
-    async def changed(self, item: Json) -> None:
+    async def update(self, item: Json) -> None:
         if _missing(item.get("data") or {}):
             await self._restore()
 
-    async def deleted(self, item: Json) -> None:
+    async def delete(self, item: Json) -> None:
         await self._restore()
 
     async def _restore(self) -> None:

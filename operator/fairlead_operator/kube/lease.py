@@ -54,7 +54,7 @@ class Expiry:
         self._seen: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
         """Holder and renewal of each lease as last seen, and when they changed; by namespace and name."""
 
-    def expired(self, lease: Json, now: float) -> bool:
+    def has_expired(self, lease: Json, now: float) -> bool:
         """Whether nobody holds the lease, or it stood unchanged for as long as it says that it lasts."""
         metadata, spec = lease["metadata"], lease.get("spec") or {}
         key = (metadata["namespace"], metadata["name"])
@@ -88,7 +88,7 @@ class LeaseOptions:
     rng: random.Random = field(default_factory=random.Random)
     end_process: Callable[[], None] | None = None
     owners: Sequence[Json] = ()
-    """Of the Lease object."""
+    """Owner references of the Lease object."""
     family: str = ""
     """Holders whose identity begins with it are kept apart by another lease, which this process holds: it takes theirs
     over at once.
@@ -279,7 +279,7 @@ class Lease:
         holder = str(lease["spec"].get("holderIdentity") or "")
         if self._family and holder.startswith(self._family):
             return ""
-        return "" if self._expiry.expired(lease, now) else holder
+        return "" if self._expiry.has_expired(lease, now) else holder
 
     def _ours(self, lease: Json) -> bool:
         return bool(lease["spec"].get("holderIdentity") == self.identity)

@@ -133,7 +133,7 @@ class KubePlatform:
             self._installation,
             secrets_revision=revision,
             token_digest=gate.digest(token),
-            restricted=self._pod_templates.restricted(server.metadata.namespace),
+            restricted=self._pod_templates.restricts(server.metadata.namespace),
             absent=credential.absent,
         )
         if not context.domain_policies and domain_policy(server, context) is not None:
@@ -181,7 +181,7 @@ class KubePlatform:
         except (Conflict, NotFound):
             return  # changed or deleted meanwhile: its event is on the way, and brings the next look
         if answer is not None:
-            self._servers.changed(answer)
+            self._servers.update(answer)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)

@@ -124,12 +124,12 @@ class PodWarnings:
         warning = self._last.get(pod)
         return warning if warning is not None and warning.uid == uid else None
 
-    def listed(self, objects: Sequence[Json], version: str) -> None:
+    def replace(self, objects: Sequence[Json], version: str) -> None:
         """Take in all events; those that are missing were true when they were told."""
         for item in objects:
-            self.changed(item)
+            self.update(item)
 
-    def changed(self, item: Json) -> None:
+    def update(self, item: Json) -> None:
         """Take in an event that was posted, or counted again."""
         warning = pod_warning(item)
         if warning is None:
@@ -147,7 +147,7 @@ class PodWarnings:
         if not same:
             self._changed(warning.pod)
 
-    def deleted(self, item: Json) -> None:
+    def delete(self, item: Json) -> None:
         """Nothing: an event is deleted when its time is over, an hour after the last count, and its pod may still be
         as it was.
         """

@@ -100,7 +100,7 @@ async def _rights(kube: Kube, release_namespace: str, watched: str, secret_names
         needed.append(("list", LEASES, "", "", ONE_NAMESPACE))
         needed.append(("create", LATENCY_TIERS, "", "", ""))
     for verb, kind, namespace, subresource, name in needed:
-        if not await kube.allowed(verb, kind, namespace, subresource, name=name):
+        if not await kube.allows(verb, kind, namespace, subresource, name=name):
             what = f"{kind.plural}/{subresource}" if subresource else f"{kind.plural} {name}".rstrip()
             where = f" in namespace {namespace}" if namespace else ""
             raise CannotStart(f"the credentials may not {verb} {what}{where}: grant {RIGHTS}")

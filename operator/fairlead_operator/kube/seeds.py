@@ -26,7 +26,7 @@ this one creates, because the installation names it, is never withdrawn."""
 RETRY_SECONDS: Final = 1.0
 
 
-def begun(item: Json) -> bool:
+def has_begun(item: Json) -> bool:
     """Whether the operator that created this LatencyTier has not told that it created the others as well."""
     return ANNOTATION_SEEDING in ((item.get("metadata") or {}).get("annotations") or {})
 
@@ -79,7 +79,7 @@ class TierSeeder:
                 "else the default ones. To use LatencyTiers grant their rights (operator/rbac.yaml) and restart"
             )
             return False
-        marked = [item["metadata"]["name"] for item in existing if begun(item)]
+        marked = [item["metadata"]["name"] for item in existing if has_begun(item)]
         if marked or not existing:
             await self._create(marked)
         for item in existing:

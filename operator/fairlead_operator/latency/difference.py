@@ -28,7 +28,7 @@ def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool
         (before.p95_ms, now.p95_ms),
         (before.p99_ms, now.p99_ms),
     )
-    return any(_moved(old, new) for old, new in pairs)
+    return any(_has_moved(old, new) for old, new in pairs)
 
 
 def worth_a_document(published: ToolState | None, now: Quantiles | None, measured_at: str = "") -> bool:
@@ -43,8 +43,8 @@ def worth_a_document(published: ToolState | None, now: Quantiles | None, measure
 
 def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float]) -> bool:
     """Whether the round trips of one server moved, by environment."""
-    return any(name not in published or _moved(published[name], value) for name, value in now.items())
+    return any(name not in published or _has_moved(published[name], value) for name, value in now.items())
 
 
-def _moved(old: float, new: float) -> bool:
+def _has_moved(old: float, new: float) -> bool:
     return abs(new - old) > MOVED * max(old, 0.1)

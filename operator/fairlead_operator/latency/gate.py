@@ -57,7 +57,7 @@ class Gate:
         self.shown_at = now
         self.trial = trial
 
-    def called(self, *, bad: bool) -> bool:
+    def count_call(self, *, bad: bool) -> bool:
         """Count a call; whether it was a bad one of a trial."""
         if not self.trial:
             return False

@@ -56,7 +56,7 @@ class HealthScore:
         self.points = min(MOST_POINTS, self.points + BAD) if bad else max(0, self.points - GOOD)
         self.bad += bad
         self.seen += 1
-        self._trial_failed |= self.gate.called(bad=bad)
+        self._trial_failed |= self.gate.count_call(bad=bad)
 
     def decide(self, now: float, *, watched: bool) -> bool:
         """Whether the tool counts as healthy from now on. `watched`: attempts reach it while it is degraded."""

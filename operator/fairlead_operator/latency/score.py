@@ -85,7 +85,7 @@ class TierScore:
             self._lowest = self.points
             self._since = 0
         self._alarm |= self.points >= detector.cap
-        self._alarm |= self.gate.called(bad=late)
+        self._alarm |= self.gate.count_call(bad=late)
         self._was_late |= late
         if late:
             self.run = 0

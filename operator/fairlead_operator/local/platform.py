@@ -48,15 +48,15 @@ _NEVER_STARTED: Final = frozenset({Cause.COMMAND_NOT_FOUND, Cause.START_FAILED, 
 class StatusObserver(Protocol):
     """Who is told what becomes of servers; called in the loop, may not raise."""
 
-    def reported(self, server: McpServer, status: McpServerStatus) -> None:
+    def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         """The status of a server, as often as it changes."""
         ...
 
-    def announced(self, resource: Resource, announcement: Announcement) -> None:
+    def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
         """Takes an announcement, which on a cluster is an Event."""
         ...
 
-    def forgotten(self, key: ServerKey) -> None:
+    def on_removal(self, key: ServerKey) -> None:
         """The server is gone."""
         ...
 
@@ -153,11 +153,11 @@ class LocalPlatform:
         """Keep the status, and tell of it where it differs."""
         if self._inventory.get(server.key) is not None and self._statuses.get(server.key) != status:
             self._statuses[server.key] = status
-            self._audience.reported(server, status)
+            self._audience.on_status(server, status)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         """Tell people."""
-        self._audience.announced(resource, announcement)
+        self._audience.on_announcement(resource, announcement)
 
     async def last_words(self, server: McpServer) -> str:
         """Nothing: failures of child processes have their last words."""
@@ -173,7 +173,7 @@ class LocalPlatform:
         self._children.retire(key)
         self._credentials.drop(key)
         self._statuses.pop(key, None)
-        self._audience.forgotten(key)
+        self._audience.on_removal(key)
 
     def needed_packages(self) -> set[PackageVersion]:
         """The packages of all servers that are declared now."""

@@ -18,7 +18,7 @@ import msgspec
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import UnreadableDocument, decode, encode, pins_name
-from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, Pins, held_hash, listed
+from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, Pins, held_hash, list_pinned
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
@@ -106,7 +106,7 @@ class PinnedDefinitions:
         """
         key, listing = server.key, with_published(listing, published)
         catalog, remarks = await _catalog(server, listing, reached)
-        now = listed(catalog)
+        now = list_pinned(catalog)
         suspicious, announcements = await self._scan(key, now)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
@@ -157,7 +157,7 @@ class PinnedDefinitions:
         self, server: McpServer, now: tuple[Pinned, ...], published: Catalog | None
     ) -> tuple[PinDecision, tuple[Announcement, ...]]:
         pins = await self._current_pins(server)
-        before = now if published is None else listed(published)
+        before = now if published is None else list_pinned(published)
         approved = before if pins is None else pins.approved
         approvals = {
             server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "",

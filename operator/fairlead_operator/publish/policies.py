@@ -115,13 +115,13 @@ class PolicyStatuses:
                 taken = tier.spec.default and default is not None and default != name
                 given = {
                     ConditionType.ACCEPTED: IN_FORCE,
-                    ConditionType.CONFLICTED: _accepted(default) if taken else None,
+                    ConditionType.CONFLICTED: _accept(default) if taken else None,
                 }
                 shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
         await self._declarations.show_tiers(shown, default)
 
 
-def _accepted(default: str | None) -> ConditionVerdict:
+def _accept(default: str | None) -> ConditionVerdict:
     message = f"default: true has no effect, as {default} is the default tier; this one works under its own name"
     return ConditionVerdict(True, Cause.DEFAULT_TAKEN, message)
 

@@ -137,7 +137,7 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     matched = [index.matching(rule) & reach for rule in policy.rules]
     unlisted = tuple(sorted(name for name in selected if name not in space.shelves))
     complete = all(name in space.unlisted for name in unlisted)
-    unmatched = tuple(policy.rules[number].called(number) for number, bits in enumerate(matched) if not bits)
+    unmatched = tuple(policy.rules[number].label(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
     return Review(
@@ -160,7 +160,7 @@ def _partially_invalid(
     """Parts without effect: all of them in the message, the worst as the cause."""
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
-        f"rules[{rule.called(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
+        f"rules[{rule.label(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
         for number, rule in enumerate(policy.rules)
         if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
     ]
@@ -174,7 +174,7 @@ def _partially_invalid(
         if name is not None and name not in tiers
     ]
     unknown += [
-        f"rules[{rule.called(number)}].minTier: there is no LatencyTier {rule.min_tier}, so only the slowest tier "
+        f"rules[{rule.label(number)}].minTier: there is no LatencyTier {rule.min_tier}, so only the slowest tier "
         "shows its tools"
         for number, rule in enumerate(policy.rules)
         if rule.min_tier is not None and rule.min_tier not in tiers
@@ -265,6 +265,6 @@ def _about_bounds(policy: Policy, other: Policy) -> Iterable[str]:
 
 
 def _names(index: ToolIndex, bits: int) -> str:
-    names = [f"{server}/{tool}" for server, tool in index.chosen(bits, index.refs)]
+    names = [f"{server}/{tool}" for server, tool in index.select(bits, index.refs)]
     more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
     return ", ".join(names[:_EXAMPLES]) + more

@@ -27,7 +27,7 @@ class PodTemplateChecker:
     any_in: frozenset[str] = frozenset()
     """These."""
 
-    def restricted(self, namespace: str) -> bool:
+    def restricts(self, namespace: str) -> bool:
         """Whether servers of a namespace have to keep to `podTemplate`."""
         return not self.any and namespace not in self.any_in
 
@@ -71,7 +71,7 @@ def pod_template_not_allowed(
 ) -> ConditionVerdict | None:
     """Off a cluster there are no pods, and the template counts for nothing. What ran before is left as it is."""
     template = server.spec.unrestricted_pod_template
-    if template is None or environment != "cluster" or not templates.restricted(server.metadata.namespace):
+    if template is None or environment != "cluster" or not templates.restricts(server.metadata.namespace):
         return None
     message = f"{NOT_ALLOWED}; pods that ran before are left running"
     return ConditionVerdict(False, Cause.POD_TEMPLATE_NOT_ALLOWED, message)

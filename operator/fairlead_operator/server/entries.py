@@ -20,7 +20,7 @@ from fairlead_api.documents.servers import (
 )
 from fairlead_api.load import RefusedServer
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, sentence
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_api.v1alpha1.remedies import remedy
@@ -85,7 +85,7 @@ def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
     condition = status.condition(ConditionType.CONFLICTED)
     if condition is not None and cause_of(condition)[0] is verdict.cause:
         return condition.message
-    return worded(verdict.cause, verdict.message)
+    return sentence(verdict.cause, verdict.message)
 
 
 def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:

@@ -27,7 +27,7 @@ from consoleworld import (
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
-from fairlead_gateway.identity.keys import new_key, written
+from fairlead_gateway.identity.keys import encode_keys, new_key
 from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem
 from waiting import until_async
@@ -43,7 +43,7 @@ HOSTILE = '"><img src=x onerror=alert(1)>'
 @contextlib.asynccontextmanager
 async def gateway_with(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
     """A gateway with the keys of Ann, who is an administrator and may make some, and Ben, who may not."""
-    (folder / "keys.json").write_bytes(written([ANN_RECORD, BEN_RECORD]))
+    (folder / "keys.json").write_bytes(encode_keys([ANN_RECORD, BEN_RECORD]))
     settings: dict[str, Any] = {"api_keys": folder / "keys.json", "made_keys": folder / "made.json"}
     settings |= {"key_makers": ("staff",), "admin_groups": ("admins",), **changes}
     async with running(folder, SHOP, trust=trusted(Settings.of(**settings)), **settings) as gateway:
@@ -107,8 +107,8 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
 async def test_a_made_key_is_its_maker_but_administers_nothing_and_makes_no_keys(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
         key = (await made(gateway))["key"]
-        seen = gateway.endpoint.identities.remembered(f"Bearer {key}".encode())
-        ann = gateway.endpoint.identities.remembered(f"Bearer {ANN}".encode())
+        seen = gateway.endpoint.identities.recall(f"Bearer {key}".encode())
+        ann = gateway.endpoint.identities.recall(f"Bearer {ANN}".encode())
         logs = await get(gateway, "/v1/access?agent=ben&tool=shop__buy", **bearer(key))
         again = await post(gateway, "/v1/keys", {"name": "more"}, **bearer(key))
         listed = await get(gateway, "/v1/keys", **bearer(key))
@@ -123,7 +123,7 @@ async def test_a_made_key_is_its_maker_but_administers_nothing_and_makes_no_keys
 async def test_a_made_key_ends_with_the_key_that_made_it(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
         key = (await made(gateway))["key"]
-        (tmp_path / "keys.json").write_bytes(written([BEN_RECORD]))
+        (tmp_path / "keys.json").write_bytes(encode_keys([BEN_RECORD]))
         await until_async("the end", lambda: refused(gateway, key))
 
 

@@ -22,7 +22,7 @@ from fairlead_app.trust import trusted
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.apikeys import ApiKeys
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.keys import PREFIX, BadKeys, KeyDocument, digest, new_key, read, written
+from fairlead_gateway.identity.keys import PREFIX, BadKeys, KeyDocument, digest, encode_keys, new_key, read
 from gatewayworld import Ask, Wire, catalog, modern, running
 from togetherworld import gateway_on
 from waiting import eventually, until_async
@@ -96,7 +96,7 @@ async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> N
 async def test_agent_and_groups_of_a_key_become_those_of_the_identity() -> None:
     key, record = new_key("npc", ["game", "eu"], now=_now())
     keys = ApiKeys([_Place()], time.time)
-    keys.told("here", KeyDocument((record,)))
+    keys.take_document("here", KeyDocument((record,)))
     identity = keys.check(key)
     assert isinstance(identity, Identity)
     assert (identity.kind, identity.agent, identity.principal) == ("apiKey", "npc", "key:npc")
@@ -107,7 +107,7 @@ async def test_a_key_is_refused_from_its_expiry_on() -> None:
     at = [1_000_000.0]
     key, record = new_key("npc", now=_now())
     keys = ApiKeys([_Place()], lambda: at[0])
-    keys.told("here", KeyDocument((msgspec.structs.replace(record, expires="1970-01-12T13:46:41Z"),)))
+    keys.take_document("here", KeyDocument((msgspec.structs.replace(record, expires="1970-01-12T13:46:41Z"),)))
     identities = Identities([keys], now=lambda: at[0])
     header = f"Bearer {key}".encode()
     ended: list[str] = []
@@ -119,7 +119,7 @@ async def test_a_key_is_refused_from_its_expiry_on() -> None:
     at[0] += 2
     identities.sweep()
     assert ended == ["stream"]
-    assert identities.remembered(header) is None
+    assert identities.recall(header) is None
     assert not isinstance(await identities.identify(header), Identity)
 
 
@@ -131,7 +131,7 @@ def test_before_its_keys_were_read_a_gateway_refuses_none_for_good() -> None:
     assert not isinstance(early, Identity)
     assert early is not None
     assert early.status == 503
-    keys.told("here", KeyDocument((record,)))
+    keys.take_document("here", KeyDocument((record,)))
     assert isinstance(keys.check(key), Identity)
 
 
@@ -139,7 +139,7 @@ def test_keys_of_a_file_are_known_before_the_gateway_listens(tmp_path: Path) -> 
     """A request may come before the watch has read the file for the first time."""
     key, record = new_key("npc", now=_now())
     file = tmp_path / "keys.json"
-    file.write_bytes(written([record]))
+    file.write_bytes(encode_keys([record]))
     (keys,) = trusted(Settings.of(api_keys=file)).authenticators
     assert isinstance(keys.check(key), Identity)
 
@@ -149,7 +149,7 @@ def test_keys_are_random_and_a_document_survives_its_own_text() -> None:
     assert len({key for key, _ in made} | {record.id for _, record in made}) == 100
     assert all(re.fullmatch(r"flk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", key) for key, _ in made)
     records = tuple(record for _, record in made)
-    assert read(written(records)).keys == records
+    assert read(encode_keys(records)).keys == records
     assert all(record.hash == digest(key) for key, record in made)
 
 
@@ -179,13 +179,13 @@ async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_
     file = tmp_path / "keys.json"
     key, record = new_key("npc", now=_now())
     other, second = new_key("qa", now=_now())
-    file.write_bytes(written([record]))
+    file.write_bytes(encode_keys([record]))
     async with running(tmp_path, DEMO, trust=trusted(Settings.of(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)
         file.write_text("{")
         await eventually(lambda: "cannot be read, and stay as they were" in caplog.text)
         assert await status(gateway, key) == 200
-        file.write_bytes(written([record, second]))
+        file.write_bytes(encode_keys([record, second]))
         await until_status(gateway, other, 200)
         file.unlink()
         await until_status(gateway, key, 401)
@@ -236,7 +236,7 @@ async def test_a_service_account_is_let_in_by_a_token_that_is_made_for_the_gatew
     async with gateway_on(control_plane, namespace, identity=file) as gateway:
         good = await token("fairlead")
         assert await status(gateway, good) == 200
-        identity = gateway.endpoint.identities.remembered(f"Bearer {good}".encode())
+        identity = gateway.endpoint.identities.recall(f"Bearer {good}".encode())
         assert identity is not None
         assert (identity.kind, identity.principal) == ("serviceAccount", f"sa:{namespace}/npc")
         assert str(identity.service_account) == f"{namespace}/npc"

@@ -53,7 +53,7 @@ async def test_a_withdrawn_key_ends_what_it_let_in(tmp_path: Path) -> None:
             ahead.forward(11)
             await identities.identify(b"Bearer " + issuer.token(aud=HERE).encode())
             assert ended == ["stream"]
-            assert identities.remembered(header) is None
+            assert identities.recall(header) is None
         finally:
             await identities.aclose()
 

@@ -127,11 +127,11 @@ def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_o
 def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figures() -> None:
     registry = MetricsRegistry()
     registry.budgets({"fast": 500})
-    registry.waited("fast", 600_000_000)
+    registry.count_wait("fast", 600_000_000)
     registry.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
-    registry.waited("fast", 600_000_000)
-    registry.waited("t099", 1)
-    registry.waited(None, 1)
+    registry.count_wait("fast", 600_000_000)
+    registry.count_wait("t099", 1)
+    registry.count_wait(None, 1)
     assert len(registry.waits) == MAX_TIERS
     assert (registry.waits["fast"].breaches, registry.waits["fast"].series.count) == (1, 2)
 

@@ -12,7 +12,7 @@ import pytest
 
 from controlplane import ControlPlane
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.keys import new_key, written
+from fairlead_gateway.identity.keys import encode_keys, new_key
 from fairlead_gateway.identity.keysecret import SecretKeyStore
 from fairlead_gateway.identity.made_keys import KeysUnwritable, MadeKeys
 from fairlead_kube.client import Kube
@@ -36,7 +36,7 @@ async def test_a_key_that_one_replica_made_is_taken_and_revoked_by_another(
 ) -> None:
 
     key, record = new_key("ann", ["staff"], now=datetime.now(UTC))
-    await secret(control_plane, namespace, "keys", stringData={"keys.json": written([record]).decode()})
+    await secret(control_plane, namespace, "keys", stringData={"keys.json": encode_keys([record]).decode()})
     await secret(control_plane, namespace, MADE)
     settings: dict[str, Any] = {
         "api_key_secrets": ("keys",),

@@ -17,7 +17,7 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
-from fairlead_gateway.identity.keys import new_key, written
+from fairlead_gateway.identity.keys import encode_keys, new_key
 from gatewayworld import catalog, running, scraped
 from issuers import HERE, LocalIssuer, issuing
 from policyworld import listed
@@ -50,7 +50,7 @@ def believing(folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("co
 def key_for(folder: Path, agent: str, *groups: str) -> tuple[str, Path]:
     """A new API key, and the file that holds it alone."""
     key, record = new_key(agent, groups, now=datetime.now(UTC))
-    (folder / "keys.json").write_bytes(written([record]))
+    (folder / "keys.json").write_bytes(encode_keys([record]))
     return key, folder / "keys.json"
 
 
@@ -138,7 +138,7 @@ async def test_a_name_that_an_api_key_carries_is_not_a_tokens(tmp_path: Path) ->
             assert not await may_refund(gateway, token)
             assert await status_of_others(gateway, key) == 200
             assert await status_of_others(gateway, token) == 403
-            file.write_bytes(written([]))
+            file.write_bytes(encode_keys([]))
             await until_async("the name given back", lambda: may_refund(gateway, token), seconds=30)
 
 

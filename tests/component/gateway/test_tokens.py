@@ -104,23 +104,23 @@ async def test_no_deceit_gets_in(tmp_path: Path) -> None:
 class TakesAnyAlgorithm(Tokens):
     """As a library that goes by the header's `alg`, and takes the public key for whatever that needs."""
 
-    def _allowed(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
+    def _allows(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
         return True
 
-    def _opened(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
+    def _decode_claims(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
         signed, _, mac = token.rpartition(".")
         if algorithm == "HS256":
             right = hmac.digest(pem(key), signed.encode(), "sha256")
             return json_of(token.split(".")[1]) if mac == base64.urlsafe_b64encode(right).decode().rstrip("=") else None
         if algorithm.lower() == "none":
             return json_of(token.split(".")[1])
-        return super()._opened(token, key, algorithm)
+        return super()._decode_claims(token, key, algorithm)
 
 
 class TakesAnySignature(TakesAnyAlgorithm):
     """As if signatures were not checked."""
 
-    def _opened(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
+    def _decode_claims(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
         return json_of(token.split(".")[1])
 
     def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> Key | None:

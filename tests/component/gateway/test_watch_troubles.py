@@ -73,7 +73,7 @@ class Noted:
         self.absences: list[str] = []
         self.updated = asyncio.Event()
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def update(self, changes: Iterable[Change]) -> None:
         for change in changes:
             if change.document is None:
                 self.documents.pop(change.name, None)
@@ -81,7 +81,7 @@ class Noted:
                 self.documents[change.name] = change.document
         self.updated.set()
 
-    def synced(self, names: Iterable[str]) -> None:
+    def finish_sync(self, names: Iterable[str]) -> None:
         self.syncs += 1
         self.names = set(names)
         self.updated.set()

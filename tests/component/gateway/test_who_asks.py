@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.trust import Trust
-from fairlead_rest.application import assembled
+from fairlead_rest.application import assemble
 from fairlead_web.guard import PublicPages
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, running
@@ -42,7 +42,7 @@ async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) ->
     """Fails for a route that somebody adds past the guard, and for one that is made public without being listed."""
     async with running(tmp_path, trust=Trust((Names("ann"),))) as gateway:
         routes = [
-            *every_route(assembled(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)
+            *every_route(assemble(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)
         ]
         assert len(routes) > 15
         async with await Wire.connect(gateway) as wire:

@@ -15,7 +15,7 @@ from kubernetes.aio.client import Configuration
 
 from controlplane import ControlPlane
 from fairlead_kube import errors
-from fairlead_kube.client import EXCESS, OBJECT_VALUES, Kube, bounded
+from fairlead_kube.client import EXCESS, OBJECT_VALUES, Kube, bound_item
 from fairlead_kube.connection import load_configuration
 from fairlead_kube.informer import Informer
 from fairlead_kube.objects import ConfigMap, Secret
@@ -146,8 +146,8 @@ async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_
         objects, _ = await kube.list(scope)
         assert [*objects] == [shown, of_values(1, 5)]
         assert [event.object async for event in kube.watch(scope, "3")] == [shown]
-    assert bounded(large) == shown
-    assert bounded(of_values(1, 5)) == of_values(1, 5)
+    assert bound_item(large) == shown
+    assert bound_item(of_values(1, 5)) == of_values(1, 5)
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -178,13 +178,13 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
 
     store: ObjectStore[str] = ObjectStore(lambda item: str(item["metadata"]["resourceVersion"]))
     before = [{"metadata": {"namespace": "team", "name": name, "resourceVersion": "2"}} for name in ("a", "b")]
-    await store.listed(before, "2")
+    await store.replace(before, "2")
     async with answering(answer) as kube:
         listed, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
         assert len(listed) == 2
         assert listed[0]["metadata"]["name"] == "a"
         with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the answer is not"):
-            await store.listed(listed, version)
+            await store.replace(listed, version)
     assert store.values() == ["2", "2"]
 
 
@@ -214,11 +214,11 @@ async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
 class Ignored:
     """A store that keeps nothing."""
 
-    def listed(self, objects: Sequence[ConfigMap], version: str) -> None: ...
+    def replace(self, objects: Sequence[ConfigMap], version: str) -> None: ...
 
-    def changed(self, item: ConfigMap) -> None: ...
+    def update(self, item: ConfigMap) -> None: ...
 
-    def deleted(self, item: ConfigMap) -> None: ...
+    def delete(self, item: ConfigMap) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -264,5 +264,5 @@ async def test_objects_are_read_as_what_is_asked_for_and_pages_are_followed(
 def test_an_object_with_too_many_values_in_its_status_and_labels_is_read_without_these() -> None:
     labels = {f"k{number:06}": "1" for number in range(OBJECT_VALUES)}
     item = {"metadata": {"name": "a", "labels": labels}, "status": {"conditions": [{}] * OBJECT_VALUES}}
-    read = bounded(item)
+    read = bound_item(item)
     assert read == {"metadata": {"name": "a"}, EXCESS: read[EXCESS]}

@@ -51,7 +51,7 @@ async def test_a_store_becomes_what_exists(control_plane: ControlPlane, namespac
             await eventually(lambda: sorted(store.values()) == ["10", "13"])
             await kube.delete(CONFIG_MAPS, namespace, "map-0")
             await eventually(lambda: store.values() == ["13"])
-            store.changed(late)
+            store.update(late)
             assert store.values() == ["13"], "the answer to a write that arrives after the deletion"
     finally:
         await kube.aclose()

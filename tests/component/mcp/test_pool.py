@@ -268,11 +268,11 @@ async def test_a_call_can_come_back_without_a_future() -> None:
     got: list[Answer | Exception] = []
 
     class Back(Call):
-        def answered(self, answer: Answer) -> None:
+        def take_answer(self, answer: Answer) -> None:
             got.append(answer)
             done.set()
 
-        def failed(self, error: Exception) -> None:
+        def take_error(self, error: Exception) -> None:
             got.append(error)
             done.set()
 

@@ -18,7 +18,7 @@ from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import answer_modern, tool
 
-QUIET = QUICK.replaced(interval_floor=30.0)
+QUIET = QUICK.replace(interval_floor=30.0)
 READY = ("Normal", "Ready")
 LOST = ("Warning", "Unreachable")
 

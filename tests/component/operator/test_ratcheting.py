@@ -111,5 +111,5 @@ def test_no_change_of_an_object_from_before_a_rule_adds_what_is_forbidden(privat
 
     store = DeclaredServers(lambda key, was, now: None)
     for name in OLD:
-        store.changed(plane.request("GET", f"{SERVERS}/{name}")[1])
+        store.update(plane.request("GET", f"{SERVERS}/{name}")[1])
         assert isinstance(store.server(ServerKey(NAMESPACE, name)), Broken), name

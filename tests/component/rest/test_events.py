@@ -180,7 +180,7 @@ async def test_a_server_that_fails_again_for_the_same_cause_is_told_once_until_i
     ]
     before = EMPTY
     for after in states:
-        await log.swapped(before, after)
+        await log.on_swap(before, after)
         before = after
     assert [event.reason for event in heard if event.type == "server.failed"] == ["StartFailed", "Timeout", "Timeout"]
 
@@ -214,7 +214,7 @@ async def test_events_that_fall_out_of_the_ring_are_told_as_missed() -> None:
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
     for number in range(4):
-        await log.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
+        await log.on_swap(snapshots[(number + 1) % 2], snapshots[number % 2])
     with pytest.raises(Missed):
         await log.after(0, 0)
     assert len(await log.after(log.number - 4, 0)) == 4
@@ -231,10 +231,10 @@ async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -
     log.subscribe(fails)
     end = log.subscribe(heard.append)
     snapshot = build({"a": catalog("demo", URL, ["add"])})
-    await log.swapped(EMPTY, snapshot)
+    await log.on_swap(EMPTY, snapshot)
     assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
     end()
-    await log.swapped(snapshot, EMPTY)
+    await log.on_swap(snapshot, EMPTY)
     assert len(heard) == 3
 
 

@@ -22,7 +22,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from fairlead_web.bodies import answer
-from fairlead_rest.openapi import described
+from fairlead_rest.openapi import describe_route
 
 
 class Weather(msgspec.Struct):
@@ -32,7 +32,7 @@ class Weather(msgspec.Struct):
 def router(context):
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
-    @routes.get("/{place:path}/weather", **described("Tell the weather", Weather, {"fair": {"tools": 1}}))
+    @routes.get("/{place:path}/weather", **describe_route("Tell the weather", Weather, {"fair": {"tools": 1}}))
     async def weather(request: Request, place: str) -> Response:
         return answer(Weather(len(context.seen(request).view(None).routes)))
 

@@ -12,7 +12,7 @@ from togetherworld import serving, shows
 from toolservers import answer_modern, modern_server, tool
 from waiting import until_async
 
-CONFINED = QUICK.replaced(confined="always", denied_networks="10.96.0.0/12")
+CONFINED = QUICK.replace(confined="always", denied_networks="10.96.0.0/12")
 
 
 async def test_an_operator_in_a_pod_does_not_connect_to_its_own_machine_and_says_what_to_do(world: World) -> None:

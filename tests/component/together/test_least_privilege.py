@@ -230,7 +230,7 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_that_watches_i
     with world_of(control_plane) as world, world_of(control_plane) as other:
         accounts = Accounts.of(world, namespaced=True)
         add_secret(world, "key")
-        settings = QUICK.replaced(watch_namespace=world.namespace)
+        settings = QUICK.replace(watch_namespace=world.namespace)
         assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
         assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
         kube = Kube.connect(await configuration_of(control_plane, str(accounts.operator)))

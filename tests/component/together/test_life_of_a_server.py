@@ -49,10 +49,10 @@ class Server:
 async def both(world: World, *, operators_token: str = TOKEN, **changes: Any) -> AsyncIterator[Gateway]:
     """An operator that pulls from one gateway, which it may."""
     port = free_port()
-    settings = QUICK.replaced(interval_floor=30.0, gateways=f"http://127.0.0.1:{port}", pull_token=operators_token)
+    settings = QUICK.replace(interval_floor=30.0, gateways=f"http://127.0.0.1:{port}", pull_token=operators_token)
     async with (
         serving(world, metrics_port=port, pull_token=TOKEN) as gateway,
-        running(world, settings.replaced(**changes)),
+        running(world, settings.replace(**changes)),
     ):
         yield gateway
 
@@ -107,7 +107,7 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             assert (code, "no operator has fetched requests" in err) == (1, True)
             requests = len(raw.seen)
             url = f"http://127.0.0.1:{gateway.metrics_port}"
-            settings = QUICK.replaced(interval_floor=30.0, gateways=url, pull_token=TOKEN, identity="second")
+            settings = QUICK.replace(interval_floor=30.0, gateways=url, pull_token=TOKEN, identity="second")
             async with running(world, settings) as second:
                 await world.until("waiting", lambda: second.lease.waiting)
                 assert len(raw.seen) == requests, "only the leader asks"
@@ -115,8 +115,8 @@ async def test_a_request_waits_for_an_operator_and_the_command_says_what_is_miss
             await until_async("the list", shows(gateway, "demo__add"))
             assert (await fairlead(gateway, "refresh", "demo", "--no-wait"))[0] == 0
             server.tools.append(tool("sub"))
-            settings = QUICK.replaced(interval_floor=30.0, gateways=f"http://127.0.0.1:{gateway.metrics_port}")
-            async with running(world, settings.replaced(pull_token=TOKEN)):
+            settings = QUICK.replace(interval_floor=30.0, gateways=f"http://127.0.0.1:{gateway.metrics_port}")
+            async with running(world, settings.replace(pull_token=TOKEN)):
                 await until_async("what the request brought", refreshed(gateway))
 
 

@@ -178,7 +178,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
     port = free_port()
     server = Telltale()
     token = PLANTED["pull token"]
-    settings = QUICK.replaced(gateways=f"http://127.0.0.1:{port}", pull_token=token)
+    settings = QUICK.replace(gateways=f"http://127.0.0.1:{port}", pull_token=token)
     async with raw_server(server) as raw, running(world, settings) as operator:
         applied(world, raw.url)
         async with serving(world, metrics_port=port, pull_token=token, session_key=PLANTED["session key"]) as gateway:

@@ -154,7 +154,7 @@ class Traffic:
 
 @contextlib.asynccontextmanager
 async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterator[None]:
-    settings = QUICK.replaced(gateways=f"http://127.0.0.1:{ports.relay}", default_tier="fast")
+    settings = QUICK.replace(gateways=f"http://127.0.0.1:{ports.relay}", default_tier="fast")
     async with (
         running(world, settings, kubeconfig=str(proxy.kubeconfig)) as operator,
         serve(operator, "127.0.0.1", ports.operator),

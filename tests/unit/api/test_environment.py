@@ -34,14 +34,14 @@ def test_settings_of_all_groups_are_given_and_told_by_their_names() -> None:
 
 def test_a_setting_is_replaced_and_the_others_of_all_groups_stay() -> None:
     harbour = Harbour(berths=1, tide=Tide(height=2, table="x"))
-    assert harbour.replaced(tide_height="5") == Harbour(berths=1, tide=Tide(height=5, table="x"))
+    assert harbour.replace(tide_height="5") == Harbour(berths=1, tide=Tide(height=5, table="x"))
 
 
 def test_a_bad_value_in_a_group_is_refused_under_the_name_of_its_variable() -> None:
     with pytest.raises(BadSetting, match="FAIRLEAD_TIDE_HEIGHT is 'high'; it takes a whole number"):
         Harbour.from_env({"FAIRLEAD_TIDE_HEIGHT": "high"})
     with pytest.raises(BadSetting, match="FAIRLEAD_TIDE_HEIGHT is 'low'"):
-        Harbour().replaced(tide_height="low")
+        Harbour().replace(tide_height="low")
 
 
 @pytest.mark.parametrize("name", ["height", "tide", "depth"])

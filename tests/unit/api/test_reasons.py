@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairlead_api.v1alpha1.causes import CAUSES, REASON_OF, Cause, cause_of, worded
+from fairlead_api.v1alpha1.causes import CAUSES, REASON_OF, Cause, cause_of, sentence
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import ABNORMAL, ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
 from fairlead_api.v1alpha1.reasons import BELONGS_TO, EXPLANATIONS
@@ -50,7 +50,7 @@ def test_a_message_carries_its_cause_and_gives_it_back() -> None:
         kind = next(kind for kind, causes in BELONGS_TO.items() if cause in causes)
         status = EXPLANATIONS[cause].status
         reason = REASON_OF[cause]
-        message = worded(cause, "it: was seen")
+        message = sentence(cause, "it: was seen")
         condition = Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=NOW)
         assert cause_of(condition) == (cause, "it: was seen")
 

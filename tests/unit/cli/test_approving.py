@@ -16,7 +16,7 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.approving import run_approve, run_diff
 from fairlead_cli.pinning.holding import approval_patch
-from fairlead_tools.definitions.difference import unified
+from fairlead_tools.definitions.difference import unify
 
 
 def raw(value: Any) -> Raw:
@@ -73,11 +73,11 @@ CASES: dict[str, tuple[Any, Any, list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_diff_has_the_members_that_differ(case: str) -> None:
     before, after, lines = CASES[case]
-    assert unified(raw(before), raw(after)) == lines
+    assert unify(raw(before), raw(after)) == lines
 
 
 def test_bytes_that_differ_and_mean_the_same_are_shown_as_they_are() -> None:
-    lines = unified(Raw(b'{"a":1,"b":2}'), Raw(b'{"b":2,"a":1}'))
+    lines = unify(Raw(b'{"a":1,"b":2}'), Raw(b'{"b":2,"a":1}'))
     assert lines == ["@@ the same members, written otherwise @@", '-{"a":1,"b":2}', '+{"b":2,"a":1}']
 
 

@@ -35,7 +35,7 @@ class Printed:
             type="Ready", status=status, reason=reason, message=message, last_transition_time=NOON.astimezone()
         )
         manifest = {"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}}
-        self.board.reported(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
+        self.board.on_status(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
         return self.refreshed()
 
     def refreshed(self) -> list[str]:
@@ -50,7 +50,7 @@ def test_each_change_is_one_line_with_its_time(capsys: pytest.CaptureFixture[str
     assert printed.shown("Unknown", "Deploying") == []
     assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
     assert printed.refreshed() == []
-    printed.board.forgotten(KEY)
+    printed.board.on_removal(KEY)
     assert printed.refreshed() == ["12:00:05  demo  gone"]
 
 
@@ -197,7 +197,7 @@ def test_the_screen_counts_seconds_of_a_start_and_restarts() -> None:
     now[0] = 112.0
     condition = Condition(type="Ready", status="Unknown", reason="Deploying", last_transition_time=NOON.astimezone())
     manifest = {"metadata": {"name": "demo", "namespace": "default"}, "spec": {"command": ["x"]}}
-    board.reported(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
+    board.on_status(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
     (server,) = view_of(board, None).servers
     assert (server.state, server.seconds, server.restarts, server.is_slow) == ("starting", 12.0, 4, True)
 

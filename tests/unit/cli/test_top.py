@@ -124,11 +124,11 @@ def shown() -> WatchedRows:
     ],
 )
 def test_rows_are_in_the_order_of_a_key_and_unknown_ones_last(key: SortKey, order: list[str]) -> None:
-    assert [row.name for row in shown().arranged(key).tools] == order
+    assert [row.name for row in shown().arrange(key).tools] == order
 
 
 def test_a_server_has_the_calls_of_its_tools_and_the_latency_of_the_slowest() -> None:
-    first, second, gone = shown().arranged(SortKey.name).servers
+    first, second, gone = shown().arrange(SortKey.name).servers
     figures = first.figures
     assert (figures.calls, figures.calls_per_minute, figures.p95_ms) == (170, 11, 900.0)
     assert (second.figures.errors, second.restarts) == (40, 1)
@@ -145,7 +145,7 @@ def test_a_server_has_the_calls_of_its_tools_and_the_latency_of_the_slowest() ->
     ],
 )
 def test_a_filter_goes_by_names_and_states(words: str, servers: list[str], tools: list[str]) -> None:
-    rows = shown().arranged(SortKey.name, words)
+    rows = shown().arrange(SortKey.name, words)
     assert ([row.name for row in rows.servers], [row.name for row in rows.tools]) == (servers, tools)
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from fairlead_api.latency_metadata import authored_latency
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import REASON_OF, Cause, worded
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, sentence
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
@@ -44,7 +44,7 @@ def status(ready: Status, cause: str, message: str = "", *, offline: int = 0) ->
         type="Ready",
         status=ready,
         reason=REASON_OF[Cause(cause)],
-        message=worded(Cause(cause), message),
+        message=sentence(Cause(cause), message),
         last_transition_time=datetime.now(UTC),
     )
     return McpServerStatus(conditions=[condition], tools_offline=offline)
@@ -89,9 +89,9 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
     tools.add(CustomTool(name="greet", handler=print, input_schema={}))
     shown = board()
     shown.own(ServerKey("default", "local"), LoadedTools(tools, (LoadProblem("mine.py", "it is broken"),)))
-    shown.reported(server("local"), status("True", "Verified"))
-    shown.reported(server("local"), status("True", "Verified"))
-    shown.forgotten(ServerKey("default", "local"))
+    shown.on_status(server("local"), status("True", "Verified"))
+    shown.on_status(server("local"), status("True", "Verified"))
+    shown.on_removal(ServerKey("default", "local"))
     (row,) = shown.rows
     assert (row.text, row.tools) == ("ready, 1 tool", ("greet",))
     assert [str(problem) for problem in shown.problems] == [
@@ -106,11 +106,11 @@ def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.Cap
     lines.listening(ADDRESSES)
     shown.declare(KEY)
     lines.refresh(shown)
-    shown.reported(server("demo"), status("True", "Verified"))
+    shown.on_status(server("demo"), status("True", "Verified"))
     shown.complain((ManifestProblem("a.yaml", 3, "spec", "no"),))
     lines.refresh(shown)
     lines.refresh(shown)
-    shown.forgotten(KEY)
+    shown.on_removal(KEY)
     lines.refresh(shown)
     lines.stopping()
     printed = capsys.readouterr().out.splitlines()
@@ -128,12 +128,12 @@ def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[s
     shown = board()
     lines = JsonChanges()
     lines.listening(ADDRESSES)
-    shown.reported(server("demo"), status("True", "Verified"))
+    shown.on_status(server("demo"), status("True", "Verified"))
     shown.skip(Skipped(ServerKey("default", "git"), "no repository"))
     shown.complain((ManifestProblem("a.yaml", 3, "spec", "no"),))
     lines.refresh(shown)
     lines.refresh(shown)
-    shown.forgotten(KEY)
+    shown.on_removal(KEY)
     lines.refresh(shown)
     lines.stopping()
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -155,8 +155,8 @@ def test_a_tool_that_changes_tiers_is_told_once_in_each_way(capsys: pytest.Captu
     shown = board()
     lines = PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     objects = JsonChanges()
-    shown.announced(server("demo"), Announcement("Normal", "Ready", "ready with 2 tools"))
-    shown.announced(server("demo"), Announcement("Warning", TIER_MOVED, LEFT))
+    shown.on_announcement(server("demo"), Announcement("Normal", "Ready", "ready with 2 tools"))
+    shown.on_announcement(server("demo"), Announcement("Warning", TIER_MOVED, LEFT))
     for display in (lines, lines, objects, objects):
         display.refresh(shown)
     printed = capsys.readouterr().out.splitlines()
@@ -173,7 +173,7 @@ def table(height: int) -> str:
     console = Console(file=io.StringIO(), width=100, height=height, force_terminal=True, color_system=None)
     shown = board()
     for name in ("demo", "time"):
-        shown.reported(server(name), status("True", "Verified"))
+        shown.on_status(server(name), status("True", "Verified"))
     with LiveTable(console) as live:
         live.listening(ADDRESSES)
         live.refresh(shown)

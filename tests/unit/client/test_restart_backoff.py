@@ -15,13 +15,13 @@ class Life:
 
     def fails(self) -> float:
         """Seconds until the next start."""
-        self.restarts.failed(ConnectFailed("it exited with code 1", reason="StartFailed"))
+        self.restarts.note_failure(ConnectFailed("it exited with code 1", reason="StartFailed"))
         return self.left()
 
     def lives(self, seconds: float) -> float:
         self.restarts.up()
         self.now += seconds
-        self.restarts.lost(ConnectionLost("it exited", sent=False))
+        self.restarts.note_loss(ConnectionLost("it exited", sent=False))
         return self.left()
 
     def left(self) -> float:
@@ -37,8 +37,8 @@ def test_the_delay_doubles_with_each_start_that_fails_up_to_a_minute() -> None:
 def test_an_error_that_is_told_twice_counts_once() -> None:
     life = Life()
     error = ConnectFailed("it exited with code 1")
-    life.restarts.failed(error)
-    life.restarts.failed(error)
+    life.restarts.note_failure(error)
+    life.restarts.note_failure(error)
     assert life.left() == 1
 
 

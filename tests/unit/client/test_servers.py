@@ -9,14 +9,14 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
 from fairlead_api.load import load_text
-from fairlead_client.servers import BadServer, Server, declared
-from fairlead_client.tools import listed
+from fairlead_client.servers import BadServer, Server, read_declarations
+from fairlead_client.tools import list_tools
 
 ENVIRON = {"TOKEN": "t0", "UV_INDEX_URL": "there", "https_proxy": "p", "SECRET": "no"}
 
 
 def only_server(server: Any) -> Any:
-    servers = declared([server], ENVIRON)
+    servers = read_declarations([server], ENVIRON)
     assert len(servers) == 1
     return servers[0]
 
@@ -70,14 +70,16 @@ def test_the_content_of_an_mcp_json_is_taken_with_its_references_filled_in() -> 
             "off": {"command": "y", "disabled": True},
         }
     }
-    files, remote = declared(content, ENVIRON)
+    files, remote = read_declarations(content, ENVIRON)
     env = {"T": "t0", "https_proxy": "p"}
     assert (files.name, files.prefix, files.credential.env) == ("Files", "files", env)
     assert remote.credential.headers == {"Authorization": "Bearer t0"}
 
 
 def test_the_entries_of_a_list_may_be_mappings_with_an_id() -> None:
-    servers = declared([{"id": "files", "transport": "stdio", "command": "npx"}, {"name": "r", "url": "http://x/mcp"}])
+    servers = read_declarations(
+        [{"id": "files", "transport": "stdio", "command": "npx"}, {"name": "r", "url": "http://x/mcp"}]
+    )
     assert [server.name for server in servers] == ["files", "r"]
 
 
@@ -109,7 +111,7 @@ def test_a_manifest_is_taken_as_resource_and_as_mapping() -> None:
 def test_a_registry_offers_the_tools_that_a_list_of_a_client_names() -> None:
     server = only_server({"mcpServers": {"a": {"command": "x", "includeTools": ["read"]}}})
     tools = [Raw(b'{"name": "%s", "inputSchema": {"type": "object"}}' % name) for name in (b"read", b"write")]
-    assert list(listed(server, tools)) == ["read"]
+    assert list(list_tools(server, tools)) == ["read"]
 
 
 def manifest(**spec: Any) -> dict[str, Any]:
@@ -145,11 +147,11 @@ def manifest(**spec: Any) -> dict[str, Any]:
 )
 def test_an_unusable_server_is_refused_with_what_to_change(servers: Any, sentence: str) -> None:
     with pytest.raises(BadServer) as caught:
-        declared(servers, ENVIRON)
+        read_declarations(servers, ENVIRON)
     assert sentence in str(caught.value)
 
 
 def test_keys_and_headers_do_not_show_when_a_server_is_printed() -> None:
     server = Server(name="s", url="http://x/mcp", api_key="hunter2", headers={"X": "hunter2"}, env={"E": "hunter2"})
     assert "hunter2" not in repr(server)
-    assert "hunter2" not in repr(declared([Server(name="s", url="http://x/mcp", api_key="hunter2")]))
+    assert "hunter2" not in repr(read_declarations([Server(name="s", url="http://x/mcp", api_key="hunter2")]))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from examples import examples
-from fairlead_gateway.aggregates.file import Aggregates, BadFile, Line, decode, encode, gathered, line, merged
+from fairlead_gateway.aggregates.file import Aggregates, BadFile, Line, decode, encode, gather, line, merge
 from fairlead_gateway.aggregates.tally import BOUNDS_MS, Tally
 
 
@@ -27,18 +27,18 @@ def random_file(rng: random.Random, origin: str) -> Aggregates:
         lines.append(
             line(rng.choice("st"), rng.choice(["1", "2"]), rng.choice("abc"), rng.choice(["local", "x"]), counted)
         )
-    return gathered(origin, lines)
+    return gather(origin, lines)
 
 
 def test_aggregates_merge_associatively_and_commutatively_and_lose_nothing() -> None:
     for seed in range(examples(50)):
         rng = random.Random(seed)
         a, b, c = (random_file(rng, f"{seed}.{name}") for name in "abc")
-        together = merged([a, b, c])
-        assert encode(merged([merged([a, b]), c])) == encode(merged([a, merged([b, c])])) == encode(together)
+        together = merge([a, b, c])
+        assert encode(merge([merge([a, b]), c])) == encode(merge([a, merge([b, c])])) == encode(together)
         for order in ([b, c, a], [c, b, a], [b, a, c]):
-            assert encode(merged(order)) == encode(together)
-        assert merged([together, Aggregates()]) == together
+            assert encode(merge(order)) == encode(together)
+        assert merge([together, Aggregates()]) == together
         lines = [measured for file in (a, b, c) for measured in file.tools]
         assert sum(measured.calls for measured in together.tools) == sum(measured.calls for measured in lines)
         assert sum(measured.total_us for measured in together.tools) == sum(measured.total_us for measured in lines)
@@ -47,9 +47,9 @@ def test_aggregates_merge_associatively_and_commutatively_and_lose_nothing() -> 
 
 
 def test_aggregates_that_two_files_have_both_counted_are_refused() -> None:
-    a, b, c = (gathered(name, [line("s", "1", "t", "local", tally(5.0))]) for name in "abc")
+    a, b, c = (gather(name, [line("s", "1", "t", "local", tally(5.0))]) for name in "abc")
     with pytest.raises(BadFile, match="calls of b are in more than one"):
-        merged([merged([a, b]), merged([b, c])])
+        merge([merge([a, b]), merge([b, c])])
 
 
 def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -> None:
@@ -63,7 +63,7 @@ def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -
         "total_us",
     )
     assert Aggregates.__struct_fields__ == ("kind", "version", "origins", "bounds_ms", "tools")
-    own = gathered("x", [line("s", "1", "t", "berlin-3.internal.example", tally(5.0))])
+    own = gather("x", [line("s", "1", "t", "berlin-3.internal.example", tally(5.0))])
     assert [measured.environment for measured in own.tools] == ["other"]
 
 
@@ -75,7 +75,7 @@ def test_quantiles_are_estimated_within_a_bucket() -> None:
     assert line("s", "1", "t", "local", tally()).quantile_ms(0.5) is None
 
 
-GOOD = gathered("x", [line("s", "1", "t", "local", tally(5.0))])
+GOOD = gather("x", [line("s", "1", "t", "local", tally(5.0))])
 
 
 @pytest.mark.parametrize(

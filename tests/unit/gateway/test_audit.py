@@ -14,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.audit.arguments import REDACTED, BadPath, read_path, redacted, teller
+from fairlead_gateway.audit.arguments import REDACTED, BadPath, read_path, redact, teller
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ALLOWED, AuditedCall, AuditEntry
 from fairlead_gateway.audit.lines import line_of
@@ -116,7 +116,7 @@ def test_equal_arguments_have_one_hash_however_they_are_written_and_another_with
 )
 def test_paths_redact_what_they_lead_to_and_nothing_else(path: str, left: Any) -> None:
     value = {"a": {"t": 1}, "l": [{"t": 2, "u": {"t": 3}}], "t": 4}
-    assert redacted(value, [read_path(path)]) == left
+    assert redact(value, [read_path(path)]) == left
 
 
 @pytest.mark.parametrize("text", ["", "$", "a..b", "a.**"])
@@ -265,10 +265,10 @@ class Someone:
 def test_a_level_says_which_decisions_get_a_line(level: Any, decisions: list[str]) -> None:
     sink = Kept()
     auditor = Auditor(Writer(sink, plain, lambda: 0.0), level, now=lambda: 0.0)
-    auditor.denied(Someone(), AuditedCall("tools/call", "rm", {}, "-32602"), "unknown")
-    auditor.called(Someone(), AuditedCall("tools/call", "add", {}, "RATE_LIMITED", KEY, limited="agent"))
-    auditor.called(Someone(), AuditedCall("tools/call", "add", {}, "", KEY, seconds=0.1, size=3))
-    auditor.called(Someone(), AuditedCall("tools/call", "add", {}, "OVER_BUDGET", KEY, seconds=0.1, size=3))
-    auditor.turned_away(Someone(), 401, "no credential")
+    auditor.record_denial(Someone(), AuditedCall("tools/call", "rm", {}, "-32602"), "unknown")
+    auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "RATE_LIMITED", KEY, limited="agent"))
+    auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "", KEY, seconds=0.1, size=3))
+    auditor.record_call(Someone(), AuditedCall("tools/call", "add", {}, "OVER_BUDGET", KEY, seconds=0.1, size=3))
+    auditor.record_rejection(Someone(), 401, "no credential")
     auditor.writer.close()
     assert [line["decision"] for line in sink.lines] == decisions

@@ -74,7 +74,7 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
     arguments = Raw(b'"' + b"x" * MIB + b'"')
     for _ in range(2 * CAPACITY_BYTES // MIB):
         params = {"arguments": arguments, "_meta": Raw(b"{}")}
-        auditor.called(Asked(), AuditedCall("tools/call", "x" * MAX_NAME, params, ""))
+        auditor.record_call(Asked(), AuditedCall("tools/call", "x" * MAX_NAME, params, ""))
     try:
         assert writer.buffered <= CAPACITY_BYTES // MIB
         assert writer.overflowed >= CAPACITY_BYTES // MIB
@@ -84,7 +84,7 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
         disk.free.set()
         writer.close()
     assert disk.written.count(b"\n") <= CAPACITY_BYTES // MIB + 1
-    auditor.denied(Asked(), AuditedCall("tools/call", "y", {}, "-32602"), "no")
+    auditor.record_denial(Asked(), AuditedCall("tools/call", "y", {}, "-32602"), "no")
     assert writer.buffered == 1
 
 
@@ -95,7 +95,7 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
     whole = b"x" * MIB
     part = Raw(memoryview(whole)[:10])
     call = AuditedCall("tools/call", "x" * MIB, {"arguments": part}, "-32602")
-    Auditor(writer, "all", "full").denied(Asked(), call, "no")
+    Auditor(writer, "all", "full").record_denial(Asked(), call, "no")
     assert len(put[0].tool) == MAX_NAME
     assert put[0].arguments is not part
     assert bytes(put[0].arguments or b"") == bytes(part)
@@ -207,7 +207,7 @@ async def test_results_that_wait_for_their_clients_are_bounded_in_bytes() -> Non
         bridge.park(call)
     assert len(bridge) == len(calls)
     for call in calls:
-        call.attempts.answered(Raw(b"x" * MIB))
+        call.attempts.take_result(Raw(b"x" * MIB))
     assert 0 < len(bridge) <= MAX_PARKED_BYTES // MIB
     bridge.close()
 

@@ -89,12 +89,12 @@ def test_unsettled_tokens_are_told_once_and_totals_of_another_day_are_ignored() 
     (account,) = sharing.days
     sharing.days.clear()
     assert account.to_settle() == 11
-    account.settled(account.day - 1, 10**6)
+    account.settle(account.day - 1, 10**6)
     assert account.total(time.now) == 11
-    account.settled(account.day, 99)
+    account.settle(account.day, 99)
     assert limiter.budget("ada").refusal() is None
     assert sharing.days == [account], "a look asks for what the others have spent"
-    account.settled(account.day, 100)
+    account.settle(account.day, 100)
     assert limiter.budget("ada").refusal() is not None
 
 

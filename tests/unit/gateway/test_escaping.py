@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_mcp.escaping import escaped, escaped_text
+from fairlead_mcp.escaping import escape, escape_text
 
 DIRECTION = {"\u061c", "\u200e", "\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 TAGS = {chr(code) for code in range(0xE0000, 0xE0080)}
@@ -54,9 +54,9 @@ values = st.recursive(
 @given(value=values, ascii_only=st.booleans())
 def test_every_control_character_is_shown_as_text(value: Any, ascii_only: bool) -> None:
     raw = json.dumps(value, ensure_ascii=ascii_only).encode()
-    made = escaped(raw)
+    made = escape(raw)
     assert json.loads(bytes(made)) == expected(value)
-    assert escaped(made) is made
+    assert escape(made) is made
     if expected(value) == value:
         assert made is raw
 
@@ -64,13 +64,13 @@ def test_every_control_character_is_shown_as_text(value: Any, ascii_only: bool) 
 @settings(max_examples=examples(200), deadline=None)
 @given(text=texts)
 def test_decoded_text_is_escaped_alike(text: str) -> None:
-    assert escaped_text(text) == visible(text)
+    assert escape_text(text) == visible(text)
 
 
 def test_every_character_is_escaped_or_left_as_it_is() -> None:
     every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     for ascii_only in (True, False):
-        assert json.loads(bytes(escaped(json.dumps(every, ensure_ascii=ascii_only).encode()))) == visible(every)
+        assert json.loads(bytes(escape(json.dumps(every, ensure_ascii=ascii_only).encode()))) == visible(every)
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_every_character_is_escaped_or_left_as_it_is() -> None:
     ],
 )
 def test_text_that_is_visible_already_stays(raw: bytes, made: bytes) -> None:
-    assert escaped(raw) == made
+    assert escape(raw) == made

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls.routes import param_headers
-from fairlead_gateway.calls.sealed.client_capabilities import normalized
+from fairlead_gateway.calls.sealed.client_capabilities import normalize
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.policy.uri_templates import MAX_URI, UriTemplate, uri_template
@@ -56,15 +56,15 @@ def test_a_session_id_carries_what_the_client_offers_and_nobody_else_can_make_on
 def test_an_ended_session_stays_ended() -> None:
     sessions = SessionIds(b"key")
     ident = sessions.issue("2025-11-25", b"{}")
-    assert not sessions.ended(ident)
+    assert not sessions.has_ended(ident)
     assert sessions.end(ident)
-    assert sessions.ended(ident)
+    assert sessions.has_ended(ident)
     assert not sessions.end(ident)
 
 
 @pytest.mark.parametrize("odd", [b"[]", b'{"sampling":1}', b"{}", b'{"elicitation":{"form":[]}}'])
 def test_odd_capabilities_are_none(odd: bytes) -> None:
-    assert normalized(odd) is None
+    assert normalize(odd) is None
 
 
 DEFINITION = json.dumps(
@@ -87,12 +87,12 @@ DEFINITION = json.dumps(
 def test_headers_have_to_match_the_arguments_that_they_repeat(
     arguments: bytes, headers: dict[bytes, bytes], fine: bool
 ) -> None:
-    names = param_headers.declared(DEFINITION)
+    names = param_headers.read_headers(DEFINITION)
     assert (param_headers.mismatch(Raw(arguments), names, headers) is None) is fine
 
 
 def test_headers_are_derived_for_a_client_that_sends_none() -> None:
-    names = param_headers.declared(DEFINITION)
+    names = param_headers.read_headers(DEFINITION)
     assert param_headers.lines(Raw('{"region":"é"}'.encode()), names) == b"Mcp-Param-Region: =?base64?w6k=?=\r\n"
     assert param_headers.lines(None, names) == b""
 
@@ -136,12 +136,12 @@ def test_whole_numbers_are_compared_by_their_value_and_everything_else_as_text(
 ) -> None:
     name, _, value = header.partition(": ")
     headers = {f"mcp-param-{name}".lower().encode(): value.encode()}
-    assert (param_headers.mismatch(Raw(f"{{{argument}}}"), param_headers.declared(TYPED), headers) is None) is fine
+    assert (param_headers.mismatch(Raw(f"{{{argument}}}"), param_headers.read_headers(TYPED), headers) is None) is fine
 
 
 def test_an_invalid_annotation_mirrors_nothing() -> None:
     broken = DEFINITION.replace(b'"string"', b'"object"')
-    assert param_headers.declared(broken) == ()
+    assert param_headers.read_headers(broken) == ()
 
 
 @pytest.mark.parametrize(

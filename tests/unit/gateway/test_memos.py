@@ -115,4 +115,4 @@ async def test_long_credentials_that_are_good_are_kept_within_a_bound(allocated:
     for last in credentials(6 * KEPT_BYTES // 16_000):
         assert isinstance(await identities.identify(last), Identity)
     assert allocated() < 3 * KEPT_BYTES
-    assert identities.remembered(last) is not None
+    assert identities.recall(last) is not None

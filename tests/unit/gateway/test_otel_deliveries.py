@@ -13,8 +13,8 @@ def test_deliveries_without_room_are_dropped_and_counted_until_a_batch_was_sent(
     spans = Deliveries("traces", "http://collector", capacity=2)
     assert [spans.admit() for _ in range(3)] == [True, True, False]
     assert spans.lost == {QUEUE_FULL: 1, EXPORT_FAILED: 0}
-    spans.ended(1, well=True)
-    spans.ended(1, well=False)
+    spans.end(1, well=True)
+    spans.end(1, well=False)
     assert (spans.sent, spans.lost) == (1, {QUEUE_FULL: 1, EXPORT_FAILED: 1})
     assert [spans.admit() for _ in range(3)] == [True, True, False]
 
@@ -22,7 +22,7 @@ def test_deliveries_without_room_are_dropped_and_counted_until_a_batch_was_sent(
 def test_log_records_wait_for_as_many_bytes_as_there_may_be() -> None:
     logs = Deliveries("audit", "http://collector", capacity=100, capacity_bytes=10)
     assert [logs.admit(size) for size in (6, 5, 4, 1)] == [True, False, True, False]
-    logs.ended(1, 6, well=False)
+    logs.end(1, 6, well=False)
     assert [logs.admit(size) for size in (7, 6)] == [False, True]
     assert logs.lost == {QUEUE_FULL: 3, EXPORT_FAILED: 1}
 
@@ -33,7 +33,7 @@ def test_a_collector_that_is_gone_is_one_warning_and_one_more_when_it_is_back(
     logs = Deliveries("logs", "http://collector:4318", capacity=10)
     with caplog.at_level(logging.INFO):
         for well in (True, False, False, False, True, True, False):
-            logs.ended(1, well=well, reason="refused")
+            logs.end(1, well=well, reason="refused")
     assert [record.getMessage().split(". ")[0] for record in caplog.records] == [
         "OpenTelemetry: logs do not reach http://collector:4318 (refused)",
         "OpenTelemetry: logs reach http://collector:4318 again",

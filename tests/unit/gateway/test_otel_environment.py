@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from fairlead_tools.otel.environment import GRPC, HTTP, UnusableVariable, endpoint, exported
-from fairlead_tools.otel.opening import opened
+from fairlead_tools.otel.environment import GRPC, HTTP, UnusableVariable, endpoint, exported_signals
+from fairlead_tools.otel.opening import open_pipelines
 
 ALL = {"traces": HTTP, "metrics": HTTP, "logs": HTTP}
 
@@ -39,7 +39,7 @@ ALL = {"traces": HTTP, "metrics": HTTP, "logs": HTTP}
 def test_signals_are_exported_where_the_environment_names_where_to_send_them(
     environ: dict[str, str], want: dict[str, str]
 ) -> None:
-    assert exported(environ) == want
+    assert exported_signals(environ) == want
 
 
 def test_the_endpoint_of_a_signal_counts_before_that_of_all() -> None:
@@ -62,8 +62,8 @@ def test_otel_variables_that_cannot_be_honoured_are_named_and_nothing_is_exporte
     environ: dict[str, str], sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UnusableVariable) as raised:
-        exported(environ)
+        exported_signals(environ)
     assert str(raised.value) == sentence
     with caplog.at_level(logging.ERROR):
-        assert opened(environ, "x") is None
+        assert open_pipelines(environ, "x") is None
     assert sentence in caplog.text

@@ -39,19 +39,19 @@ class Process(Upstream):
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
         if request.method == "tasks/cancel":
-            sink.answered(Raw(b'{"resultType":"complete"}'))
+            sink.take_result(Raw(b'{"resultType":"complete"}'))
         elif request.method == "tasks/get" and self.task["status"] == "lost":
-            sink.failed(RpcError(jsonrpc.INVALID_PARAMS, "no task t"))
+            sink.take_error(RpcError(jsonrpc.INVALID_PARAMS, "no task t"))
         elif request.method == "tasks/get":
-            sink.answered(Raw(jsonrpc.encode({"resultType": "complete", **self.task})))
+            sink.take_result(Raw(jsonrpc.encode({"resultType": "complete", **self.task})))
         elif request.tasks:
             made = Raw(jsonrpc.encode({"resultType": "task", **self.task}))
-            sink.answered(affinity.marked(made, self.name, "taskId"))
+            sink.take_result(affinity.marked(made, self.name, "taskId"))
         elif request.method == "prompts/get":
             questions = Raw(b'{"resultType":"input_required","requestState":"s"}')
-            sink.answered(questions if request.instance else affinity.marked(questions, self.name, "requestState"))
+            sink.take_result(questions if request.instance else affinity.marked(questions, self.name, "requestState"))
         else:
-            sink.answered(Raw(b"{}"))
+            sink.take_result(Raw(b"{}"))
         return ANSWERED
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:

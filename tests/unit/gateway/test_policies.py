@@ -287,11 +287,11 @@ def test_a_tier_above_the_greatest_does_not_exist_where_no_server_allows_it() ->
 
 def test_a_tier_is_not_told_to_principals_who_may_not_have_it() -> None:
     view = tiered(policy("p", max_tier="fast")).seen_by(NPC)[b"/mcp"]
-    route = view.unlisted("web__put", now=1e9)
+    route = view.find_unlisted("web__put", now=1e9)
     assert route is not None
     assert route.unavailable is not None
     assert "slow" not in route.unavailable.message
-    open_to_all = tiered(policy("p")).seen_by(NPC)[b"/mcp"].unlisted("web__put", 1e9)
+    open_to_all = tiered(policy("p")).seen_by(NPC)[b"/mcp"].find_unlisted("web__put", 1e9)
     assert open_to_all is not None
     assert open_to_all.unavailable is not None
     assert "slow has it" in open_to_all.unavailable.message
@@ -334,7 +334,7 @@ def test_a_list_is_cut_to_max_tools_in_the_order_of_names_and_pins_stay() -> Non
     assert listed(selection, NPC) == ["else__get", "file__get", "web__put"]
     view = selection.seen_by(NPC)[b"/mcp"]
     assert view.pinned == {"web__put"}
-    route = view.unlisted("web__get", now=1e9)
+    route = view.find_unlisted("web__get", now=1e9)
     assert route is not None
     assert route.unavailable is not None
     assert route.unavailable.code == "OVER_BUDGET"
@@ -350,8 +350,8 @@ def test_tools_cut_from_a_list_stay_callable_for_a_while() -> None:
     after = select(build(documents), before=before, now=1000.0)
     assert listed(after, NPC) == ["web__a", "web__b"]
     view = after.seen_by(NPC)[b"/mcp"]
-    soon = view.unlisted("web__c", now=1059.0)
-    late = view.unlisted("web__c", now=1061.0)
+    soon = view.find_unlisted("web__c", now=1059.0)
+    late = view.find_unlisted("web__c", now=1061.0)
     assert soon is not None
     assert late is not None
     assert (soon.unavailable is None, late.unavailable is None) == (True, False)

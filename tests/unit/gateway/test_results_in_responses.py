@@ -28,7 +28,7 @@ class Kept(ResponseSink):
         self.result: Raw | None = None
         self.members: ResultMembers | None = None
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         self.result = result
         self.members = members
 

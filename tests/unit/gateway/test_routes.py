@@ -20,8 +20,8 @@ COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {
         {"timeout": 2.0, "longest": 2.0, "caller_deadline": True, "caller_longest": True},
     ),
     "with less time for progress": (lambda route: route.within(60.0), {"longest": 60.0, "caller_longest": True}),
-    "with other attempts": (lambda route: route.retried(7), {"retries": 7}),
-    "unavailable": (lambda route: route.refused_with(REFUSAL), {"unavailable": REFUSAL}),
+    "with other attempts": (lambda route: route.with_retries(7), {"retries": 7}),
+    "unavailable": (lambda route: route.refusing(REFUSAL), {"unavailable": REFUSAL}),
 }
 
 

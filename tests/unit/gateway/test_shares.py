@@ -52,7 +52,7 @@ def test_the_gateway_itself_has_no_share() -> None:
 
 def test_shares_given_back_can_be_taken_again_and_agents_without_any_are_forgotten() -> None:
     shares = Shares("watched_bytes", 100, 50)
-    with shares.held("alice", 40):
+    with shares.hold("alice", 40):
         assert shares.bound("alice", 10) is None
         reached = shares.bound("alice", 11)
         assert reached is not None

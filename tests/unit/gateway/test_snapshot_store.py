@@ -23,10 +23,10 @@ class Storm:
 
     async def run(self, inbox: Inbox) -> None:
         names: Collection[str] = []
-        inbox.synced(names)
+        inbox.finish_sync(names)
         for number in range(self._count):
             document = catalog(f"s{number}", "http://127.0.0.1:1/mcp", ["a"])
-            inbox.changed([Change(catalog_name(document.key), encode(document))])
+            inbox.update([Change(catalog_name(document.key), encode(document))])
             await asyncio.sleep(0.001)
         self.over.set()
         await asyncio.Event().wait()
@@ -59,7 +59,7 @@ async def test_a_broken_document_that_went_while_the_source_was_away_is_broken_n
         return True
 
     snapshots = SnapshotStore(Storm(0), swap)
-    snapshots.changed([Change("junk", None, "it is not JSON")])
+    snapshots.update([Change("junk", None, "it is not JSON")])
     assert snapshots.broken == {"junk": "it is not JSON"}
-    snapshots.synced(["other"])
+    snapshots.finish_sync(["other"])
     assert snapshots.broken == {}

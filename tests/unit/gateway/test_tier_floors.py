@@ -12,7 +12,7 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_api.policies.index import Shelved, ToolIndex
-from fairlead_api.policies.merge import merged
+from fairlead_api.policies.merge import merge_policies
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.selection import Selection
@@ -93,8 +93,8 @@ def test_a_list_and_a_late_call_name_the_floor_and_the_tier_that_has_the_tool() 
     view = world(entry("x", min_tier="standard")).seen_by(TEXT)[b"/mcp/fast"]
     hidden = view.hidden["s__x"]
     assert (hidden.reason, hidden.tier) == ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "standard")
-    in_time = view.unlisted("s__x", hidden.callable_until - 1)
-    late = view.unlisted("s__x", hidden.callable_until)
+    in_time = view.find_unlisted("s__x", hidden.callable_until - 1)
+    late = view.find_unlisted("s__x", hidden.callable_until)
     assert in_time is not None
     assert in_time.unavailable is None
     assert late is not None
@@ -126,7 +126,7 @@ def test_the_speech_table_is_a_policy_for_its_agent() -> None:
 
 def test_a_policys_floor_holds_at_once_and_tells_the_tier_that_it_leaves() -> None:
     view = world(entry("x"), policies=(policy("p", allow("*", tier="standard")),)).seen_by(TEXT)[b"/mcp/fast"]
-    route = view.unlisted("s__x", now=0.0)
+    route = view.find_unlisted("s__x", now=0.0)
     assert route is not None
     assert route.unavailable is not None
     assert "below_min_tier min_tier=standard tier=500ms by=policy; tier standard has it" in route.unavailable.message
@@ -169,7 +169,7 @@ def test_a_policy_cannot_lower_the_floor_of_a_server_nor_the_place_where_latency
 def test_a_policy_that_only_restricts_somebody_gives_its_floor_all_the_same() -> None:
     index = ToolIndex([Shelved("s", (entry("x"),), trusted=False)])
     policies = {0: policy("q", allow("*")), 1: policy("p", allow("*", tier="deep"))}
-    merge = merged(index, policies, (0, ~1), allow_by_default=True, ranks={"fast": 0, "deep": 1})
+    merge = merge_policies(index, policies, (0, ~1), allow_by_default=True, ranks={"fast": 0, "deep": 1})
     assert (merge.visible, merge.floors) == (1, ((1, "deep"),))
 
 

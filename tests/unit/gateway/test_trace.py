@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.tracing.trace import Trace, TracePlace, named, trace_place, with_trace
+from fairlead_gateway.tracing.trace import Trace, TracePlace, read_trace, trace_place, with_trace
 
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
@@ -15,13 +15,13 @@ OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
 
 def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> None:
     meta = Raw(json.dumps({"traceparent": OTHER, "tracestate": "a=b"}).encode())
-    assert named(PARENT, b"x=y", None) == Trace(PARENT, b"x=y")
-    assert named(PARENT, b"x=y", Raw(b'{"progressToken":1}')) == Trace(PARENT, b"x=y")
-    assert named(PARENT, b"x=y", meta) == Trace(OTHER.encode(), b"a=b")
+    assert read_trace(PARENT, b"x=y", None) == Trace(PARENT, b"x=y")
+    assert read_trace(PARENT, b"x=y", Raw(b'{"progressToken":1}')) == Trace(PARENT, b"x=y")
+    assert read_trace(PARENT, b"x=y", meta) == Trace(OTHER.encode(), b"a=b")
     assert trace_place(PARENT, meta) == TracePlace("a" * 32, "b" * 16, sampled=False)
     assert trace_place(PARENT, None) == TracePlace(PARENT[3:35].decode(), PARENT[36:52].decode(), sampled=True)
     assert trace_place(b"", None) is None
-    assert named(None, None, None) is None
+    assert read_trace(None, None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> Non
     ],
 )
 def test_an_invalid_traceparent_is_not_passed_on(parent: str) -> None:
-    assert named(parent.encode(), None, None) is None
-    assert named(None, None, Raw(json.dumps({"traceparent": parent}).encode())) is None
+    assert read_trace(parent.encode(), None, None) is None
+    assert read_trace(None, None, Raw(json.dumps({"traceparent": parent}).encode())) is None
 
 
 @pytest.mark.parametrize("state", [b"a=b\r\nEvil: 1", b"x" * 513, "ä=b".encode()])
 def test_a_tracestate_that_is_none_is_left_out(state: bytes) -> None:
-    assert named(PARENT, state, None) == Trace(PARENT)
+    assert read_trace(PARENT, state, None) == Trace(PARENT)
 
 
 def test_a_trace_is_written_as_lines_of_a_head_and_into_the_meta_of_params() -> None:

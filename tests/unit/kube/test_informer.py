@@ -65,13 +65,13 @@ class Names:
     def __init__(self) -> None:
         self.there: list[str] = []
 
-    def listed(self, objects: Sequence[Json], version: str) -> None:
+    def replace(self, objects: Sequence[Json], version: str) -> None:
         self.there = [item["name"] for item in objects]
 
-    def changed(self, item: Json) -> None:
+    def update(self, item: Json) -> None:
         self.there.append(item["name"])
 
-    async def deleted(self, item: Json) -> None:
+    async def delete(self, item: Json) -> None:
         await asyncio.sleep(1)
         self.there.remove(item["name"])
 

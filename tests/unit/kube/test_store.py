@@ -32,16 +32,16 @@ def store() -> tuple[ObjectStore[int], list[Told]]:
 
 
 def listed(objects: ObjectStore[int], items: list[Json], version: str) -> None:
-    asyncio.run(objects.listed(items, version))
+    asyncio.run(objects.replace(items, version))
 
 
 def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
     objects, told = store()
     listed(objects, [item(1, 10), item(2, 20, "other")], "2")
     listed(objects, [item(1, 10), item(2, 20, "other")], "3")
-    objects.changed(item(4, 11))
-    objects.changed(item(5, 11))
-    objects.deleted(item(6, 11))
+    objects.update(item(4, 11))
+    objects.update(item(5, 11))
+    objects.delete(item(6, 11))
     listed(objects, [], "7")
     assert told == [
         ("demo", None, 10),
@@ -56,23 +56,23 @@ def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
 @pytest.mark.parametrize(
     ("late", "left"),
     [
-        pytest.param(lambda objects: objects.changed(item(9, 0)), 1, id="an-older-event"),
-        pytest.param(lambda objects: objects.changed(item(10, 0)), 1, id="the-same-reading"),
-        pytest.param(lambda objects: objects.changed(item(9, 0, uid="before")), 1, id="a-predecessor"),
-        pytest.param(lambda objects: objects.deleted(item(9, 0, uid="before")), 1, id="end-of-a-predecessor"),
+        pytest.param(lambda objects: objects.update(item(9, 0)), 1, id="an-older-event"),
+        pytest.param(lambda objects: objects.update(item(10, 0)), 1, id="the-same-reading"),
+        pytest.param(lambda objects: objects.update(item(9, 0, uid="before")), 1, id="a-predecessor"),
+        pytest.param(lambda objects: objects.delete(item(9, 0, uid="before")), 1, id="end-of-a-predecessor"),
         pytest.param(lambda objects: listed(objects, [], "9"), 1, id="a-list-from-before"),
         pytest.param(lambda objects: listed(objects, [], "10"), None, id="a-list-without-it"),
         pytest.param(lambda objects: listed(objects, [item(9, 0)], "9"), 1, id="an-older-list"),
-        pytest.param(lambda objects: objects.changed(item(11, 2)), 2, id="a-newer-event"),
-        pytest.param(lambda objects: objects.deleted(item(11, 1)), None, id="its-end"),
-        pytest.param(lambda objects: objects.changed(item(11, 2, uid="successor")), 2, id="a-successor"),
+        pytest.param(lambda objects: objects.update(item(11, 2)), 2, id="a-newer-event"),
+        pytest.param(lambda objects: objects.delete(item(11, 1)), None, id="its-end"),
+        pytest.param(lambda objects: objects.update(item(11, 2, uid="successor")), 2, id="a-successor"),
     ],
 )
 def test_an_object_store_takes_newer_objects_alone(
     late: Callable[[ObjectStore[int]], object], left: int | None
 ) -> None:
     objects, _ = store()
-    objects.changed(item(10, 1))
+    objects.update(item(10, 1))
     late(objects)
     assert objects.get(DEMO) == left
 
@@ -81,40 +81,40 @@ def test_an_object_that_a_list_or_a_deletion_took_away_does_not_return_by_an_old
     objects, told = store()
     listed(objects, [item(10, 1)], "10")
     listed(objects, [], "12")
-    objects.changed(item(11, 2))
-    objects.changed(item(13, 3, "other"))
-    objects.deleted(item(15, 3, "other"))
-    objects.changed(item(14, 4, "other"))
+    objects.update(item(11, 2))
+    objects.update(item(13, 3, "other"))
+    objects.delete(item(15, 3, "other"))
+    objects.update(item(14, 4, "other"))
     listed(objects, [item(14, 4, "other")], "14")
     assert told == [("demo", None, 1), ("demo", 1, None), ("other", None, 3), ("other", 3, None)]
-    objects.changed(item(16, 5, "other"))
+    objects.update(item(16, 5, "other"))
     assert objects.get(ServerKey("team", "other")) == 5
 
 
 def test_an_api_server_restored_from_a_backup_is_believed() -> None:
     objects, _ = store()
     listed(objects, [item(100, 1), item(101, 2, "gone")], "101")
-    objects.deleted(item(120, 1))
+    objects.delete(item(120, 1))
     listed(objects, [item(7, 3)], "9")
     assert objects.values() == [3]
-    objects.changed(item(10, 4))
+    objects.update(item(10, 4))
     assert objects.values() == [4]
 
 
 def test_an_object_deleted_from_here_is_gone_before_its_event_and_nobody_is_told() -> None:
     objects, told = store()
-    objects.changed(item(1, 1))
+    objects.update(item(1, 1))
     objects.forget(DEMO)
-    objects.deleted(item(2, 1))
+    objects.delete(item(2, 1))
     assert (objects.get(DEMO), objects.version(DEMO), told) == (None, "", [("demo", None, 1)])
 
 
 def test_deletions_between_two_lists_are_remembered_up_to_a_bound() -> None:
     objects, _ = store()
     for number in range(DELETIONS + 2):
-        objects.deleted(item(number + 10, 0, f"s{number}"))
-    objects.changed(item(1, 1, "s1"))
-    objects.changed(item(1, 1, "s2"))
+        objects.delete(item(number + 10, 0, f"s{number}"))
+    objects.update(item(1, 1, "s1"))
+    objects.update(item(1, 1, "s2"))
     assert list(objects) == [ServerKey("team", "s1")], "the oldest two may return by an event that is older still"
 
 
@@ -130,7 +130,7 @@ def _play(seed: int) -> None:
     sources: list[Callable[[ObjectStore[int]], object]] = []
 
     def event(of: Json, *, deleted: bool) -> Callable[[ObjectStore[int]], object]:
-        return lambda objects: objects.deleted(of) if deleted else objects.changed(of)
+        return lambda objects: objects.delete(of) if deleted else objects.update(of)
 
     def listing(of: list[Json], version: str) -> Callable[[ObjectStore[int]], object]:
         return lambda objects: listed(objects, of, version)

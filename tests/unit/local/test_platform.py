@@ -49,13 +49,13 @@ class Heard:
     statuses: list[McpServerStatus] = field(default_factory=list)
     gone: list[ServerKey] = field(default_factory=list)
 
-    def reported(self, server: McpServer, status: McpServerStatus) -> None:
+    def on_status(self, server: McpServer, status: McpServerStatus) -> None:
         self.statuses.append(status)
 
-    def announced(self, resource: Resource, announcement: Announcement) -> None:
+    def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
         """Not looked at."""
 
-    def forgotten(self, key: ServerKey) -> None:
+    def on_removal(self, key: ServerKey) -> None:
         self.gone.append(key)
 
 

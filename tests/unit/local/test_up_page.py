@@ -15,7 +15,7 @@ from fairlead_api.clientconfig import ConfiguredServer, Translated, entries, tra
 from fairlead_api.cliententry import EntryProblem
 from fairlead_api.clientkeys import OF_URLS, OWN_FIELDS, READ
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
-from fairlead_client.servers import declared
+from fairlead_client.servers import read_declarations
 from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS
 from fairlead_operator.local.configfile import read_configuration
 
@@ -106,7 +106,7 @@ def test_each_example_is_taken_by_up_and_by_a_tool_registry(block: dict[str, Any
     assert not getattr(configuration, "remarks", [])
     named = [entry.name for entry in entries(block)]
     assert [declared.server.metadata.name for declared in configuration.servers] == named
-    assert [server.name for server in declared(block, ENVIRON)] == named
+    assert [server.name for server in read_declarations(block, ENVIRON)] == named
 
 
 def test_a_server_inherits_the_variables_that_the_page_names() -> None:

@@ -34,7 +34,7 @@ async def judged(
         return Resolved([(address, port) for address in addresses], alias)
 
     try:
-        return ", ".join(address for address, _ in await egress.guarded(resolve, namespace, name_of)(host, port))
+        return ", ".join(address for address, _ in await egress.guard(resolve, namespace, name_of)(host, port))
     except ConnectFailed as error:
         return f"{error.reason}: {error}"
 
@@ -182,7 +182,7 @@ async def test_ways_to_write_loopback_that_the_system_understands_are_judged_by_
         return  # this system does not understand it
     assert {address for address, _ in resolved} == {"127.0.0.1"}
     with pytest.raises((ConnectFailed, OSError), match=r"this machine itself|a name inside of the cluster|not known"):
-        await POD.guarded(resolve_by_dns, "team", nameless)(host, 80)
+        await POD.guard(resolve_by_dns, "team", nameless)(host, 80)
 
 
 async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_its_resolver() -> None:
@@ -195,8 +195,8 @@ async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_i
         return [("203.0.113.7", port)]
 
     for host in ("grafana.monitoring", "tools.example.com", "demo.team.svc", "203.0.113.7", "absolute.example."):
-        await POD.guarded(resolve, "team", nameless)(host, 80)
-    await LAPTOP.guarded(resolve, "team")("grafana.monitoring", 80)
+        await POD.guard(resolve, "team", nameless)(host, 80)
+    await LAPTOP.guard(resolve, "team")("grafana.monitoring", 80)
     assert lookups == [
         "grafana.monitoring.",
         "tools.example.com.",
@@ -235,7 +235,7 @@ async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() 
         resolutions += 1
         return answers[min(resolutions, 2) - 1]
 
-    guarded = POD.guarded(rebinding, "team", nameless)
+    guarded = POD.guard(rebinding, "team", nameless)
     assert await guarded("rebind.example.com", 9) == [("203.0.113.7", 9)]
     dialer = Dialer("rebind.example.com", 9, None, None, guarded, 1.0)
     with pytest.raises(ConnectFailed) as refused:

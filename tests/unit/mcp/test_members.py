@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from fairlead_mcp.members import Ambiguous, Known, distinct, folded, repeats
+from fairlead_mcp.members import Ambiguous, Known, distinct, fold, repeats
 
 # unicode.SimpleFold of Go joins these to ASCII letters, Java's equalsIgnoreCase the last two
 UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
@@ -16,7 +16,7 @@ UNUSUAL = {"ſ": "s", "\u212a": "k", "ı": "i", "İ": "i"}
 
 @pytest.mark.parametrize(("character", "letter"), UNUSUAL.items())
 def test_letters_outside_of_ascii_pass_for_those_that_go_and_java_take_them_for(character: str, letter: str) -> None:
-    assert folded(character) == folded(letter) == folded(letter.upper()) == letter
+    assert fold(character) == fold(letter) == fold(letter.upper()) == letter
     assert Known({f"a{letter}b"}).misread([f"a{character}b"], "x") is not None
 
 
@@ -24,8 +24,8 @@ def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
     for number in range(sys.maxunicode + 1):
         character = chr(number)
         if not character.isascii() and character != "İ":
-            assert folded(character) == folded(character.casefold()), hex(number)
-    assert folded("e\u0301") == folded("É") == "é"
+            assert fold(character) == fold(character.casefold()), hex(number)
+    assert fold("e\u0301") == fold("É") == "é"
 
 
 @pytest.mark.parametrize("member", ["Name", "NAME", "name\0", "NAME\0x", "namE"])
@@ -74,7 +74,7 @@ def test_members_that_come_once_are_not_repetitions(document: str) -> None:
     assert not repeats(document.encode())
     text, alike = distinct(document.encode())
     assert json.loads(text) == json.loads(document)
-    assert alike == folded(text)
+    assert alike == fold(text)
 
 
 @pytest.mark.parametrize("pair", ["aA", "sſ", "k\u212a", "iİ", "éÉ"])

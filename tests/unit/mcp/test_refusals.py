@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_mcp.refusals import advised, is_permanent
+from fairlead_mcp.refusals import advise, is_permanent
 
 
 @pytest.mark.parametrize(
@@ -16,8 +16,8 @@ from fairlead_mcp.refusals import advised, is_permanent
     ],
 )
 def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_it(words: str) -> None:
-    assert advised(words).startswith(f"{words}; it was written for version 1 of the Python package mcp")
-    assert "--with 'mcp<2'" in advised(words)
+    assert advise(words).startswith(f"{words}; it was written for version 1 of the Python package mcp")
+    assert "--with 'mcp<2'" in advise(words)
     assert is_permanent(words)
 
 
@@ -25,7 +25,7 @@ def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_
     "words", ["ModuleNotFoundError: No module named 'mcpx'", "KeyError: 'mcp'", "MAIL_TOKEN is not set"]
 )
 def test_other_words_of_a_program_stay_as_they_are(words: str) -> None:
-    assert advised(words) == words
+    assert advise(words) == words
 
 
 @pytest.mark.parametrize(

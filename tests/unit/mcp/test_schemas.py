@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.schemas import KEYWORDS, References, UnresolvedReference, every, parts, pointed, pointer
+from fairlead_mcp.schemas import KEYWORDS, References, UnresolvedReference, every, follow_pointer, parts, pointer
 
 LEAF = {"type": "string"}
 
@@ -24,7 +24,7 @@ def test_schemas_of_every_keyword_are_found_with_the_pointer_to_them(keyword: st
 
     ((way, leaf),) = parts(schema)
     assert leaf is LEAF
-    assert pointed(schema, pointer(*way)) is LEAF
+    assert follow_pointer(schema, pointer(*way)) is LEAF
     assert list(every(schema)) == [schema, LEAF]
 
 
@@ -35,7 +35,7 @@ def test_the_tuples_of_older_drafts_are_found() -> None:
 @pytest.mark.parametrize("pointer", ["/enum/²", "/enum/-1", "/enum/2", f"/enum/{'9' * 5000}", "/enum/0/x", "/nothing"])
 def test_a_pointer_that_leads_nowhere_is_refused_whatever_it_is_made_of(pointer: str) -> None:
     with pytest.raises(UnresolvedReference):
-        pointed({"enum": ["a", "b"]}, pointer)
+        follow_pointer({"enum": ["a", "b"]}, pointer)
 
 
 def test_a_circle_of_references_is_walked_once() -> None:

@@ -31,15 +31,15 @@ NAMES = UriNames("time")
     ],
 )
 def test_a_uri_gets_its_servers_part_where_its_scheme_means_something_there_alone(own: str, shown: str) -> None:
-    assert NAMES.shown(own) == shown
-    assert UriNames("").shown(own) == own
+    assert NAMES.show(own) == shown
+    assert UriNames("").show(own) == own
     if shown != own:
         assert uris.split(shown) == ("time", own)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=30), st.sampled_from(["ui://", "skill://", "Ui://"]))
 def test_every_uri_comes_back_as_it_was_and_never_as_another_servers(rest: str, scheme: str) -> None:
-    assert uris.split(NAMES.shown(scheme + rest)) == ("time", scheme + rest)
+    assert uris.split(NAMES.show(scheme + rest)) == ("time", scheme + rest)
 
 
 def test_a_result_is_renamed_in_its_places_and_stays_byte_for_byte_elsewhere() -> None:
@@ -48,7 +48,7 @@ def test_a_result_is_renamed_in_its_places_and_stays_byte_for_byte_elsewhere() -
         b'{"type":"resource","resource":{"uri":"u\\u0069://c","text":"ui://text \\u00e9"}},{"type":"text","text":"ui://t"}],'
         b'"_meta":{"ui":{"resourceUri":"ui://d","visibility":["app"]},"ui\\/resourceUri":"ui://e","other":"ui://f"}}'
     )
-    made = bytes(NAMES.shown_in(raw, uris.TOOL_RESULT))
+    made = bytes(NAMES.show_in(raw, uris.TOOL_RESULT))
     assert json.loads(made) == {
         "z": 1.5,
         "content": [
@@ -78,7 +78,7 @@ def test_a_result_is_renamed_in_its_places_and_stays_byte_for_byte_elsewhere() -
     ],
 )
 def test_a_result_without_such_a_uri_is_the_same_object(raw: bytes) -> None:
-    assert NAMES.shown_in(raw, uris.TOOL_RESULT) is raw
+    assert NAMES.show_in(raw, uris.TOOL_RESULT) is raw
 
 
 @pytest.mark.parametrize(

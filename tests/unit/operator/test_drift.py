@@ -136,7 +136,7 @@ class World:
 
     def edit(self, manager: str = "argocd-controller", replicas: int = 5) -> None:
         edited = {**MANIFEST, "spec": {"replicas": replicas}}
-        self.owned.stores[DEPLOYMENTS].changed(self.cluster.becomes(edited, manager))
+        self.owned.stores[DEPLOYMENTS].update(self.cluster.becomes(edited, manager))
 
     async def fought(self, seconds: float) -> None:
         """Have a rival undo every repair for so long."""
@@ -210,7 +210,7 @@ async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
     def delete() -> None:
         gone = world.cluster.item
         world.cluster.item = None
-        world.owned.stores[DEPLOYMENTS].deleted(gone or {})
+        world.owned.stores[DEPLOYMENTS].delete(gone or {})
 
     world.cluster.rival = delete
     delete()
@@ -250,7 +250,7 @@ async def test_a_document_that_is_changed_each_time_is_written_ever_more_seldom(
 
     def edit() -> None:
         edited = {"metadata": {"name": "doc", "namespace": "release"}, "data": {"document": "x"}}
-        documents.store.changed(cluster.becomes(edited, "kubectl-edit"))
+        documents.store.update(cluster.becomes(edited, "kubectl-edit"))
 
     cluster.rival = edit
     looks.enqueue()
@@ -266,7 +266,7 @@ async def test_a_copied_credential_that_is_deleted_each_time_is_written_ever_mor
 
     def edit() -> None:
         emptied = {"metadata": {"name": shard_name(KEY), "namespace": "release"}, "data": {}}
-        store.store.changed(cluster.becomes(emptied, "kubectl-edit"))
+        store.store.update(cluster.becomes(emptied, "kubectl-edit"))
 
     cluster.rival = edit
     looks.enqueue()
@@ -284,7 +284,7 @@ async def test_the_secret_of_the_installation_that_is_deleted_each_time_is_made_
         while True:
             gone = cluster.item
             cluster.item = None
-            await secret.deleted(gone or {})
+            await secret.delete(gone or {})
 
     deleting = asyncio.create_task(delete())
     await asyncio.sleep(10 * MINUTE)
@@ -321,7 +321,7 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
     platform = KubePlatform(cluster.kube, parts)
 
     def strip() -> None:
-        servers.changed(cluster.becomes({**whole, "status": McpServerStatus().to_wire()}, "stripper", "status"))
+        servers.update(cluster.becomes({**whole, "status": McpServerStatus().to_wire()}, "stripper", "status"))
 
     cluster.merged = lambda body: {**whole, "status": body["status"]}
     cluster.rival = strip

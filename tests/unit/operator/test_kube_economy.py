@@ -22,7 +22,7 @@ def test_rules_are_compiled_again_for_labels_and_not_for_a_status() -> None:
             "spec": {"url": "http://a.example/"},
             **changes,
         }
-        (declarations.servers.deleted if type_ == "DELETED" else declarations.servers.changed)(item)
+        (declarations.servers.delete if type_ == "DELETED" else declarations.servers.update)(item)
         return len(rules)
 
     assert seen("ADDED", 1, metadata={"labels": {"team": "a"}}) == 1

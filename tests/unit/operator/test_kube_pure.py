@@ -118,7 +118,7 @@ def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:
 def test_a_server_that_breaks_a_rule_is_broken_and_says_in_which_field() -> None:
     servers = DeclaredServers(lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
-    servers.changed({"metadata": metadata, "spec": {"url": "ftp://a.example/"}})
+    servers.update({"metadata": metadata, "spec": {"url": "ftp://a.example/"}})
     broken = servers.server(ServerKey("team", "demo"))
     assert isinstance(broken, Broken)
     assert "spec.url" in broken.problem
@@ -128,7 +128,7 @@ def test_a_rule_that_cannot_be_read_is_told_once_and_left_out(caplog: pytest.Log
     policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "strict", "uid": "u", "resourceVersion": "1"}
     for version in ("1", "1", "2"):
-        policies.changed({"metadata": {**metadata, "resourceVersion": version}, "spec": {"rules": 5}})
+        policies.update({"metadata": {**metadata, "resourceVersion": version}, "spec": {"rules": 5}})
     assert list(policies.broken()) == [ServerKey("team", "strict")]
     assert policies.sound() == []
 
@@ -141,7 +141,7 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
 
     servers = DeclaredServers(lambda key, before, after: None)
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
-    servers.changed({"metadata": metadata, "spec": {"url": 5}})
+    servers.update({"metadata": metadata, "spec": {"url": 5}})
     unused = cast("Any", None)
     parts = KubePlatformParts(
         servers=servers,
@@ -161,9 +161,9 @@ def test_a_policy_and_a_server_with_too_many_values_are_broken_and_the_policy_de
     metadata = {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": "1", "generation": 2}
     item = {"metadata": metadata, EXCESS: "more than 50,000 values"}
     servers = DeclaredServers(lambda key, before, after: None)
-    servers.changed(item)
+    servers.update(item)
     policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
-    policies.changed(item)
+    policies.update(item)
     server, (policy,) = servers.server(ServerKey("team", "a")), policies.broken().values()
     assert isinstance(server, Broken)
     assert server.problem == policy.problem == "it holds more than 50,000 values, which is more than is read"

@@ -57,7 +57,7 @@ def deployment(version: int, **status: int) -> Json:
 
 async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> None:
     told: list[ServerKey] = []
-    api = Api(deployment(9), lambda: owned.stores[DEPLOYMENTS].changed(deployment(10, availableReplicas=1)))
+    api = Api(deployment(9), lambda: owned.stores[DEPLOYMENTS].update(deployment(10, availableReplicas=1)))
     owned = Owned(api.kube, told.append)
     for _ in range(2):
         await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
@@ -73,7 +73,7 @@ async def test_an_event_from_before_an_apply_costs_no_second_one() -> None:
     await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
     before = deployment(9)
     before["spec"] = {"replicas": 3}
-    owned.stores[DEPLOYMENTS].changed(before)
+    owned.stores[DEPLOYMENTS].update(before)
     await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
     assert api.writes == 1
 
@@ -88,7 +88,7 @@ async def test_a_document_that_was_edited_before_the_answer_to_its_write_is_writ
     wanted = Blob(name="doc", labels={}, annotations={}, data={"document": "1"}, binary={})
     edited = Blob(name="doc", labels={}, annotations={}, data={"document": "x"}, binary={})
     disturbed: list[str] = []
-    api = Api(stored(wanted, 5), lambda: documents.store.changed(stored(edited, 6)))
+    api = Api(stored(wanted, 5), lambda: documents.store.update(stored(edited, 6)))
     documents = KubeDocuments(api.kube, "release", lambda name, labels: disturbed.append(name))
     await documents.publish([wanted])
     assert disturbed == ["doc"]
@@ -130,7 +130,7 @@ def in_parts(name: str) -> list[Blob]:
 def without_heads(documents: KubeDocuments, cluster: Cluster, *names: str) -> None:
     """Delete heads by hand; the watch tells of it."""
     for name in names:
-        documents.store.deleted(cluster.items.pop(name))
+        documents.store.delete(cluster.items.pop(name))
 
 
 async def test_a_document_that_is_published_while_its_parts_are_tidied_away_has_them_in_the_end() -> None:
@@ -178,7 +178,7 @@ async def test_a_credential_that_a_later_write_has_stored_is_not_forgotten_by_an
     of = {"name": shard, "namespace": "release"}
     older_: Json = {"metadata": {**of, "resourceVersion": "5"}, "data": {"other": "eA=="}}
     later: Json = {"metadata": {**of, "resourceVersion": "6"}, "data": {"other": "eA==", entry: value}}
-    api = Api(older_, lambda: store.store.changed(later))
+    api = Api(older_, lambda: store.store.update(later))
     store = CredentialStore(api.kube, "release", lambda entry: None)
     beside = next(key for n in range(1000) if shard_name(key := ServerKey("team", f"beside-{n}")) == shard)
     await store.put(beside, credential)

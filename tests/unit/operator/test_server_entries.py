@@ -14,7 +14,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import SERVERS_NAME, catalog_name, decode
 from fairlead_api.documents.servers import MESSAGE_CHARS, OVERDUE, ServerEntry, Servers, worth_waiting
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, sentence
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.child import START_SECONDS
@@ -93,7 +93,7 @@ def status(ready: str, cause: str, message: str = "why", **more: Any) -> McpServ
         "type": "Ready",
         "status": ready,
         "reason": REASON_OF[Cause(cause)],
-        "message": worded(Cause(cause), message),
+        "message": sentence(Cause(cause), message),
         "lastTransitionTime": "2026-11-20T12:00:00Z",
     }
     return McpServerStatus.model_validate({"conditions": [condition], **more})

@@ -181,7 +181,7 @@ def pods_with(given: Json, *events: Json, enqueued: list[ServerKey] | None = Non
     metadata = {"namespace": "team", "name": "demo-1", "uid": "u", "resourceVersion": "1", "labels": labels}
     pods.store.put({**given, "metadata": metadata})
     for each in events:
-        pods.warnings.changed(each)
+        pods.warnings.update(each)
     return pods
 
 
@@ -268,7 +268,7 @@ def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
     pods = Pods(lambda key: None)
     for number in range(MOST_WARNINGS + 10):
         about = {"kind": "Pod", "namespace": "team", "name": f"pod-{number}", "uid": "u"}
-        pods.warnings.changed(event("FailedMount", MOUNT, regarding=about))
+        pods.warnings.update(event("FailedMount", MOUNT, regarding=about))
     assert len(pods.warnings) == MOST_WARNINGS
     assert pods.warnings.last(ServerKey("team", f"pod-{MOST_WARNINGS + 9}"), "u") is not None
     assert pods.warnings.last(ServerKey("team", "pod-0"), "u") is None

@@ -18,7 +18,7 @@ from operatorfakes import MemoryPlatform
 def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     declarations = KubeDeclarations(cast("Kube", None), server_changed=lambda key: None, rules_changed=lambda: None)
     metadata = {"name": "p", "namespace": "team", "uid": "1", "resourceVersion": "1"}
-    declarations.stores()[TOOL_POLICIES].changed({"metadata": metadata, "spec": spec, "status": status})
+    declarations.stores()[TOOL_POLICIES].update({"metadata": metadata, "spec": spec, "status": status})
     return declarations
 
 
@@ -68,7 +68,7 @@ async def test_a_status_that_the_api_server_refuses_holds_nothing_up() -> None:
     api = _StrictApi()
     declarations = KubeDeclarations(cast("Kube", api), server_changed=lambda key: None, rules_changed=lambda: None)
     for name, spec in (("p", {"rules": [{"action": "Perhaps"}]}), ("q", SOUND)):
-        declarations.stores()[TOOL_POLICIES].changed({"metadata": {**METADATA, "name": name}, "spec": spec})
+        declarations.stores()[TOOL_POLICIES].update({"metadata": {**METADATA, "name": name}, "spec": spec})
     statuses = PolicyStatuses(declarations, MemoryPlatform())
     statuses.take_rules(compile_rules([], await declarations.policies(), {}))
     await statuses.show()

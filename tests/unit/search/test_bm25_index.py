@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from examples import examples
-from fairlead_search.catalogs import IndexedCatalogs, NewTool, SearchRequest, interleaved
+from fairlead_search.catalogs import IndexedCatalogs, NewTool, SearchRequest, interleave
 from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.record import MAX_PARAMETERS, IndexedTool, catalog_hash, record
 
@@ -114,6 +114,6 @@ def test_a_definition_that_cannot_be_read_is_found_by_its_name() -> None:
 def test_several_queries_are_answered_in_turn_and_each_tool_once() -> None:
     first = [Hit("a", 3.0), Hit("b", 2.0)]
     second = [Hit("b", 9.0), Hit("c", 1.0)]
-    assert interleaved([first, second], 5) == [Hit("a", 3.0), Hit("b", 9.0), Hit("c", 1.0)]
-    assert interleaved([first, second], 2) == [Hit("a", 3.0), Hit("b", 9.0)]
-    assert interleaved([], 5) == []
+    assert interleave([first, second], 5) == [Hit("a", 3.0), Hit("b", 9.0), Hit("c", 1.0)]
+    assert interleave([first, second], 2) == [Hit("a", 3.0), Hit("b", 9.0)]
+    assert interleave([], 5) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_search.compression import chat_request, checked, cut_to, source_texts
+from fairlead_search.compression import chat_request, check_answer, cut_to, source_texts
 from fairlead_search.token_estimate import tokens
 
 ORDER = (
@@ -15,7 +15,7 @@ NONCE = "c0ffee"
 
 
 def left_of(sentence: str) -> str:
-    return checked(f"[1] {sentence}", {"one": ORDER}, NONCE).get("one", "")
+    return check_answer(f"[1] {sentence}", {"one": ORDER}, NONCE).get("one", "")
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_lines_belong_to_the_result_whose_number_they_have_and_others_to_none() 
     answer = (
         "Here is what I found:\n[2] Masts are tall.\n- [1] Ropes are long.\n[3] Sails.\n[0] Sails.\nRopes.\n[2] Masts."
     )
-    lines = checked(answer, {"one": "long ropes", "two": "tall masts"}, NONCE)
+    lines = check_answer(answer, {"one": "long ropes", "two": "tall masts"}, NONCE)
     assert lines == {"two": "Masts are tall.\nMasts.", "one": "Ropes are long."}
     assert [*lines] == ["two", "one"]
-    assert checked("[1] Masts are tall.", {"one": "long ropes", "two": "tall masts"}, NONCE) == {}
+    assert check_answer("[1] Masts are tall.", {"one": "long ropes", "two": "tall masts"}, NONCE) == {}
 
 
 def test_characters_that_nobody_sees_are_taken_out() -> None:

@@ -23,11 +23,11 @@ import numpy as np  # behind the skip, as all that needs it
 
 from examples import examples
 from fairlead_search.search_index import LEAST_SWEPT
-from fairlead_search.vectors import VectorStore, decode, encoded
+from fairlead_search.vectors import VectorStore, decode, encode
 
-EAST = encoded([1, 0])
-NORTH = encoded([0, 1])
-NORTHEAST = encoded([1, 1])
+EAST = encode([1, 0])
+NORTH = encode([0, 1])
+NORTHEAST = encode([1, 1])
 
 
 @pytest.fixture(params=PLACES)
@@ -80,12 +80,12 @@ def test_tools_whose_texts_are_equal_are_found_with_one_vector(vector_store: Vec
 
 def test_a_query_of_another_model_ranks_by_words(vector_store: VectorPlace) -> None:
     vector_store.keys("x", EAST, [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)])
-    assert vector_store.keys("mail", encoded([1, 2, 3]))[0] == "a"
+    assert vector_store.keys("mail", encode([1, 2, 3]))[0] == "a"
 
 
 def test_vectors_of_another_model_take_the_place_of_all(vector_store: VectorPlace) -> None:
     vector_store.put({"a": EAST, "b": NORTH})
-    assert vector_store.put({"c": encoded([1, 2, 3])}) == 1
+    assert vector_store.put({"c": encode([1, 2, 3])}) == 1
 
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -93,12 +93,12 @@ def test_vectors_of_another_model_take_the_place_of_all(vector_store: VectorPlac
 @pytest.mark.parametrize("vector_store", [PLACES[1]], indirect=True)
 def test_lancedb_ranks_as_memory_does(vector_store: VectorPlace, seed: int, gone: set[int]) -> None:
     rng = np.random.default_rng(seed)
-    vectors = [encoded(each) for each in rng.normal(size=(300, 8))]
+    vectors = [encode(each) for each in rng.normal(size=(300, 8))]
     tools = [tool(f"{seed} {n}", f"mail_{n % 40}_{n % 7}", vector) for n, vector in enumerate(vectors)]
     among = None if seed % 2 else [each.key for n, each in enumerate(tools) if n not in gone]
     memory = VectorPlace(MEMORY, Path())
     for query in ("mail 3", "send mail 17 5", "zebra"):
-        query_vector = encoded(rng.normal(size=8))
+        query_vector = encode(rng.normal(size=8))
         answers = [
             each.search(str(seed), query, query_vector, 20, base="", added=tools, among=among)
             for each in (memory, vector_store)
@@ -128,7 +128,7 @@ def test_lancedb_finds_for_labelled_queries_what_memory_does(vector_store: Vecto
 def bag(text: str) -> bytes:
     """A vector that is the nearer to another's the more words they share."""
     rows = [np.random.default_rng(list(word.encode())).normal(size=64) for word in text.lower().split()]
-    return encoded(np.sum(rows, axis=0))
+    return encode(np.sum(rows, axis=0))
 
 
 def test_vectors_of_no_catalog_go_when_they_are_the_most() -> None:
@@ -142,19 +142,19 @@ def test_vectors_of_no_catalog_go_when_they_are_the_most() -> None:
 def test_vectors_of_another_length_take_the_place_of_all() -> None:
     store = VectorStore()
     store.put({"a": EAST, "b": NORTH})
-    store.put({"c": encoded([1, 2, 3])})
+    store.put({"c": encode([1, 2, 3])})
     assert ("a" in store, "c" in store, len(store)) == (False, True, 1)
 
 
 def test_a_store_measures_the_vectors_that_it_is_asked_for() -> None:
     store = VectorStore()
-    store.put({str(n): encoded([math.cos(n), math.sin(n)]) for n in range(600)})
-    store.put({"7": EAST, "zero": encoded([0, 0])})
+    store.put({str(n): encode([math.cos(n), math.sin(n)]) for n in range(600)})
+    store.put({"7": EAST, "zero": encode([0, 0])})
     names, rows = store.rows(["7", "odd", "zero", "1"])
     assert names == ["7", "zero", "1"]
     query = store.cosines(decode(EAST), rows)
     assert list(query) == pytest.approx([1, 0, math.cos(1)], abs=1e-3)
-    assert list(store.cosines(decode(encoded([1, 2, 3])), rows)) == [0, 0, 0]
+    assert list(store.cosines(decode(encode([1, 2, 3])), rows)) == [0, 0, 0]
 
 
 def test_texts_of_a_vector_name_server_name_description_and_arguments_without_what_describes_these() -> None:

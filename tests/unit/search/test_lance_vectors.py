@@ -17,7 +17,7 @@ from fairlead_search.catalogs import HYBRID, IndexedCatalogs, StoredRequest
 from fairlead_search.record import IndexedTool
 from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.search_index import BackendFault
-from fairlead_search.vectors import decode, encoded
+from fairlead_search.vectors import decode, encode
 from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason=WHY)
 
-EAST = encoded([1, 0])
-NORTH = encoded([0, 1])
+EAST = encode([1, 0])
+NORTH = encode([0, 1])
 TOOLS = [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)]
 
 WITH_SUPPORT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 FULL_DISK = """
 import logging, resource, sys
-from fairlead_search.vectors import encoded
+from fairlead_search.vectors import encode
 from vectorplaces import LANCEDB, VectorPlace, tool
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 logging.basicConfig()
 place = VectorPlace(LANCEDB, sys.argv[1])
-tools = [tool(str(n), f"mail_{n}", encoded([n == each for each in range(300)])) for n in range(300)]
+tools = [tool(str(n), f"mail_{n}", encode([n == each for each in range(300)])) for n in range(300)]
 found = place.search("one", "zebra", tools[7].vector.vector, base="", added=tools)
 print(found.hits[0][0].key, found.ranking)
 print(found.note)
@@ -59,7 +59,7 @@ def vectors(tmp_path: Path) -> Iterator[LanceVectors]:
 
 
 def of_circle(count: int, first: int = 0) -> dict[str, bytes]:
-    return {str(n): encoded([1, n]) for n in range(first, first + count)}
+    return {str(n): encode([1, n]) for n in range(first, first + count)}
 
 
 def test_vectors_are_there_after_a_restart_and_are_found_by_their_texts(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_vectors_are_there_after_a_restart_and_are_found_by_their_texts(tmp_path
     first.close()
     again = VectorPlace(LANCEDB, tmp_path)
     request = StoredRequest(["text of b", "text of nothing"], again.folder)
-    assert again.catalogs.stored(request).vectors == {"text of b": NORTH}
+    assert again.catalogs.read_stored(request).vectors == {"text of b": NORTH}
     assert again.keys("zebra", NORTH, TOOLS)[0] == "b"
     again.close()
 
@@ -142,12 +142,12 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path: Path, vectors: LanceVectors) -> None:
     vectors.add(of_circle(3))
-    vectors.add({"new": encoded([1, 2, 3])})
+    vectors.add({"new": encode([1, 2, 3])})
     assert list(vectors.numbers) == ["new"]
     assert vectors.nearest(decode(EAST), [0, 1, 2, 3], 5) == {}
     assert vectors.cosines(decode(EAST), [0]) == {}
     with pytest.raises(BackendFault, match="dimensions came together"):
-        vectors.add({"a": EAST, "b": encoded([1, 2, 3])})
+        vectors.add({"a": EAST, "b": encode([1, 2, 3])})
     vectors.close()
     again = open_vectors(tmp_path)
     assert list(again.numbers) == ["new"]

@@ -148,19 +148,19 @@ class Attempts(ResponseSink):
         """Send it as soon as its server's guard admits it. Raises nothing."""
         guard = self.route.guard
         if guard.enter_now():
-            self.admitted(PLAIN)
+            self.proceed(PLAIN)
             return
         try:
             ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)  # no quota is on polls
         except McpError as error:
-            self.refused(error)
+            self.reject(error)
             return
         if ticket:
-            self.admitted(ticket)
+            self.proceed(ticket)
         else:
             self.enter_phase(QUEUE)
 
-    def admitted(self, ticket: Ticket) -> None:
+    def proceed(self, ticket: Ticket) -> None:
         route = self.route
         self._ticket = ticket
         self._responses_seen = route.guard.responses_seen
@@ -176,19 +176,19 @@ class Attempts(ResponseSink):
             if request is not None:
                 self._send(request)
         except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `give_up` logs defects
-            self.failed(error)
+            self.take_error(error)
 
-    def refused(self, error: McpError) -> None:
+    def reject(self, error: McpError) -> None:
         self._owner.give_up(error)
 
-    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+    def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         self.answered_at = self.context.clock()
         if self._ticket:
             self._ticket = QUEUED
-            self.route.guard.leave_answered()
+            self.route.guard.leave_well()
         self._owner.accept_result(result, members)
 
-    def failed(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
         # the caller's own time says nothing of the tool
         own = isinstance(error, Timeout) and self._is_bounded_by_caller()
@@ -210,7 +210,7 @@ class Attempts(ResponseSink):
         self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
         self._owner.ask(message, answer)
 
-    def paused(self) -> None:
+    def pause(self) -> None:
         self._owner.pause()
 
     @property
@@ -274,7 +274,7 @@ class Attempts(ResponseSink):
         """Message for an attempt that timed out at the server: which bound it was."""
         # not by durations, of which rounding may leave a little more or less than `longest`
         bounded = self.moved_to >= self.started + self.route.longest
-        return self.route.timed_out(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
+        return self.route.timeout_message(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
 
     def _unwatch(self) -> None:
         if self._watched:
@@ -292,7 +292,7 @@ class Attempts(ResponseSink):
         self.pending = None
         if pending is not None:
             pending.cancel()
-        self.failed(Timeout("it was not answered in time", sent=True))
+        self.take_error(Timeout("it was not answered in time", sent=True))
         return NOT_AGAIN
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
@@ -323,7 +323,7 @@ class Attempts(ResponseSink):
         route = self.route
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
-            request = request.traced(jsonrpc.encode(params), lines)  # each attempt has a span of its own
+            request = request.with_trace(jsonrpc.encode(params), lines)  # each attempt has a span of its own
         now = self.context.clock()
         if self.trail is not None:
             self.trail.end(now)
@@ -349,10 +349,10 @@ class Attempts(ResponseSink):
                 self._send(request)
         except asyncio.CancelledError:
             if not self.done:
-                self.failed(McpError("the request was stopped with the gateway"))
+                self.take_error(McpError("the request was stopped with the gateway"))
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
-            self.failed(error)
+            self.take_error(error)
 
     def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
         """Free the attempt's place at the server; no-op after the first time in an attempt."""

@@ -151,7 +151,7 @@ class BridgedCall(AttemptOwner):
             return
         self.attempts.idempotent = False  # nobody is asked the same twice
         self.questions[f"q{self._count()}"] = message, answer
-        self._bridge.grown()
+        self._bridge.enforce_bounds()
         self._flush_soon()
 
     @property
@@ -200,7 +200,7 @@ class BridgedCall(AttemptOwner):
         attempts.release()
         if attempts.client is not None:
             self._bridge.release(attempts.client)
-        self._bridge.grown()
+        self._bridge.enforce_bounds()
         if self._call is not None:
             self._deliver()
 

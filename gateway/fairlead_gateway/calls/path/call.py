@@ -23,7 +23,7 @@ from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.questions.server_requests import level_asked_for
 from fairlead_gateway.calls.results.cache import META_CACHE, Kept
-from fairlead_gateway.calls.results.outputs import CACHEABLE, presented, with_cache_hints
+from fairlead_gateway.calls.results.outputs import CACHEABLE, present, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.sealed.client_capabilities import features_of
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
@@ -49,7 +49,7 @@ from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.upstream.session import SUBSCRIBE
 from fairlead_mcp import eras, jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, Timeout
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CANCELLED, Refusal
@@ -157,8 +157,8 @@ class ToolCall(ClientCall):
         self._following = None
         try:
             outcome = translate.answer(route, self.request, cached.result, from_modern=cached.modern)
-            outcome = presented(route, self.request.method, outcome)
-            result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(cached) * 1000))
+            outcome = present(route, self.request.method, outcome)
+            result = translate.with_meta(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(cached) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
         except ANSWER_ERRORS as error:
             self.reject_answer(error)
@@ -251,7 +251,7 @@ class ToolCall(ClientCall):
             self.context.mended.tell(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
-            marked = self.context.state_signer.signed(asking, route.server.key, self.exchange.identity)
+            marked = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
             outcome = self._hand_over(outcome)
@@ -261,7 +261,7 @@ class ToolCall(ClientCall):
         elif request.modern and request.method in CACHEABLE:
             outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
         if route.uris is not None or route.verify is not None or route.checks_output:
-            outcome = presented(route, request.method, outcome)
+            outcome = present(route, request.method, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input and not outcome.is_task:
             key, self._key = self._key, None
             self.context.cache.store(key, result, modern=from_modern, seconds=route.cacheable_seconds)
@@ -366,14 +366,14 @@ class ToolCall(ClientCall):
             account.leave()
         self._bridged = None
         if self._key is not None:
-            self.context.cache.failed(self._key)
+            self.context.cache.fail(self._key)
         if self._relay is not None:
             self._relay.close()
         if attempts.span is not None:
             attempts.span.end(error_type)
         if self.route.escapes:
-            result = None if result is None else escaped(result)
-            body = tuple(escaped(part) for part in body)
+            result = None if result is None else escape(result)
+            body = tuple(escape(part) for part in body)
         try:
             if result is not None:
                 body = (result,)
@@ -391,7 +391,7 @@ class ToolCall(ClientCall):
             return
         if self._key is not None:
             key, self._key = self._key, None
-            self.context.cache.given_up(key)
+            self.context.cache.abandon(key)
         elif self._following is not None:
             self.context.cache.unfollow(self._following, self)
         bridged, self._bridged = self._bridged, None
@@ -469,7 +469,7 @@ class ToolCall(ClientCall):
             context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
         )
         self._modern = False
-        self.attempts.answered(Raw(b"{}"))
+        self.attempts.take_result(Raw(b"{}"))
 
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
         self.rounds += 1
@@ -484,7 +484,7 @@ class ToolCall(ClientCall):
         """Keep the result for this client, on whose answers it depends; callers that wait for it call themselves."""
         if self._key is not None:
             key, self._key = self._key, None
-            self.context.cache.failed(key)
+            self.context.cache.fail(key)
 
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""

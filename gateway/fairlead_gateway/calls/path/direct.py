@@ -123,38 +123,38 @@ class Caller:
         return self._buffers.holding(agent_of(_Captured(origin, None, self._buffers)))
 
     async def call(
-        self, origin: Origin, view: View, asked: DirectCall, holding: Holding | None = None
+        self, origin: Origin, view: View, wanted: DirectCall, holding: Holding | None = None
     ) -> Raw | Unknown:
         """Call a tool that `view` shows, or `read_result`, on behalf of `origin`; its raw result in the form of
         2025-11-25, but with structured content of any type. A refusal is a result too. `holding` counts the result,
         which is refused where it has no room. Raises nothing but CancelledError.
         """
-        name = asked.name
-        request = _request(name, asked.arguments)
-        request.result_tokens = asked.result_tokens
-        request.recording = asked.recording
+        name = wanted.name
+        request = _request(name, wanted.arguments)
+        request.result_tokens = wanted.result_tokens
+        request.recording = wanted.recording
         request.any_structured = True
-        if asked.recording is not None:
+        if wanted.recording is not None:
             self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
             if name == READ_RESULT:
-                return self._held(await self._own_tools.answer(captured, request, name, view.tier), holding)
+                return self._hold(await self._own_tools.answer(captured, request, name, view.tier), holding)
             self._dispatcher.record_unresolved(captured, request, route)
             return Unknown(route.message)
-        if asked.timeout is not None:
-            route = route.within(asked.timeout)
-        if asked.retries is not None:
+        if wanted.timeout is not None:
+            route = route.within(wanted.timeout)
+        if wanted.retries is not None:
             allowed = route.server.catalog.limits.retries
-            route = route.retried(asked.retries if allowed is None else min(asked.retries, allowed))
+            route = route.with_retries(wanted.retries if allowed is None else min(wanted.retries, allowed))
         await self._dispatcher.run(captured, route, request)
         try:
             response = jsonrpc.decode_response(captured.body)
         except RecursionError:  # around the result is an object more than its server had, and a coroutine has frames
             return Raw(refusals.result(Refusal(UPSTREAM_ERROR, TOO_DEEP)))
         if response.result is not UNSET:
-            return self._held(response.result, holding)
+            return self._hold(response.result, holding)
         message = response.error.message if response.error is not None else "Internal error"
         return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
 
@@ -163,10 +163,10 @@ class Caller:
     ) -> Raw:
         """Result of one of the gateway's own tools but `execute_tool`, as `call`, over what `view` shows."""
         captured = _Captured(origin, view.tier, self._buffers)
-        return self._held(await self._own_tools.answer(captured, _request(name, arguments), name, view.tier), holding)
+        return self._hold(await self._own_tools.answer(captured, _request(name, arguments), name, view.tier), holding)
 
     @staticmethod
-    def _held(result: bytes | Raw, holding: Holding | None) -> Raw:
+    def _hold(result: bytes | Raw, holding: Holding | None) -> Raw:
         """The result, counted; a refusal where there is no room for it."""
         if holding is not None and not holding.keep(len(result)):
             return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
@@ -181,7 +181,7 @@ class Caller:
             _Captured(origin, None, self._buffers), _request(name, arguments), rejection, by
         )
 
-    def refused(self, origin: Origin, view: View, name: str) -> None:
+    def record_refusal(self, origin: Origin, view: View, name: str) -> None:
         """Record a call of a known tool that was not made because its arguments cannot be read."""
         route = view.routes.get(name)
         if route is not None:

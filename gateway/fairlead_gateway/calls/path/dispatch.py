@@ -50,19 +50,19 @@ class Dispatcher:
             return targets.resolve(view.offers, request, self.context.metrics)
         params = request.params
         try:
-            name = request.named("name")
+            name = request.read_name("name")
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             return invalid(request, "params.name must be a string")
         if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:
             return invalid(request, "params.arguments must be an object")
-        route = view.routes.get(name) or view.unlisted(name, self.context.clock())
+        route = view.routes.get(name) or view.find_unlisted(name, self.context.clock())
         if route is None:
             if name in OWN_TOOLS:
                 return invalid(
                     request, f"Unknown tool: {name}"
                 )  # without a suggestion, which costs a look at all names
             now = self.context.clock()
-            identified = view.identified(name, now) or view.called_by_app(name, now)
+            identified = view.find_by_id(name, now) or view.find_for_app(name, now)
             if isinstance(identified, Route):
                 return identified
             if identified is not None:
@@ -90,7 +90,7 @@ class Dispatcher:
         server, tool, reason = by or (None, name, rejection.message)
         if context.auditor is not None:
             denied = AuditedCall(method, tool, request.params, code, server)
-            context.auditor.denied(exchange, denied, reason[:MAX_REASON])
+            context.auditor.record_denial(exchange, denied, reason[:MAX_REASON])
         if context.recent is not None:
             why = CallRefusal.cut(rejection.message, reason if by else "", hidden=True)
             call = AuditedCall(method, name, request.params, code, server)
@@ -101,7 +101,7 @@ class Dispatcher:
         auditor, recent = self.context.auditor, self.context.recent
         call = AuditedCall(CALL, route.name, {}, code, route.server.key)
         if auditor is not None:
-            auditor.called(exchange, call)
+            auditor.record_call(exchange, call)
         if recent is not None:
             remember_other(recent, exchange, call, self.context.clock(), audited=False)
 

@@ -10,14 +10,14 @@ from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.upstream_request import UpstreamRequest
-from fairlead_gateway.tracing.trace import TRACEPARENT, carried
+from fairlead_gateway.tracing.trace import TRACEPARENT, carry
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.log_levels import DEFAULT_LEVEL
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.capabilities import for_method
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.methods import EXTENDED
-from fairlead_mcp.via import VIA, passed_on
+from fairlead_mcp.via import VIA, pass_on
 
 
 def upstream_request(
@@ -39,21 +39,21 @@ def upstream_request(
     route, request, headers = attempts.route, call.request, call.exchange.headers
     instance: bytes | None = None
     if call.continued:
-        members, instance = _resumed(call, members)
+        members, instance = _resume(call, members)
     if route.task is not None:
         instance = route.task.pod  # with answers to its questions too, which have no state
     lines = b""
     if attempts.span is None and TRACEPARENT in headers:  # else each attempt has a span, which names the trace itself
-        members, lines = carried(members, headers)
+        members, lines = carry(members, headers)
     if VIA in headers:
-        lines += passed_on(headers[VIA])
+        lines += pass_on(headers[VIA])
     if route.name_raw is not None:
         members[route.member] = route.name_raw
     ident = route.upstream.next_id()
     if request.token is None and request.modern == modern:
         params = jsonrpc.encode(members)
     else:
-        declared = _declared(call, client, tasks=tasks) if modern and not request.modern else None
+        declared = _declare(call, client, tasks=tasks) if modern and not request.modern else None
         params = translate.params(members, declared, request.token, ident, from_modern=request.modern, to_modern=modern)
     deadline = attempts.deadline if request.token is None else attempts.watch_deadline()
     made = UpstreamRequest(ident, request.method, params, deadline, route.max_bytes)
@@ -73,19 +73,19 @@ def upstream_request(
     return made
 
 
-def _resumed(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | None]:
+def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | None]:
     """Params of a request that goes on with a call which was answered by questions, and the tag of the pod that asked
     them. Raises RpcError for the state of another principal or server.
     """
     request, instance = call.request, None
     if request.modern:
-        members = call.context.state_signer.verified(members, call.route.server.key, call.exchange.identity)
+        members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
     if request.modern or call.rounds:  # else the state is a legacy client's own, not one that the gateway has kept
         members, instance = affinity.untagged(members)
     return members, instance
 
 
-def _declared(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> RawObject:
+def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> RawObject:
     """Members of `_meta` that a modern server gets for a legacy client: its capabilities, with the extensions that the
     gateway has for it, and its level of log messages.
     """

@@ -49,4 +49,4 @@ class OwnToolCalls:
             audited = auditor is not None and auditor.every
             remember_other(recent, exchange, call, self._context.clock(), audited=audited)
         if auditor is not None:
-            auditor.called(exchange, call)
+            auditor.record_call(exchange, call)

@@ -32,7 +32,7 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
     took = int(seconds * 1e9)
     route.recorder.record(took, error_type)
     if route.tool is not None:
-        metrics.waited(tier, took)
+        metrics.count_wait(tier, took)
     span = None if attempts.span is None else attempts.span.ids
     if span is not None:
         route.recorder.exemplify(took, error_type, span.trace_id, span.span_id)
@@ -44,7 +44,7 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     audited = auditor is not None and (auditor.every or call.limit != "" or call.denied != "")
     if auditor is not None and audited:
-        auditor.called(exchange, _audited(call, error_type, seconds, size, span))
+        auditor.record_call(exchange, _audit_line(call, error_type, seconds, size, span))
     if recent is not None:
         _remember(recent, call, error_type, ended, size, audited=audited)
 
@@ -62,7 +62,7 @@ def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> Non
     )
 
 
-def _audited(call: ClientCall, outcome: str, seconds: float, size: int, span: SpanIds | None) -> AuditedCall:
+def _audit_line(call: ClientCall, outcome: str, seconds: float, size: int, span: SpanIds | None) -> AuditedCall:
     return AuditedCall(
         call.request.method,
         call.route.name,

@@ -81,7 +81,7 @@ def limits(call: ToolCall) -> Refusal | None:
     admission = limiter.admit(call.agent, route.quota, route.id, route.caps)
     if isinstance(admission, Limited):
         call.limit = admission.scope
-        return refusals.limited(admission.message, admission.retry_after)
+        return refusals.limit_refusal(admission.message, admission.retry_after)
     call.lease = admission
     return None
 

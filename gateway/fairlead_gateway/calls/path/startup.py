@@ -43,17 +43,17 @@ class StartupWait:
         """Requests that wait now."""
         return self.shares.total
 
-    def swapped(self) -> None:
+    def on_swap(self) -> None:
         """Look again, for another selection is served."""
         swapped, self._swapped = self._swapped, asyncio.Event()
         swapped.set()
 
-    async def settled(self, server: ServerKey, seconds: float, agent: str) -> bool:
+    async def wait(self, server: ServerKey, seconds: float, agent: str) -> bool:
         """Wait until a server starts no more; False where it still does after so many seconds, and at once where
         something is known that keeps it, or too many requests wait, or too many of the agent's.
         """
         try:
-            with self.shares.held(agent):
+            with self.shares.hold(agent):
                 async with asyncio.timeout(seconds):
                     while comes_soon(self._selection(), server):
                         await self._swapped.wait()

@@ -105,7 +105,7 @@ class Bridge(Generic[CallT]):
         """Keep a call for its client, and put its questions into a result."""
         state = _PREFIX + self._new_id()
         self._parked[state] = call
-        self.grown()
+        self.enforce_bounds()
         seconds = max(call.deadline - self._clock(), 0) + KEPT_SECONDS
         asyncio.get_running_loop().call_later(seconds, self._forget, state)
         return call.as_result(state)
@@ -141,7 +141,7 @@ class Bridge(Generic[CallT]):
         for call in calls:
             call.cancel()
 
-    def grown(self) -> None:
+    def enforce_bounds(self) -> None:
         """Cancel calls that are one too many, or that have no room for what they keep: the oldest of the agent that has
         most of them, or of what is kept.
         """

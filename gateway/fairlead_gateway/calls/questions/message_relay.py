@@ -18,7 +18,7 @@ from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_mcp.jsonrpc import UNSET
 from fairlead_mcp.messages import Message
 from fairlead_mcp.uris import UPDATE
@@ -96,11 +96,11 @@ class MessageRelay:
                     self._tell(progress)
                     return True
         elif message.method == "notifications/message":
-            if isinstance(params, Raw) and self._wanted(params):
+            if isinstance(params, Raw) and self._wants(params):
                 self._tell(jsonrpc.notification("notifications/message", params))
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
-                shown = params if self._uris is None else Raw(self._uris.shown_in(params, UPDATE))
+                shown = params if self._uris is None else Raw(self._uris.show_in(params, UPDATE))
                 self._server_requests.outlet(self._session, shown)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._withdraw(params)
@@ -133,9 +133,9 @@ class MessageRelay:
                 return
 
     def _tell(self, message: bytes) -> bool:
-        return self._exchange.notify(bytes(escaped(message)) if self._escapes else message)
+        return self._exchange.notify(bytes(escape(message)) if self._escapes else message)
 
-    def _wanted(self, params: Raw) -> bool:
+    def _wants(self, params: Raw) -> bool:
         if self._level is None:
             return not self._modern
         try:

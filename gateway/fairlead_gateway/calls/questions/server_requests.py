@@ -77,7 +77,7 @@ class ServerRequests:
             del self._agents[session]
         self._counts.count("log_levels", "gave_way", len(dropped))
 
-    def answered(self, session: bytes | None, message: Message) -> bool:
+    def take_answer(self, session: bytes | None, message: Message) -> bool:
         """Pass a client's response on to the server that asked; False where nothing was asked of that session."""
         request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
         if request is None or request.session != session:

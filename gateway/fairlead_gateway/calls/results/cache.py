@@ -169,12 +169,12 @@ class ResultCache:
             self.hits += 1
             follower.take_result(cached)
 
-    def failed(self, key: bytes) -> None:
+    def fail(self, key: bytes) -> None:
         """Have each follower make the call, for there is no result that could be kept."""
         for follower in self._followers.pop(key, ()):
             follower.send()
 
-    def given_up(self, key: bytes) -> None:
+    def abandon(self, key: bytes) -> None:
         """Have the first follower make the cancelled call for the others."""
         waiting = self._followers.get(key)
         if waiting:

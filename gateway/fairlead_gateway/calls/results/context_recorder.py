@@ -86,7 +86,9 @@ class ContextRecorder:
         store = self._readable()
         if not self._may_name(identity, session):
             return []
-        entries = [_named(session, entry) for entry in await store.entries(self.account(identity, session), session)]
+        entries = [
+            _with_whole_id(session, entry) for entry in await store.entries(self.account(identity, session), session)
+        ]
         return sorted(entries, key=lambda entry: entry.at)
 
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
@@ -95,7 +97,7 @@ class ContextRecorder:
         if not self._may_name(identity, session):
             return None
         entry = await self._readable().entry(self.account(identity, session), session, ident)
-        return None if entry is None else _named(session, entry)
+        return None if entry is None else _with_whole_id(session, entry)
 
     async def forget(self, identity: Identity, session: str) -> int:
         """Delete a session of the caller's; how many entries it had. Raises ContextUnavailable."""
@@ -118,7 +120,7 @@ def new_entry(session: str) -> str:
     return f"{session}/{secrets.token_hex(4)}"
 
 
-def _named(session: str, stored: bytes) -> SessionEntry:
+def _with_whole_id(session: str, stored: bytes) -> SessionEntry:
     """A stored entry under its whole id."""
     entry = _decode(stored)
     return msgspec.structs.replace(entry, id=f"{session}/{entry.id}")

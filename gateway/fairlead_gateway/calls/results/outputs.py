@@ -28,7 +28,7 @@ CACHEABLE: Final = frozenset({READ, GET_SKILL})
 """Methods whose results carry `ttlMs` and `cacheScope` in the modern era."""
 
 
-def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResult) -> TranslatedResult:
+def check_output(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResult) -> TranslatedResult:
     """The outcome, marked where the structured content of a result does not fit."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
@@ -37,24 +37,24 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResu
     wrong = check.result(outcome.result)
     if wrong is None:
         return outcome
-    check.mismatched(str(server))
+    check.count_mismatch(str(server))
     warning = refusals.warning(OUTPUT_SCHEMA_MISMATCH, f"The result does not fit the outputSchema: {wrong}")
     try:
-        return TranslatedResult(translate.noted(outcome.result, META_WARNING, warning), False)
+        return TranslatedResult(translate.with_meta(outcome.result, META_WARNING, warning), False)
     except NotMcp:
         return outcome  # its `_meta` is not an object and has no room for a mark
 
 
-def presented(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
+def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
     """The outcome of a request, checked, with the resources of its server under the names that its endpoint has for
     them. Raises NotMcp for one that may not be passed on.
     """
     if route.verify is not None and not outcome.needs_input:
         route.verify(outcome.result)
-    outcome = judged(route.check, route.server.key, outcome)
+    outcome = check_output(route.check, route.server.key, outcome)
     if route.uris is None:
         return outcome
-    result = route.uris.shown_in(outcome.result, METHODS[method].uris)
+    result = route.uris.show_in(outcome.result, METHODS[method].uris)
     if method == READ:
         result = read_without_domain(result)
     if result is outcome.result:

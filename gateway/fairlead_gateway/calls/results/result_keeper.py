@@ -63,9 +63,9 @@ class ResultKeeper:
             return self.of_task(identity, request, route, most, bytes(outcome.result))
         if not recording and (most is None or surely_fits(outcome.result, most)):
             return None
-        return self.presented(identity, request, route, most, outcome.result)
+        return self.present(identity, request, route, most, outcome.result)
 
-    async def presented(
+    async def present(
         self, identity: Identity, request: McpRequest, route: Route, most: int | None, result: bytes | Raw
     ) -> bytes | Raw:
         """The result as its client gets it: with the session and entry that it is kept under, where the request records
@@ -79,15 +79,15 @@ class ResultKeeper:
         if META_ERROR in meta:
             return result
         if request.recording is not None:
-            return await self._recorded(identity, request, route, most, result, request.recording)
+            return await self._record(identity, request, route, most, result, request.recording)
         assert most is not None, "a result that is not recorded has a bound"
         shown = await self._shortener.shorten(LongResult(bytes(result), most))
         if shown.result is None and not shown.unfit:
             return result
         ident = new_entry(self.recorder.session(identity, None))
         lost = await self._keep(identity, request, route, ident, result)
-        kept = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", lost)
-        return await self._shown(request, route, most, result, kept)
+        whole = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", lost)
+        return await self._shorten(request, route, most, result, whole)
 
     async def of_task(
         self, identity: Identity, request: McpRequest, route: Route, most: int, answer: bytes
@@ -100,10 +100,10 @@ class ResultKeeper:
         result = members.get("result")
         if result is None or surely_fits(result, most):
             return answer
-        members["result"] = Raw(bytes(await self.presented(identity, request, route, most, result)))
+        members["result"] = Raw(bytes(await self.present(identity, request, route, most, result)))
         return jsonrpc.encode(members)
 
-    async def _recorded(
+    async def _record(
         self, identity: Identity, request: McpRequest, route: Route, most: int | None, result: bytes | Raw, session: str
     ) -> bytes:
         ident = new_entry(session)
@@ -117,8 +117,8 @@ class ResultKeeper:
             told["entryId"] = ident
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
         if most is not None and not surely_fits(result, most):
-            kept = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", lost)
-            result = await self._shown(request, route, most, result, kept)
+            whole = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", lost)
+            result = await self._shorten(request, route, most, result, whole)
         members = jsonrpc.decode_object(result)
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
@@ -141,29 +141,29 @@ class ResultKeeper:
             return str(error)
         return ""
 
-    async def _shown(
-        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, kept: _KeptResult
+    async def _shorten(
+        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, whole: _KeptResult
     ) -> bytes | Raw:
         long_result = LongResult(
             bytes(result),
             most,
-            kept.id,
-            f"read on with {kept.reader}",
-            kept.lost,
+            whole.id,
+            f"read on with {whole.reader}",
+            whole.lost,
             _declares_output(route),
             linked=_knows_links(request),
         )
         shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.shortened(is_kept=not kept.lost, tokens=shown.tokens, shown=shown.shown)
+        self._metrics.count_shortening(is_kept=not whole.lost, tokens=shown.tokens, shown=shown.shown)
         if shown.result is not None and not self._misfit(route, shown):
             return shown.result
-        whole = f"It is lost: {kept.lost}" if kept.lost else f"It is kept as {kept.id}: {long_result.reader}"
+        sentence = f"It is lost: {whole.lost}" if whole.lost else f"It is kept as {whole.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
             f"The call was made. Its result has about {shown.tokens:,} tokens, {most:,} may be shown, and no part of "
-            f"it would fit the tool's outputSchema. {whole}",
+            f"it would fit the tool's outputSchema. {sentence}",
         )
         return translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=route.server_info

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.server import Server
 from fairlead_mcp.errors import NotMcp
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_mcp.skills import ApprovedSkills
 from fairlead_mcp.uris import SCHEMES, scheme_of
 
@@ -48,5 +48,5 @@ def _check_read(approved: ApprovedSkills | None, uri: str, plain: bool, result: 
     wrong = None if approved is None else approved.refused_read(uri, result)
     if wrong is not None:
         raise NotMcp(wrong)
-    if plain and bytes(escaped(result)) != bytes(result):
+    if plain and bytes(escape(result)) != bytes(result):
         raise NotMcp(f"{uri} has control characters, which a policy does not let through, and may not be changed")

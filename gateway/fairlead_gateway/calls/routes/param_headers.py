@@ -20,7 +20,7 @@ ParamHeaders: TypeAlias = tuple[Parameter, ...]
 _WHOLE: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 
-def declared(definition: bytes) -> ParamHeaders:
+def read_headers(definition: bytes) -> ParamHeaders:
     """Arguments that a raw tool definition wants in headers; none where an annotation is not valid, for clients send
     none then.
     """

@@ -54,7 +54,7 @@ def tool_route(
         cache_scope=_cache_scope(server, tool),
         offline=not server.catalog.online,
         requires=tool.requires,
-        param_headers=param_headers.declared(tool.definition),
+        param_headers=param_headers.read_headers(tool.definition),
         check=check,
         caller_deadline=binding.caller_deadline,
         unavailable=lacking(tool.name, server.key, tool.requires) if tool.requires else None,

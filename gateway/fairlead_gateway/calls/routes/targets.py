@@ -72,7 +72,7 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     try:
         if row.kind is TargetKind.REFERENCE:
             return _completion(offers, request, metrics)
-        name = request.named(row.member)
+        name = request.read_name(row.member)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return invalid(request, "a required parameter is missing or of the wrong type")
     route = offers.routes.get((request.method, name))

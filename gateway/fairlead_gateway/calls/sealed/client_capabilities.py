@@ -35,7 +35,7 @@ class _Capabilities(msgspec.Struct, omit_defaults=True):
 _decode_capabilities = msgspec.json.Decoder(_Capabilities).decode
 
 
-def normalized(capabilities: bytes | Raw) -> str | None:
+def normalize(capabilities: bytes | Raw) -> str | None:
     """Client capabilities in one of a few dozen forms; None for none, or another shape.
 
     Few, because a session is opened with a server for each.
@@ -62,7 +62,7 @@ def features_of(request: McpRequest) -> bytes | None:
     if not any(word in meta for word in _WORDS):
         return None
     try:
-        capabilities = normalized(jsonrpc.decode_object(meta)[eras.META_CAPABILITIES])
+        capabilities = normalize(jsonrpc.decode_object(meta)[eras.META_CAPABILITIES])
     except (*jsonrpc.UNREADABLE, KeyError):
         return None
     return None if capabilities is None else capabilities.encode()

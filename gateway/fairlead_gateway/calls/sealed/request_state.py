@@ -23,11 +23,11 @@ class RequestStateSigner:
     def __init__(self, key: bytes = b"") -> None:
         self._seal = Seal(key, "states")
 
-    def signed(self, result: Raw, server: ServerKey, identity: Identity) -> Raw:
+    def sign(self, result: Raw, server: ServerKey, identity: Identity) -> Raw:
         """A server's result, its state signed for a principal."""
         return states.rewritten(result, lambda state: self._seal.marked(identity.owner, str(server), state))
 
-    def verified(self, params: jsonrpc.RawObject, server: ServerKey, identity: Identity) -> jsonrpc.RawObject:
+    def verify(self, params: jsonrpc.RawObject, server: ServerKey, identity: Identity) -> jsonrpc.RawObject:
         """Params with the server's own state. Raises RpcError (-32602) for one of another principal or server."""
         given = states.state_in(params)
         if given is None:

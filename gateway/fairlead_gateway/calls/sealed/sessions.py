@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.sealed.client_capabilities import normalized
+from fairlead_gateway.calls.sealed.client_capabilities import normalize
 from fairlead_gateway.calls.sealed.seals import Seal
 from fairlead_gateway.calls.sealed.signed_session import SignedSession
 from fairlead_gateway.core.session import LegacySession
@@ -39,7 +39,7 @@ class SessionIds:
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
-        signed = SignedSession(version, self._nonce(), normalized(capabilities), owner)
+        signed = SignedSession(version, self._nonce(), normalize(capabilities), owner)
         return self._seal.token("", msgspec.json.encode(signed)).encode()
 
     def read(self, ident: bytes) -> LegacySession | None:
@@ -48,7 +48,7 @@ class SessionIds:
             return self._verified_sessions[ident]
         except KeyError:
             pass
-        session = self._verified(ident) if len(ident) <= _MAX_ID else None
+        session = self._verify(ident) if len(ident) <= _MAX_ID else None
         if session is not None or len(ident) <= MAX_FOREIGN_ID:
             if len(self._verified_sessions) >= _REMEMBERED:
                 self._verified_sessions.clear()
@@ -69,10 +69,10 @@ class SessionIds:
             self._ended.popitem(last=False)
         return True
 
-    def ended(self, ident: bytes | None) -> bool:
+    def has_ended(self, ident: bytes | None) -> bool:
         return bool(self._ended) and ident in self._ended
 
-    def _verified(self, ident: bytes) -> LegacySession | None:
+    def _verify(self, ident: bytes) -> LegacySession | None:
         members = self._seal.members("", ident.decode("latin-1"))
         if members is None:
             return None

@@ -33,7 +33,7 @@ class TaskIds:
     def __init__(self, key: bytes = b"") -> None:
         self._seal = Seal(key, "tasks")
 
-    def sealed(self, task_id: str, server: ServerKey, tool: str, identity: Identity) -> str:
+    def seal(self, task_id: str, server: ServerKey, tool: str, identity: Identity) -> str:
         """Id for the client; `task_id` is the server's, with the tag of its pod. The same for the same task. Raises
         NotMcp for an id that is too long.
         """
@@ -42,7 +42,7 @@ class TaskIds:
         members = msgspec.json.encode((server.namespace, server.name, tool, task_id))
         return _PREFIX + self._seal.token(identity.owner, members)
 
-    def opened(self, sealed: str, identity: Identity) -> TaskRef | None:
+    def open(self, sealed: str, identity: Identity) -> TaskRef | None:
         """The task of an id; None where it was not sealed with this key for this principal."""
         if len(sealed) > MAX_SEALED or not sealed.startswith(_PREFIX):
             return None

@@ -21,10 +21,10 @@ def change(
 ) -> None:
     """Begin or end the subscription of an agent's session to the resource of a route."""
     uri, names = route.name, route.uris
-    update = Raw(jsonrpc.encode({"uri": uri if names is None else names.shown(uri)}))
+    update = Raw(jsonrpc.encode({"uri": uri if names is None else names.show(uri)}))
 
     def tell(params: Raw) -> None:
-        if server_requests.sessions.ended(session):
+        if server_requests.sessions.has_ended(session):
             subscriptions.drop((session, uri))
         else:
             server_requests.outlet(session, update)

@@ -20,7 +20,7 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
 from fairlead_gateway.calls.subscriptions.watches import WatchTasks
-from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, TaskNotice, failed_notice, notified, route_of
+from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, TaskNotice, failed_notice, read_notice, route_of
 from fairlead_gateway.calls.tasks.task_wait import ServerTask
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
@@ -84,9 +84,9 @@ class TaskSubscriptions:
         """Route to ask for a task; None where the view does not show the tool that made it."""
         return route_of(self.tasks.metrics, view, task, GET)
 
-    def opened(self, view: View, sealed: str, identity: Identity) -> TaskRef | None:
+    def find(self, view: View, sealed: str, identity: Identity) -> TaskRef | None:
         """The task of an id; None where it is not one of this principal that the view shows."""
-        task = self.tasks.ids.opened(sealed, identity)
+        task = self.tasks.ids.open(sealed, identity)
         return None if task is None or self.route(view, task) is None else task
 
     def hold(self, holder: object, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
@@ -98,7 +98,7 @@ class TaskSubscriptions:
     def drop(self, holder: object) -> None:
         self._held.drop(holder)
 
-    async def shown(self, exchange: Exchange, route: Route, notice: TaskNotice) -> TaskNotice:
+    async def limit_result(self, exchange: Exchange, route: Route, notice: TaskNotice) -> TaskNotice:
         """A notification with no more of the task's result than its tool or policies allow."""
         most = route.result_tokens
         if most is None or self._keeper is None or not notice.ended:
@@ -107,12 +107,12 @@ class TaskSubscriptions:
         params = await self._keeper.of_task(exchange.identity, request, route, most, notice.params)
         return notice._replace(params=bytes(params))
 
-    def ended(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
+    def close(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
         """A client was notified of the end of its task."""
-        self.tasks.open_tasks.closed(agent_of(exchange), task.sealed)
+        self.tasks.open_tasks.remove(agent_of(exchange), task.sealed)
         if self._auditor is not None:
             call = AuditedCall(NOTIFIED, task.tool, {}, notice.code, task.server, size=len(notice.params))
-            self._auditor.called(exchange, call)
+            self._auditor.record_call(exchange, call)
 
 
 class _TaskWatch:
@@ -161,7 +161,7 @@ class _TaskWatch:
         server_task = ServerTask(route, task.id, task.pod, listener.capabilities)
         try:
             made = server_task.request(tasks.client, GET, {}, tasks.clock() + route.timeout)
-            notice = notified(route, await result_of(route.binding.upstream, made))
+            notice = read_notice(route, await result_of(route.binding.upstream, made))
         except TooLarge as error:  # and so it would be each time
             notice = failed_notice(task, error)
         except (RpcError, NotMcp):  # it has expired, or its server lost it: who asks for it is told
@@ -171,12 +171,12 @@ class _TaskWatch:
             return LONGEST
         new = self._told.get(task.id) != notice.state
         if new:
-            notice = await subscriptions.shown(listener.exchange, route, notice)
+            notice = await subscriptions.limit_result(listener.exchange, route, notice)
         if new and listener.find(task) is not None and listener.tell(notice.params):
             self._told[task.id] = notice.state
             if notice.ended:
                 del self._open[task.id]
-                subscriptions.ended(listener.exchange, task, notice)
+                subscriptions.close(listener.exchange, task, notice)
         if task.id in self._granted:
             return LONGEST
         return DEFAULT_POLL if notice.poll_ms is None else min(max(notice.poll_ms / 1000, SHORTEST), LONGEST)
@@ -194,11 +194,11 @@ class _TaskWatch:
         request.instance = pod
         request.listens = True
         with contextlib.suppress(McpError):
-            await result_of(upstream, request, self._heard)
+            await result_of(upstream, request, self._take_notification)
         self._granted.clear()
         self._woken.set()
 
-    def _heard(self, message: Message) -> None:
+    def _take_notification(self, message: Message) -> None:
         """A notification of the server: which task to ask for now, or which it notifies of."""
         params = message.params if isinstance(message.params, Raw) else Raw(b"{}")
         try:

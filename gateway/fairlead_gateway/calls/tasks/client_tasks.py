@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.results.outputs import judged
+from fairlead_gateway.calls.results.outputs import check_output
 from fairlead_gateway.calls.routes.routing import task_route
 from fairlead_gateway.calls.routes.targets import invalid
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
@@ -30,7 +30,7 @@ from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import capabilities, eras, jsonrpc, methods, server_tasks, tool_results
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_mcp.server_tasks import CANCEL, MAX_QUESTIONS, TERMINAL, UPDATE, Task
 from fairlead_tools import refusals
 from fairlead_tools.refusal import RATE_LIMITED, Refusal
@@ -79,7 +79,7 @@ class ClientTasks:
             sealed = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return invalid(request, "params.taskId must be a string")
-        task = self.ids.opened(sealed, identity)
+        task = self.ids.open(sealed, identity)
         if task is None and methods.TASKS not in view.offers.extensions:
             return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
         route = None if task is None else route_of(self.metrics, view, task, request.method)
@@ -91,7 +91,7 @@ class ClientTasks:
                 given = _decode_members(params["inputResponses"])
             except jsonrpc.UNREADABLE:
                 return invalid(request, "params.inputResponses must be an object")
-            params["inputResponses"] = Raw(_rekeyed(given, sealed, task.id))
+            params["inputResponses"] = Raw(_rekey(given, sealed, task.id))
         request.params = params
         return route
 
@@ -121,10 +121,10 @@ class ClientTasks:
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
         """The first answer of a task, under its sealed id. Raises NotMcp for another shape."""
         task = server_tasks.read(result)
-        sealed = self.ids.sealed(task.task_id, route.server.key, route.name, exchange.identity)
+        sealed = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
-            self.open_tasks.opened(agent_of(exchange), sealed, task.ttl_ms)
-        return _renamed(jsonrpc.decode_object(result), task, sealed, route)
+            self.open_tasks.add(agent_of(exchange), sealed, task.ttl_ms)
+        return _rename(jsonrpc.decode_object(result), task, sealed, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
         """The answer to a request about a task, under the id that the client has. Raises NotMcp for another shape."""
@@ -133,12 +133,12 @@ class ClientTasks:
         agent = agent_of(exchange)
         if method in (CANCEL, UPDATE):
             if method == CANCEL:
-                self.open_tasks.closed(agent, ref.sealed)
+                self.open_tasks.remove(agent, ref.sealed)
             return bytes(outcome.result)
         task = server_tasks.read(outcome.result)
         if task.status in TERMINAL:
-            self.open_tasks.closed(agent, ref.sealed)
-        return _renamed(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
+            self.open_tasks.remove(agent, ref.sealed)
+        return _rename(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
         """Refusal of a tool that is a task always, where its caller or its server has as many as it may; None where
@@ -181,17 +181,17 @@ class TaskNotice(NamedTuple):
     """Code of a refusal, for what the gateway cannot pass on."""
 
 
-def notified(route: Route, answer: Raw) -> TaskNotice:
+def read_notice(route: Route, answer: Raw) -> TaskNotice:
     """Notification out of an answer to `tasks/get`. Raises NotMcp for another shape."""
     assert route.task is not None
     task, members = server_tasks.read(answer), jsonrpc.decode_object(answer)
     for name in ("resultType", "_meta"):
         members.pop(name, None)
     state = hash(jsonrpc.encode({name: value for name, value in members.items() if name != "lastUpdatedAt"}))
-    told = _renamed(members, task, route.task.sealed, route)
+    told = _rename(members, task, route.task.sealed, route)
     if route.uris is not None:
-        told = bytes(route.uris.shown_in(told, methods.METHODS["tasks/get"].uris))
-    return TaskNotice(bytes(escaped(told)) if route.escapes else told, state, task.status in TERMINAL, task.poll_ms)
+        told = bytes(route.uris.show_in(told, methods.METHODS["tasks/get"].uris))
+    return TaskNotice(bytes(escape(told)) if route.escapes else told, state, task.status in TERMINAL, task.poll_ms)
 
 
 def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
@@ -213,17 +213,19 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     return TaskNotice(told, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
 
 
-def _renamed(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
+def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
     members["taskId"] = Raw(jsonrpc.encode(sealed))
     own = task.task_id if route.task is None else route.task.id
     if task.questions is not UNSET and len(task.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions at once")
     if task.questions is not UNSET and own:
-        members["inputRequests"] = Raw(_rekeyed(task.questions, own, sealed))
+        members["inputRequests"] = Raw(_rekey(task.questions, own, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
         result = _strict(task.result)
-        members["result"] = Raw(judged(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result)
+        members["result"] = Raw(
+            check_output(ref.check, route.server.key, TranslatedResult(result, _is_error(result))).result
+        )
     return jsonrpc.encode(members)
 
 
@@ -257,7 +259,7 @@ def under_client_id(error: RpcError, route: Route) -> RpcError:
     return RpcError(error.code, message, error.data, status=error.status)
 
 
-def _rekeyed(members: dict[str, Raw], old: str, new: str) -> bytes:
+def _rekey(members: dict[str, Raw], old: str, new: str) -> bytes:
     """Members whose keys name a task by another id: servers are known that put theirs into them."""
     return jsonrpc.encode({key.replace(old, new, 1): value for key, value in members.items()})
 

@@ -40,7 +40,7 @@ class OpenTasks:
             self._drop(key)
         return len(mine) < self.most
 
-    def opened(self, agent: str, sealed: str, ttl_ms: int | None) -> None:
+    def add(self, agent: str, sealed: str, ttl_ms: int | None) -> None:
         key = agent, hash(sealed)
         self._of.setdefault(agent, set()).add(key[1])
         seconds = LONGEST if ttl_ms is None else min(max(ttl_ms, 0) / 1000, LONGEST)
@@ -48,7 +48,7 @@ class OpenTasks:
         if len(self._expiries) > MAX_COUNTED:
             self._drop(next(iter(self._expiries)))
 
-    def closed(self, agent: str, sealed: str) -> None:
+    def remove(self, agent: str, sealed: str) -> None:
         """No-op for a task that is not counted here."""
         key = agent, hash(sealed)
         if key in self._expiries:

@@ -25,7 +25,7 @@ from fairlead_gateway.sending import result_of
 from fairlead_gateway.upstream import affinity
 from fairlead_mcp import eras, jsonrpc, progress_token, server_tasks, task_polling
 from fairlead_mcp.errors import McpError, NotMcp
-from fairlead_mcp.escaping import escaped
+from fairlead_mcp.escaping import escape
 from fairlead_mcp.progress_token import ProgressToken
 from fairlead_mcp.server_tasks import CANCEL
 from fairlead_mcp.task_polling import CANCEL_SECONDS
@@ -98,12 +98,12 @@ class TaskWait:
             raise NotMcp("the task asks for input in an unknown form") from error
         self._asks()
         asking = round_trips.InputRequired(questions=questions)
-        return await round_trips.answers(self._relay, asking, self.left())
+        return await round_trips.answers(self._relay, asking, self.seconds_left())
 
     def tell(self, status: str) -> None:
         self._tell(status)
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self._deadline - self._tasks.clock()
 
     def cancel(self) -> None:
@@ -118,7 +118,7 @@ def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) 
         if token is not None:
             params = {progress_token.NAME: Raw(token.value), "progress": count(), "message": status}
             body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
-            exchange.notify(bytes(escaped(body)) if escapes else body)
+            exchange.notify(bytes(escape(body)) if escapes else body)
 
     return tell
 

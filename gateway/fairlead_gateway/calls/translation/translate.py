@@ -141,7 +141,7 @@ def result(
 
 def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[bytes | Raw, str]:
     """The result of another method than `tools/call`, and why it had to be mended; empty where it had not."""
-    made, why = tool_results.mended_head(raw)
+    made, why = tool_results.mend_head(raw)
     if _is_complete(jsonrpc.decode_result_head(made), from_modern=from_modern):
         made, also = prompt_results.strict(method, made)
         why = why or also
@@ -170,7 +170,7 @@ def _for_era(
     return TranslatedResult(_made_legacy(raw), seen.is_error)
 
 
-def noted(raw: bytes | Raw, name: str, value: bytes) -> bytes:
+def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
     """A result with one more member in its `_meta`; everything else stays byte for byte."""
     members = jsonrpc.decode_object(raw)
     members["_meta"] = Raw(jsonrpc.encode({**_meta(members), name: Raw(value)}))

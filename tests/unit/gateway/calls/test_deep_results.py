@@ -102,11 +102,11 @@ class Server(Upstream):
             try:
                 members = jsonrpc.decode_result(body)
             except msgspec.ValidationError:
-                sink.answered(Raw(body), None)
+                sink.take_result(Raw(body), None)
             except RecursionError:
-                sink.failed(NotMcp(TOO_DEEP))
+                sink.take_error(NotMcp(TOO_DEEP))
             else:
-                sink.answered(Raw(body), members)
+                sink.take_result(Raw(body), members)
 
     def ask(self, params: bytes) -> None:
         message = jsonrpc.decode_message(jsonrpc.request(b"1", "elicitation/create", params))

@@ -101,7 +101,7 @@ def test_followers_make_the_call_themselves_after_a_failure() -> None:
     cache.follow(A, Waiting())
     for follower in waiting:
         cache.follow(A, follower)
-    cache.failed(A)
+    cache.fail(A)
     assert [follower.told for follower in waiting] == [["go"], ["go"]]
     assert cache.get(A) is None
 
@@ -112,10 +112,10 @@ def test_a_call_that_is_given_up_is_made_by_the_next() -> None:
     cache.follow(A, Waiting())
     for follower in waiting:
         cache.follow(A, follower)
-    cache.given_up(A)
+    cache.abandon(A)
     assert [follower.told for follower in waiting] == [["lead"], []]
     cache.store(A, Raw(b"{}"), modern=True, seconds=1)
     assert waiting[1].told == [b"{}"]
     cache.follow(A, Waiting())
-    cache.given_up(A)
+    cache.abandon(A)
     assert not cache.follow(A, Waiting())
