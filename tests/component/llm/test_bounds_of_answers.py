@@ -99,5 +99,5 @@ async def test_an_outage_of_the_store_is_told_to_the_caller(tmp_path: Path, capl
     assert second.status == 200
     assert second.headers["x-fairlead-losses"] == "turns_not_restored"
     assert second.message["fairlead"]["losses"] == ["turns_not_restored"]
-    assert len([each for each in caplog.records if "not put back" in each.message]) == 1, "of three turns"
+    assert len([each for each in caplog.records if "cannot be restored" in each.message]) == 1, "of three turns"
     assert third.headers["x-fairlead-losses"] == "turn_not_kept"
