@@ -29,7 +29,7 @@ BREAKER_STATES: Final = (CLOSED, HALF_OPEN, OPEN)
 
 
 class Waiter(Protocol):
-    """A call waiting for admission. Of one that was queued and not withdrawn, one of `admitted` and `refused` is
+    """A call waiting for admission. Of one that was queued and not withdrawn, one of `proceed` and `reject` is
     called, once; it may not raise.
     """
 

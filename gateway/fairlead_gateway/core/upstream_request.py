@@ -108,22 +108,26 @@ class UpstreamRequest:
         copy.name_lines = self.name_lines
         copy.header_lines = self.header_lines
         copy.counter = self.counter
+        copy.instance = self.instance
+        copy.idempotent = self.idempotent
+        self._give_client(copy)
+        return copy
+
+    def _give_client(self, copy: UpstreamRequest) -> None:
+        """Set what the request has of its client."""
         copy.client = self.client
         copy.session = self.session
         copy.level = self.level
-        copy.instance = self.instance
         copy.listens = self.listens
         copy.gated = self.gated
         copy.tasks = self.tasks
-        copy.idempotent = self.idempotent
-        return copy
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ResponseSink:
     """Receiver of what a server sends for one request.
 
-    Exactly one of `answered` and `failed` is called, once, possibly before `Upstream.send` returns; none after
+    Exactly one of `take_result` and `take_error` is called, once, possibly before `Upstream.send` returns; none after
     `Pending.cancel`. The other methods may be called any number of times before. None may raise or block.
     """
 

@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection to a server, carrying one exchange at a time.
 
 Made and owned by `fairlead_mcp.http.pool.Pool`; nobody else calls it. It decides nothing about other connections: it
-reports `released` (ready for the next call) or `gone` (closed) to its owner, exactly one of them per exchange.
+reports by `take_back` (ready for the next call) or `forget` (closed) to its owner, exactly one of them per exchange.
 
 States: *idle* (no call), *busy* (a call), *draining* (the call has its answer out of an event stream whose end has
 not come yet). Bytes in the idle state, bytes after a complete answer, or anything but HTTP close it: whatever
@@ -63,7 +63,7 @@ class Owner:
         raise NotImplementedError
 
     def note_drop(self, connection: Connection) -> None:
-        """The server closed a connection that was kept, without a byte since its last answer; `gone` follows."""
+        """The server closed a connection that was kept, without a byte since its last answer; `forget` follows."""
         raise NotImplementedError
 
     def watch(self, deadline: float) -> None:

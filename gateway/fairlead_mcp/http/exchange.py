@@ -44,8 +44,8 @@ class Counter(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Call:
-    """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once, unless
-    `accept` has taken the answer.
+    """One exchange from `Pool.submit` to its outcome: exactly one of `take_answer` and `take_error` is called, once,
+    unless `accept` has taken the answer.
 
     Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
     `deadline` is in seconds of the pool's clock; `counter` counts a large answer while it arrives. `cursor` is set
@@ -87,7 +87,7 @@ class Call:
 
     def accept(self, data: bytes, start: int) -> bool:
         """Take the body, `data` from `start` on, of an answer whose head is that of an earlier one; False where
-        `answered` has to be called with the whole answer.
+        `take_answer` has to be called with the whole answer.
         """
         return False
 

@@ -137,8 +137,8 @@ class ResultCache:
         return None
 
     def follow(self, key: bytes, follower: Follower) -> bool:
-        """Wait for an equal call in progress. False where there is none: make it, and call `store`, `failed` or
-        `given_up`.
+        """Wait for an equal call in progress. False where there is none: make it, and call `store`, `fail` or
+        `abandon`.
         """
         waiting = self._followers.get(key)
         if waiting is None:
