@@ -65,8 +65,8 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
     assert "this operator may not read Secrets of namespace elsewhere" in message
     assert "rbac.secretNamespaces" in message
     helm.upgrade("--reset-then-reuse-values", "--set", "rbac.secretNamespaces=null")
-    asked = ("auth", "can-i", "list", "secrets", "-n", "elsewhere", "--kubeconfig", account["kubeconfig"])
-    assert plane.kubectl(*asked, check=False).stdout.strip() == "yes", "a value is taken back"
+    question = ("auth", "can-i", "list", "secrets", "-n", "elsewhere", "--kubeconfig", account["kubeconfig"])
+    assert plane.kubectl(*question, check=False).stdout.strip() == "yes", "a value is taken back"
 
 
 def test_the_value_moves_the_right_from_the_whole_cluster_to_roles_and_reaches_the_operator(helm: Helm) -> None:

@@ -55,8 +55,8 @@ def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
 
 
 def test_upgrades_take_the_defaults_of_the_new_chart_and_take_values_back() -> None:
-    kept = re.compile(r"helm upgrade [^\n`]*--reuse-values")
-    assert [page for page in pages() if kept.search((ROOT / page).read_text("utf-8"))] == []
+    reuse_values = re.compile(r"helm upgrade [^\n`]*--reuse-values")
+    assert [page for page in pages() if reuse_values.search((ROOT / page).read_text("utf-8"))] == []
 
 
 def test_commands_that_install_show_their_progress() -> None:

@@ -98,9 +98,9 @@ async def test_a_model_whose_window_is_not_known_is_answered_with_the_near_one(t
     async with running(tmp_path, DEMO) as gateway:
         url = f"http://127.0.0.1:{gateway.port}/mcp"
         _, guessed, _ = await fairlead("plan", "--model", "gpt5", "--url", url)
-        _, known, _ = await fairlead("plan", "--model", "gpt-5", "--url", url)
+        _, planned, _ = await fairlead("plan", "--model", "gpt-5", "--url", url)
     assert "names it; did you mean gpt-5?" in guessed
-    assert "did you mean" not in known
+    assert "did you mean" not in planned
 
 
 async def test_https_to_a_gateway_without_tls_is_answered_with_http(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_undo_gives_a_file_back_character_for_character(client: str, text: str, 
     assert file.read_bytes() == before
 
 
-def test_undo_takes_the_entry_out_of_a_file_that_its_client_has_written_anew(home: Path) -> None:
+def test_undo_takes_the_entry_out_of_a_file_that_its_client_has_rewritten(home: Path) -> None:
     file = home / CLIENTS["cursor"].user
     file.parent.mkdir(parents=True)
     file.write_text('{"mcpServers": {}}')

@@ -189,7 +189,7 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     assert scanned(sources).of_files == ()
 
 
-def test_a_note_that_asks_for_nothing_is_no_problem_of_its_file(tmp_path: Path) -> None:
+def test_notes_that_ask_for_nothing_are_not_problems_of_their_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text('{"context_servers": {"ext": {"source": "extension"}, "b": {"command": "y"}}}')
     scan = scanned(over([file]))
