@@ -95,7 +95,7 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
         advice = f"`{command.verb_of(words)} --help` says how it is used."
         option = getattr(error, "option_name", "")
         if command.verb_of(words) == "fairlead call" and option.startswith("--"):
-            advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE"
+            advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE. {advice}"
         raise Failure(after(f"{text[:1].lower()}{text[1:]}", advice), code=USED_WRONGLY) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED

@@ -39,7 +39,7 @@ class UnknownFormat(ValueError):
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no format {name[:64]!r}; known are {', '.join(FORMATS)}")
         self.name = name
-        self.formats = tuple(FORMATS)
+        self.known = tuple(FORMATS)
 
 
 _CANONICAL: Final = {alias: name for name, format_ in FORMATS.items() for alias in (name, *format_.aliases)}

@@ -12,4 +12,4 @@ def find_format(name: str) -> Format:
     try:
         return registry.find(name)
     except registry.UnknownFormat as error:
-        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.formats) from error
+        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.known) from error

@@ -178,7 +178,7 @@ def _models(models: ModelFacts, route: ModelRoute) -> list[RouteModel]:
     try:
         return models_for(route.models, models.windows, most)
     except registry.UnknownFormat as error:
-        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.formats) from error
+        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.known) from error
 
 
 def _limits(body: PlanBody) -> PlanLimits:

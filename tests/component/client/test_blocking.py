@@ -142,7 +142,7 @@ def test_a_process_that_ends_without_closing_leaves_no_child_behind(tmp_path: Pa
         from fairlead_client import Server, ToolRegistry
 
         registry = ToolRegistry([Server(name="s", command=[sys.executable, {LEGACY_STDIO!r}])])
-        print(registry._registry._connector._host.find("s").pid)
+        print(registry._registry._connector._host.find("s").program.pid)
     """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],

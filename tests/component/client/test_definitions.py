@@ -57,7 +57,7 @@ async def test_an_unknown_format_names_the_known_ones() -> None:
             await registry.get_tool_definitions("cohere")
         error = await registry.get_tool_definitions_safe("cohere")
         assert isinstance(error, UnknownFormat)
-        assert "anthropic" in error.formats
+        assert "anthropic" in error.known
 
 
 async def test_a_tool_is_called_by_the_name_that_its_provider_was_given() -> None:

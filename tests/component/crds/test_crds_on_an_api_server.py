@@ -210,8 +210,8 @@ def test_kubectl_shows_the_columns_of_tiers_and_policies(control_plane: ControlP
     finally:
         control_plane.kubectl("delete", "lt", "standard")
 
-    assert tiers[0].split() == ["NAME", "MAX", "QUANTILE", "DEFAULT", "TOOLS", "AGE"]
-    assert tiers[1].split()[:4] == ["standard", "1500ms", "p95", "false"]
+    assert tiers[0].split() == ["NAME", "MAX", "QUANTILE", "DEFAULT", "TOOLS", "CONFLICTED", "AGE"]
+    assert tiers[1].split()[:3] == ["standard", "1500ms", "p95"]
     assert policies[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "PARTIALLY", "INVALID", "CONFLICTED", "AGE"]
 
 

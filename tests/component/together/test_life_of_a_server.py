@@ -237,6 +237,8 @@ async def test_a_refresh_and_a_loss_show_on_a_laptop_too(tmp_path: Path) -> None
                 "-m",
                 "fairlead_cli",
                 "events",
+                "--tail",
+                "0",
                 "--output",
                 "json",
                 "--url",
