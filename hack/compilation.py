@@ -83,7 +83,7 @@ MODULES: Final = (
     "fairlead_gateway/upstream/http_call.py",
     "fairlead_gateway/upstream/per_client.py",
     "fairlead_gateway/core/upstream_request.py",
-    "fairlead_gateway/upstream/session.py",
+    "fairlead_gateway/upstream/server_session.py",
     "fairlead_mcp/http/connection.py",
     "fairlead_mcp/http/exchange.py",
     "fairlead_mcp/http/heads.py",

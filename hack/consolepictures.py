@@ -22,7 +22,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.endpoint.listener import PortTaken
-from fairlead_gateway.identity.keys import encode_keys, new_key
+from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import publish
 from waiting import until_async
 

@@ -6,6 +6,7 @@ Rules:
 
 - A docstring opens with a noun or a verb, never with a word that leans on a neighbouring line.
 - It does not claim who calls its function or makes its object: tests and imports say that, and stay true.
+- A name of code in backticks is in the tree outside of docstrings too: a docstring follows when its name changes.
 - The party is named: no text of a docstring says "whoever".
 - A class name has one definition in all packages.
 - In the folders of `CLEAN` no identifier is one of `RETIRED`, and no line says that something "is no" other thing.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -46,6 +48,7 @@ CLEAN = (
     "gateway/fairlead_servers",
     "gateway/fairlead_speech",
     "gateway/fairlead_tools",
+    "gateway/fairlead_otel",
     "gateway/fairlead_web",
     "hack",
     "tests",
@@ -83,6 +86,21 @@ TWICE = {
     "Tool": "documented import of fairlead_client, and the word of MCP for what a server lists",
 }
 """Class names that may be defined more than once, with the reason: the field itself uses the word twice."""
+OTHER_PROJECTS = frozenset(
+    (
+        "FunctionDefinition",
+        "FunctionToolParam",
+        "ServerCapabilities",
+        "ToolConfiguration",
+        "ToolParam",
+        "libnpmexec",
+        "retainKeys",
+    )
+)
+"""Names in backticks that are code of other projects: SDKs of providers, MCP's schema, npm, Kubernetes."""
+NAME = re.compile(r"`([A-Za-z_][A-Za-z0-9_.]*)(?:\(\))?`")
+TEXTS = (".md", ".yaml", ".yml", ".toml", ".json")
+"""Files besides Python's that say a name: pages, manifests, values, projects."""
 MAX_WORDS = 25
 OPENINGS = re.compile(r"(Of|Once|The same|See the \w+|Whose|What)\b")
 CLAIMS = re.compile(r"\b(?:used|called) by\b|(?:^|(?<=[.;] ))(?:made|told|asked) by\b", re.IGNORECASE | re.MULTILINE)
@@ -107,8 +125,15 @@ def main() -> int:
 def read_tree(root: Path) -> Iterator[str]:
     """Findings in all Python files below `root`, in the order of their paths."""
     classes: dict[str, list[str]] = {}
+    uses: Counter[str] = Counter()
+    named: list[tuple[str, int, str]] = []
     for file in source_files(root, FOLDERS):
         yield from prose(*file)
+        uses.update(re.findall(r"\w+", file.text))
+        for line, docstring in docstrings(file.tree):
+            uses.subtract(re.findall(r"\w+", docstring))
+            if file.name.partition("/")[0] in PACKAGES:
+                named += [(file.name, line, name) for name in NAME.findall(docstring)]
         if file.name.startswith(tuple(f"{package}/" for package in CLEAN)):
             yield from retired(file.name, file.tree)
             yield from vague_tests(file.name, file.tree)
@@ -118,6 +143,18 @@ def read_tree(root: Path) -> Iterator[str]:
                 if isinstance(node, ast.ClassDef):
                     classes.setdefault(node.name, []).append(f"{file.name}:{node.lineno}")
     yield from twice(classes)
+    for folder in (*FOLDERS, "charts", "docs", "examples"):
+        for path in (root / folder).rglob("*"):
+            if path.suffix in TEXTS and "node_modules" not in path.parts:
+                uses.update(re.findall(r"\w+", path.read_text("utf-8")))
+    yield from stale(named, uses)
+
+
+def stale(named: list[tuple[str, int, str]], uses: Counter[str]) -> Iterator[str]:
+    """Findings for names that only docstrings have. `named`: file, line, name; `uses`: words outside of docstrings."""
+    for file, line, name in named:
+        if missing := [part for part in name.split(".") if part and uses[part] <= 0 and part not in OTHER_PROJECTS]:
+            yield f"{file}:{line}: `{name}`: the tree has no {missing[0]}; write the name that it has now"
 
 
 def retired(name: str, tree: ast.Module) -> Iterator[str]:

@@ -20,10 +20,10 @@ from fairlead_api.crd import KINDS
 from fairlead_api.meta import API_VERSION, GROUP, ServerKey
 from fairlead_api.patterns import LABEL
 from fairlead_api.problems import Complaint, complaints
+from fairlead_api.remedies import Form
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_api.v1alpha1.remedies import Form
 from fairlead_api.yamldocuments import BadDocument, Document, documents
 
 DEFAULT_NAMESPACE: Final = "default"

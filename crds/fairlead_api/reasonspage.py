@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead_api.v1alpha1.causes import CAUSES, REASON_OF, Cause
-from fairlead_api.v1alpha1.conditions import ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
+from fairlead_api.v1alpha1.condition_types import ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
 from fairlead_api.v1alpha1.reasons import BELONGS_TO, EXPLANATIONS
 
 _INTRODUCTION: Final = """\

@@ -38,13 +38,13 @@ from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
 from fairlead_gateway.recent.settings import RecentCallSettings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
-from fairlead_tools.otel.opening import open_pipelines
+from fairlead_otel.opening import open_pipelines
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from fairlead_gateway.limits.shared import Settler
-    from fairlead_tools.otel.pipelines import Pipelines
+    from fairlead_gateway.limits.redis_rates import Settler
+    from fairlead_otel.pipelines import Pipelines
 
 SERVICE = "fairlead-gateway"
 """Name of the service in traces, metrics and logs, unless OTEL_SERVICE_NAME gives another."""
@@ -145,7 +145,7 @@ def _export_metrics(pipelines: Pipelines) -> Iterable[Metric]:
 
 def _settler(redis: RedisSettings, sharing: Sharing, clock: Callable[[], float]) -> Settler:
     # only where it is asked for: the client takes a tenth of a second to import
-    from fairlead_gateway.limits.shared import Settler
+    from fairlead_gateway.limits.redis_rates import Settler
     from fairlead_gateway.redis_client import BadUrl
 
     try:

@@ -62,9 +62,9 @@ def _llm(
     from fairlead_llm.routes import LlmEndpoints
     from fairlead_llm.services import ModelServices
     from fairlead_llm.stored_responses.store import ResponseStore
+    from fairlead_llm.stored_turns import TurnStore
     from fairlead_llm.tier_choice import TierChanges
-    from fairlead_llm.turns import TurnStore
-    from fairlead_models.upstream import ProviderClient
+    from fairlead_models.provider_requests import ProviderClient
 
     settings = shared.settings.models.llm
     services = ModelServices(
@@ -90,7 +90,7 @@ def _speech(
     sessions: SpeechCollector,
 ) -> SpeechFront:
     from fairlead_llm.model_streams import ModelStreams
-    from fairlead_models.upstream import ProviderClient
+    from fairlead_models.provider_requests import ProviderClient
     from fairlead_speech.front import SpeechFront
     from fairlead_speech.services import SpeechModels, SpeechServices, SpeechSettings
 

@@ -16,7 +16,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalogs
 from fairlead_offers.models.model_facts import ModelFacts
-from fairlead_offers.results.compressor import compressor
+from fairlead_offers.results.compressor_port import compressor
 from fairlead_offers.results.session_context import SessionContext
 from fairlead_offers.search.tool_search import ToolSearch
 from fairlead_offers.search.tool_vectors import INDEXING_SHARE, embedder

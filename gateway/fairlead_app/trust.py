@@ -12,12 +12,12 @@ import msgspec
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
-from fairlead_gateway.identity.apikeys import ApiKeys, KeyPlace
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
 from fairlead_gateway.identity.console_client import ConsoleSignIn
-from fairlead_gateway.identity.keyfile import KeyFile
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument
+from fairlead_gateway.identity.key_authenticator import ApiKeys, KeyPlace
+from fairlead_gateway.identity.key_format import BadKeys, KeyDocument
+from fairlead_gateway.identity.keys_in_file import KeyFile
 from fairlead_gateway.identity.made_keys import EVERYBODY, FileKeyStore, KeyStore, MadeKeys
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.settings import IdentitySettings, MadeKeySettings
@@ -95,7 +95,7 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
     if identity.api_key_secrets:
         if kube is None:
             raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
-        from fairlead_gateway.identity.keysecret import KeySecret
+        from fairlead_gateway.identity.keys_in_secret import KeySecret
 
         places += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
     if own.makers and own.file is not None:
@@ -108,7 +108,7 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
             raise BadSetting(f"FAIRLEAD_MADE_KEYS is {own.file}, which cannot be used: {error}") from error
         places.append(made)
     elif own.makers and own.secret and kube is not None:
-        from fairlead_gateway.identity.keysecret import KeySecret
+        from fairlead_gateway.identity.keys_in_secret import KeySecret
 
         places.append(KeySecret(kube, namespace, own.secret))
     if not places:
@@ -130,7 +130,7 @@ def _made_keys(
         assert keys is not None  # the file is one of its places
         store = FileKeyStore(settings.file, partial(keys.take_document, KeyFile(settings.file).name))
     elif settings.secret and kube is not None:
-        from fairlead_gateway.identity.keysecret import SecretKeyStore
+        from fairlead_gateway.identity.keys_in_secret import SecretKeyStore
 
         store = SecretKeyStore(kube, namespace, settings.secret)
     else:

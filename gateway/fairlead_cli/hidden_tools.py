@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_cli.output import printable
-from fairlead_gateway.policy.notice import META_HIDDEN, HiddenTool, sentence
+from fairlead_gateway.policy.hidden_tools_notice import META_HIDDEN, HiddenTool, sentence
 
 NAMED: Final = 10
 """Hidden tools that a line names."""

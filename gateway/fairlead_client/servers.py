@@ -17,7 +17,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from fairlead_api.clientconfig import (
+from fairlead_api.client_files.entry import EntryProblem
+from fairlead_api.client_files.servers import (
     NAMESPACE,
     ConfiguredServer,
     Translated,
@@ -27,7 +28,6 @@ from fairlead_api.clientconfig import (
     resource_name,
     translate,
 )
-from fairlead_api.cliententry import EntryProblem
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
 from fairlead_api.load import load_text
 from fairlead_api.meta import API_VERSION, ServerKey

@@ -18,8 +18,8 @@ from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, W
 from fairlead_llm.llm_endpoint import bad_request, caller_key, model_request, respond
 from fairlead_llm.preparation import RawRequest, RequestPreparation
 from fairlead_llm.services import ModelServices
+from fairlead_models.provider_requests import ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
 

@@ -36,9 +36,9 @@ from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import budget_error, llm_error
+from fairlead_models.provider_requests import ProviderAnswer, ProviderUnavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord
-from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_offers.offer.offers import OfferWishes
 from fairlead_offers.problems import INTERNAL, Problem
 from fairlead_web.bodies import JSON, read_pieces, while_connected

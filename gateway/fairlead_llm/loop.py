@@ -21,14 +21,15 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound, RunningCall
 from fairlead_llm.preparation import ModelRequest, PreparedRequest, RequestPreparation
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
-from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
+from fairlead_llm.response_reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.services import ModelServices
-from fairlead_llm.turns import NOT_KEPT
-from fairlead_models.breakers import ModelAttempt, ModelClosed, asks_next
+from fairlead_llm.stored_turns import NOT_KEPT
 from fairlead_models.errors import NO_RETRY, budget_error, closed_error
+from fairlead_models.model_breakers import ModelAttempt, ModelClosed
+from fairlead_models.next_model import asks_next
+from fairlead_models.provider_requests import ProviderAnswer, ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
-from fairlead_models.upstream import ProviderAnswer, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, manual_inner_calls, run_offered
 from fairlead_offers.offer.offers import ToolOffer

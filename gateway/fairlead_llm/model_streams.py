@@ -16,10 +16,11 @@ from fairlead_llm.preparation import provider_format
 from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
-from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import closed_error
+from fairlead_models.model_breakers import ModelAttempt, ModelBreakers, ModelClosed
+from fairlead_models.next_model import asks_next
+from fairlead_models.provider_requests import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 
 _OK: Final = 200
 

@@ -17,7 +17,7 @@ from fairlead_formats.tokens.routes import ModelRoute, PlanLimits, RouteModel
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.turns import TurnKeeping, TurnStore
+from fairlead_llm.stored_turns import TurnKeeping, TurnStore
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.providers import ModelTarget, Provider, Providers
 from fairlead_offers.offer.offers import OfferBounds, OfferMemory, Offers, OfferWishes, ToolOffer

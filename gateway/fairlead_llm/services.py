@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_llm.stored_turns import TurnStore
 from fairlead_llm.tier_choice import TierChanges
-from fairlead_llm.turns import TurnStore
-from fairlead_models.breakers import ModelBreakers
+from fairlead_models.model_breakers import ModelBreakers
+from fairlead_models.provider_requests import ProviderClient
 from fairlead_models.request_record import RequestRecords
 from fairlead_models.settings import LlmSettings
-from fairlead_models.upstream import ProviderClient
 from fairlead_offers.services import ToolServices
 
 

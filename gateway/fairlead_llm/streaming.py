@@ -18,14 +18,14 @@ from fairlead_formats.wire.protocol import BadStream, FinishedCall
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
 from fairlead_llm.preparation import ModelRequest
+from fairlead_llm.stored_turns import TurnStore
 from fairlead_llm.turn_keeping import TurnKeeper
-from fairlead_llm.turns import TurnStore
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, excess, is_long
 from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import llm_error
+from fairlead_models.provider_requests import ProviderAnswer, ProviderUnavailable
 from fairlead_models.request_record import CLIENT_CLOSED
-from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_offers.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0

@@ -16,7 +16,7 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.wire.protocol import CallKey, KeptTurn
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.loop import RoundCalls, ToolLoop
-from fairlead_llm.turns import NOT_KEPT, TurnKeeping, TurnStore
+from fairlead_llm.stored_turns import NOT_KEPT, TurnKeeping, TurnStore
 from fairlead_offers.documents import encode
 
 _RESULT_LOST: Final = (

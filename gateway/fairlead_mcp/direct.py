@@ -140,7 +140,7 @@ class DirectLauncher:
     async def _fetch_first(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
-        """As `_found`, when it is this package's turn to be fetched; what is waited for is told meanwhile."""
+        """As `_look_up`, when it is this package's turn to be fetched; what is waited for is told meanwhile."""
         if self._fetches.locked():
             events.on_step(f"waiting to fetch {wrapped.package}: {FETCHES} other packages are fetched first")
         try:

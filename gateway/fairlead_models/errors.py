@@ -8,7 +8,7 @@ from typing import Final
 
 from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.limits.limiter import Limited
-from fairlead_models.breakers import ModelClosed
+from fairlead_models.model_breakers import ModelClosed
 from fairlead_offers.problems import RATE_LIMITED, Problem
 from fairlead_web.problem_responses import seconds_of
 

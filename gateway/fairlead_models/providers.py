@@ -22,7 +22,7 @@ import msgspec
 
 from fairlead_formats.provider import ProviderKind
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
-from fairlead_models.cascaded import CASCADED, CascadedProvider, Seconds, SlowTurns
+from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns
 
 MAX_NAME: Final = 256
 """Characters of a model's name in a request."""

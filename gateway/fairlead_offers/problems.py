@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_formats import names
-from fairlead_gateway.policy.notice import HiddenTool
+from fairlead_gateway.policy.hidden_tools_notice import HiddenTool
 from fairlead_tools.refusal import Refusal
 
 TYPE: Final = "tag:fairlead.dev,2026:problem/"

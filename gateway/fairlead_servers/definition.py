@@ -43,7 +43,7 @@ class ToolServer(Generic[S]):
 
 
 def variable(server: str, field: str) -> str:
-    """Environment variable of a setting: `FAIRLEAD_DICE_ROLLER_TABLES` for `tables` of `dice-roller`."""
+    """Environment variable of a setting: `FAIRLEAD_<server>_<field>`, upper case, dashes as underscores."""
     return f"FAIRLEAD_{server}_{field}".replace("-", "_").upper()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fairlead_tools.otel.opening import open_pipelines
+from fairlead_otel.opening import open_pipelines
 
 
 def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:

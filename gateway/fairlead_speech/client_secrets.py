@@ -11,8 +11,8 @@ from starlette.responses import Response
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import llm_error
+from fairlead_models.provider_requests import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownModel
-from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import Problem
 from fairlead_speech.realtime.events import member, misspelt_member

@@ -12,7 +12,7 @@ from aiohttp import web
 from fairlead_formats.providers.openai_chat.errors import error_body
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.errors import LlmError
-from fairlead_models.cascaded import CASCADED
+from fairlead_models.cascaded_engines import CASCADED
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_speech.admission import SessionRequest, SessionSlot

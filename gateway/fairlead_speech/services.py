@@ -13,13 +13,20 @@ from aiohttp import web
 
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.errors import LlmError
-from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
-from fairlead_models.cascaded import CASCADED
+from fairlead_models.cascaded_engines import CASCADED
 from fairlead_models.errors import budget_error, closed_error
+from fairlead_models.model_breakers import ModelBreakers, ModelClosed
+from fairlead_models.next_model import asks_next
+from fairlead_models.provider_requests import (
+    ProviderClient,
+    ProviderRefused,
+    ProviderSocket,
+    ProviderUnavailable,
+    transport_of,
+)
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.settings import SpeechSessionSettings
-from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
 from fairlead_offers.services import ToolServices
 from fairlead_speech.admission import SessionRequest, SessionSlot
 from fairlead_speech.bridge import FAILED, BridgeServices, SpeechBridge

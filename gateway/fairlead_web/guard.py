@@ -27,7 +27,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.limits.turns import WORKS_FOR
+from fairlead_gateway.limits.fair_rotation import WORKS_FOR
 from fairlead_mcp.addresses import AllowList
 from fairlead_offers.problems import (
     BUSY,

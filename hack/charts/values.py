@@ -34,7 +34,7 @@ import fairlead_api.v1alpha1.names
 import fairlead_app.settings
 import fairlead_operator.settings
 from fairlead_api.environment import EnvironmentSettings
-from fairlead_models.cascaded import CascadedProvider
+from fairlead_models.cascaded_engines import CascadedProvider
 from fairlead_models.providers import Provider
 
 Json = dict[str, Any]

@@ -23,9 +23,9 @@ from fairlead_kube.connection import NoCluster, load_configuration
 from fairlead_kube.errors import ApiError
 from fairlead_mcp.addresses import authority
 from fairlead_operator.app import Dependencies, Operator, build
-from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
+from fairlead_operator.kube.service_account import owners
 from fairlead_operator.probes import serve
 from fairlead_operator.settings import ReleaseSettings, Settings
 

@@ -39,15 +39,14 @@ from fairlead_mcp.via import pseudonym
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, Wakeups, compose
 from fairlead_operator.controller import Controller, ControllerOptions, World
-from fairlead_operator.discovery.connect import NetworkConnector
+from fairlead_operator.discovery.connector import NetworkConnector
 from fairlead_operator.discovery.state import DiscoveryOptions
-from fairlead_operator.enforcement.daily import DailyProbe
+from fairlead_operator.enforcement.kept_answer import DailyProbe
 from fairlead_operator.enforcement.probe import ClusterProbe
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import handlers
 from fairlead_operator.heap import keep_trimmed
 from fairlead_operator.kopfthread import KopfThread
-from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
@@ -56,7 +55,7 @@ from fairlead_operator.kube.credentials import (
     Resolver,
     store_key,
 )
-from fairlead_operator.kube.declared import KubeDeclarations
+from fairlead_operator.kube.declared_resources import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.kube.events import Events
@@ -68,8 +67,9 @@ from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import knows_domain_policies
-from fairlead_operator.kube.seeds import TierSeeder
-from fairlead_operator.publish.configured import tiers_in
+from fairlead_operator.kube.seeded_tiers import TierSeeder
+from fairlead_operator.kube.service_account import owners
+from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.podwarnings import FIELDS
 from fairlead_operator.settings import Settings

@@ -19,7 +19,7 @@ from fairlead_operator.controller import Controller, ControllerOptions, Controll
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.timekeeper import Timekeeper, TimekeeperObserver
-from fairlead_operator.pinning.asked import AskedApprovals
+from fairlead_operator.pinning.approvals import AskedApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher

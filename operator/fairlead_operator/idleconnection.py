@@ -1,4 +1,4 @@
-"""An idle TCP connection that says when it ends. Opened by `connect`, held by `idleconnections`.
+"""An idle TCP connection that says when it ends. Opened by `connector`, held by `idleconnections`.
 
 The kernel probes a silent peer, so that one that is switched off or cut off is noticed too, within five seconds.
 """

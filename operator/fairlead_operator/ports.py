@@ -17,7 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause
 from fairlead_api.v1alpha1.common import Condition, Resource
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus

@@ -21,16 +21,16 @@ from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
 from fairlead_mcp.masking import Mask
 from fairlead_operator.calibration.plan import ProbePlan, plan
 from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.discovery.build import Reached
+from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.first import BEING_ASKED, of_first_answer, until_silent
+from fairlead_operator.discovery.first_verdict import BEING_ASKED, of_first_answer, until_silent
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
@@ -46,13 +46,13 @@ from fairlead_operator.ports import (
     UnreadableServer,
     Workload,
 )
+from fairlead_operator.publish.catalog_changes import ToolChanges
 from fairlead_operator.publish.catalogs import Catalogs
-from fairlead_operator.publish.changes import ToolChanges
 from fairlead_operator.reconcilefindings import ReconcileFindings
 from fairlead_operator.server.announcements import catalog_news, condition_news
-from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker, check
-from fairlead_operator.server.entries import entry_for, entry_of_new
+from fairlead_operator.server.document_entries import entry_for, entry_of_new
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
+from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
 from fairlead_operator.server.tierfloors import TierFloors
 

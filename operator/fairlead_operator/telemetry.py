@@ -24,10 +24,10 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import RUNNING, Report
 from fairlead_api.v1alpha1.causes import cause_of
 from fairlead_api.v1alpha1.common import Condition
-from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement
+from fairlead_operator.enforcement.probe_answer import DIRECTIONS, Enforcement
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.samples import AttemptOutcome
-from fairlead_operator.publish.changes import ToolChanges
+from fairlead_operator.publish.catalog_changes import ToolChanges
 
 LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 NO_FIGURE: Final = "none"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead_app.configuration import load_models
-from fairlead_models.cascaded import CascadedProvider
+from fairlead_models.cascaded_engines import CascadedProvider
 from fairlead_models.providers import Provider
 from helmworld import CHART, Helm, Object, Refused, environment, rendered_object
 

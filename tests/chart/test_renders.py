@@ -18,7 +18,7 @@ from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_gateway.identity.configuration import load_vouchers
 from fairlead_operator.kube.credentials import store_names
 from fairlead_operator.kube.installationsecret import KEYS
-from fairlead_operator.publish.configured import tiers_in
+from fairlead_operator.publish.configured_tiers import tiers_in
 from fairlead_operator.server.manifests import ManifestContext, deployment, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead_tools.client_files import with_entry
-from fairlead_tools.known_clients import CLIENTS
+from fairlead_api.client_files.edits import with_entry
+from fairlead_api.client_files.known_clients import CLIENTS
 
 PAGE = (Path(__file__).parents[2] / "docs/connect/clients.md").read_text("utf-8")
 URL = "http://127.0.0.1:8080/mcp"

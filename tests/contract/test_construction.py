@@ -15,6 +15,7 @@ PACKAGES = (
     "fairlead_gateway",
     "fairlead_app",
     "fairlead_offers",
+    "fairlead_otel",
     "fairlead_web",
     "fairlead_rest",
     "fairlead_client",

@@ -10,8 +10,8 @@ import pytest
 
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.conditions import ConditionType
-from fairlead_operator.conditions import conditions
+from fairlead_api.v1alpha1.condition_types import ConditionType
+from fairlead_operator.condition_assembly import conditions
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import mcp_server

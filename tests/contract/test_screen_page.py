@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_api.clientkeys import remarks
-from fairlead_api.clienttools import add_tools
-from fairlead_cli.up.places import missing
+from fairlead_api.client_files.keys import remarks
+from fairlead_api.client_files.tools import add_tools
+from fairlead_cli.up.missing_files import missing
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/try/screen.md").read_text()

@@ -37,7 +37,7 @@ PRELOADED: Final = (
     "fairlead_cli.calling.call",
     "fairlead_cli.calling.tools",
     "fairlead_cli.hidden_tools",
-    "fairlead_cli.models.offers",
+    "fairlead_cli.models.printed_tools",
     "fairlead_cli.servers.showing",
     "fairlead_cli.servers.starting",
     "fairlead_cli.up.command",

@@ -27,7 +27,7 @@ from fairlead_gateway.context.store import Bounds, ContextUnavailable
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.limits.rate import Rate, Sharing
-from fairlead_gateway.limits.shared import Settler
+from fairlead_gateway.limits.redis_rates import Settler
 from fairlead_kube.client import Kube
 from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import MCP_SERVERS, PODS, SECRETS, TOOL_POLICIES, Json, Kind, Scope
@@ -182,14 +182,14 @@ def _objects(kind: Kind, stored: Callable[[], Store[Json]]) -> Reader:
 
 
 def _servers() -> Store[Json]:
-    from fairlead_operator.kube.declared import DeclaredServers
+    from fairlead_operator.kube.declared_resources import DeclaredServers
 
     return DeclaredServers(lambda key, before, after: None)
 
 
 def _policies() -> Store[Json]:
     from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-    from fairlead_operator.kube.declared import Declared
+    from fairlead_operator.kube.declared_resources import Declared
 
     return Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
 

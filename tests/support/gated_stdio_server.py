@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
-from fairlead_operator.server import gate
+from fairlead_operator.server import stdio_gate
 from neededprograms import required
 from ports import free_port
 from waiting import eventually
@@ -67,7 +67,7 @@ async def gated(*command: str, token: str = TOKEN, most: int = 128) -> AsyncIter
     busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
     program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
-    argv = gate.listen(port, gate.digest(token), program, most=most, busybox=busybox)
+    argv = stdio_gate.listen(port, stdio_gate.digest(token), program, most=most, busybox=busybox)
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
         await _listening(port)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import ConnectionLost, McpError
 
 LOST = ConnectionLost("it hung up", sent=True)

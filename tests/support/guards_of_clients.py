@@ -58,7 +58,7 @@ IDENTITY = (
     ),
     Guard(
         "a server that starts and is kept from somebody, found by a call",
-        f"{GATEWAY}.policy.unready",
+        f"{GATEWAY}.policy.unready_servers",
         (("if may_know(selection, identity, entry.key, tool):", "if True:"),),
         f"{AT}/test_servers_that_start.py::test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts",
         "same_but",
@@ -160,7 +160,7 @@ IDENTITY = (
     ),
     Guard(
         "a Secret that was not meant to hold keys",
-        f"{GATEWAY}.identity.keysecret",
+        f"{GATEWAY}.identity.keys_in_secret",
         (('if item.metadata.labels.get(LABEL) != "true":', "if False:"),),
         f"{AT}/test_api_keys.py::test_keys_of_a_secret_are_watched_and_its_label_is_asked_for",
         "assert",

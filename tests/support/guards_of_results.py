@@ -32,7 +32,7 @@ RESULTS = (
     ),
     Guard(
         "a tool that runs twice for one decision of a model, by a client that drops ids of calls",
-        "fairlead_llm.turns",
+        "fairlead_llm.stored_turns",
         (
             (
                 "TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE",

@@ -123,21 +123,21 @@ TENANCY = (
     ),
     Guard(
         "a Secret that a volume reads",
-        "fairlead_operator.server.references",
+        "fairlead_operator.server.secret_references",
         (('    if secret := _object(volume, "secret"):\n', "    if secret := {}:\n"),),
         "tests/component/operator/test_pod_templates.py::test_pods_get_no_secret_without_the_label_whatever_refers_to_it",
         "ResolvedRefs",
     ),
     Guard(
         "a pod of a server that asks for its node",
-        "fairlead_operator.server.checks",
+        "fairlead_operator.server.spec_checks",
         (("or not templates.restricts(server.metadata.namespace):", "or True:"),),
         "tests/component/operator/test_pod_templates.py::test_an_unrestricted_template_is_refused_with_the_switch",
         "Accepted",
     ),
     Guard(
         "a port of a stdio server, without its token",
-        "fairlead_operator.server.gate",
+        "fairlead_operator.server.stdio_gate",
         (('"$D  -" ] || exit 1', '"$D  -" ] || true'),),
         "tests/component/mcp/test_links.py::test_a_wrong_token_starts_no_server",
         "DID NOT RAISE",
@@ -170,14 +170,14 @@ TENANCY = (
     ),
     Guard(
         "a definition that changed after it was approved",
-        "fairlead_operator.pinning.decide",
+        "fairlead_operator.pinning.pin_decision",
         (("return other is not None and bytes(definition.definition) == bytes(other.definition)", "return True"),),
         "tests/unit/operator/pinning/test_pinning.py::test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while_the_first_is_served",
         "assert",
     ),
     Guard(
         "an approval of something else",
-        "fairlead_operator.pinning.decide",
+        "fairlead_operator.pinning.pin_decision",
         (
             (
                 "if held and given and (hash_ := held_hash(held)) in given:",

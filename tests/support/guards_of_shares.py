@@ -109,7 +109,7 @@ SHARES = (
     ),
     Guard(
         "an agent whose searches have everybody else's refused",
-        f"{GATEWAY}.limits.turns",
+        f"{GATEWAY}.limits.fair_rotation",
         (("last = self._waiting.give_way(agent)", "last = None"),),
         "tests/component/rest/test_shares_of_work.py::"
         "test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
@@ -117,7 +117,7 @@ SHARES = (
     ),
     Guard(
         "an agent whose searches all go before those of others",
-        f"{GATEWAY}.limits.turns",
+        f"{GATEWAY}.limits.fair_rotation",
         (("agent, waiter = WORKS_FOR.get(),", 'agent, waiter = "",'),),
         "tests/unit/gateway/test_turns.py::test_an_agent_with_hundreds_of_pieces_delays_another_by_one",
         "TimeoutError",
@@ -187,7 +187,7 @@ SHARES = (
     ),
     Guard(
         "a refusal of a model that takes half a second to read",
-        "fairlead_models.upstream",
+        "fairlead_models.provider_requests",
         (("if self.status != _OK and len(received) > MAX_REFUSAL:", "if False:"),),
         "tests/component/llm/test_hostile_providers.py::test_a_refusal_of_megabytes_is_read_by_its_status_alone",
         'assert b\'{"error":',

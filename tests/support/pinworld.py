@@ -18,7 +18,7 @@ from fairlead_api.reports import AskedApproval
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.state import DiscoveryOptions
-from fairlead_operator.pinning.asked import AskedApprovals
+from fairlead_operator.pinning.approvals import AskedApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.reconciler import Reconciler, ReconcilerObserver, ReconcilerOptions, ReconcilerParts
 from fairlead_operator.server.prefixes import Prefixes

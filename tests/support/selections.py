@@ -15,9 +15,9 @@ from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.registry import Unreachable
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 
 BOOK = MetricsRegistry()
 

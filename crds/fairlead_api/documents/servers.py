@@ -48,7 +48,7 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     state: str
     """One of the constants above; a reader takes one that it does not know for `failed`."""
     reason: str = ""
-    """Reason of the condition Ready: a constant of `fairlead_api.v1alpha1.conditions`."""
+    """Reason of the condition Ready: a constant of `fairlead_api.v1alpha1.condition_types`."""
     cause: str = ""
     """Observation in one word of `fairlead_api.v1alpha1.causes`; empty where it is not known."""
     message: str = ""

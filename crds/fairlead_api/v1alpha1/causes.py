@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason, Status
+from fairlead_api.v1alpha1.condition_types import ConditionType, Reason, Status
 
 if TYPE_CHECKING:
     from fairlead_api.v1alpha1.common import Condition  # 20 ms of models, and scans of definitions need words alone

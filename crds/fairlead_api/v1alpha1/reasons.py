@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_api.meta import pod_logs
 from fairlead_api.v1alpha1.causes import Cause, CauseExplanation
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.reasons_verified import VERIFIED
 
 _ACCEPTED: Final = {

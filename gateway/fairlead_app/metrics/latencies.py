@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from fairlead_api.documents.state import Quantiles, ToolState
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_app.metrics.exposition import MAX_SERVERS, cumulative_buckets
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import OTHER, MetricsRegistry

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_app.metrics.exposition import cumulative_buckets
 from fairlead_gateway.core.ports import BREAKER_STATES
-from fairlead_models.breakers import ModelBreakers
+from fairlead_models.model_breakers import ModelBreakers
 from fairlead_models.request_record import TOKEN_BOUNDS, ModelMetrics, ModelSeries, TokenHistogram
 
 _MODEL: Final = ("gen_ai_provider_name", "gen_ai_request_model")

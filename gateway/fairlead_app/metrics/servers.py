@@ -13,7 +13,7 @@ from fairlead_api.documents.servers import FAILED, INSTALLING, STARTING, WAITING
 from fairlead_api.meta import ServerKey
 from fairlead_app.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready import unready
+from fairlead_gateway.policy.unready_servers import unready
 from fairlead_mcp.host import ChildHost
 
 STATES: Final = (WAITING, INSTALLING, STARTING, FAILED)

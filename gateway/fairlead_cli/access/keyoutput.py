@@ -12,7 +12,7 @@ from typing import Final
 
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json
-from fairlead_gateway.identity.keys import PREFIX, id_of
+from fairlead_gateway.identity.key_format import PREFIX, id_of
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}

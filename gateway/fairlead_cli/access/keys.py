@@ -47,9 +47,9 @@ def create(
 
         fairlead keys create qa --secret fairlead-api-keys --namespace fairlead-system
     """
-    from fairlead_cli.access.asking import GatewayKeys
+    from fairlead_cli.access.key_changes import key_location, run_create
+    from fairlead_cli.access.key_requests import GatewayKeys
     from fairlead_cli.access.keyoutput import KeyOutput
-    from fairlead_cli.access.keyring import key_location, run_create
 
     to = None if to_file.out is None else KeyOutput(to_file.out, overwrite=to_file.overwrite)
     location = key_location(options)
@@ -69,8 +69,8 @@ def list_keys(
 
     Example: fairlead keys list --file keys.json
     """
-    from fairlead_cli.access.asking import GatewayKeys
-    from fairlead_cli.access.keyring import key_location, run_list
+    from fairlead_cli.access.key_changes import key_location, run_list
+    from fairlead_cli.access.key_requests import GatewayKeys
 
     location = key_location(options)
     if isinstance(location, GatewayKeys):
@@ -90,8 +90,8 @@ def revoke(
 
     Example: fairlead keys revoke 3f9a0c2b77d1
     """
-    from fairlead_cli.access.asking import GatewayKeys
-    from fairlead_cli.access.keyring import key_location, run_revoke
+    from fairlead_cli.access.key_changes import key_location, run_revoke
+    from fairlead_cli.access.key_requests import GatewayKeys
 
     location = key_location(options)
     if isinstance(location, GatewayKeys):

@@ -10,7 +10,7 @@ from fairlead_cli.calling.arguments import described_arguments
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
-from fairlead_cli.models.offers import print_offer
+from fairlead_cli.models.printed_tools import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import LIST_SECONDS, has_tool, lines_about, servers_of, wait_for

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.clients.wishes import NameOption, SetupWishes
+from fairlead_cli.clients.options import NameOption, SetupWishes
 from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import OutputOption, show_help
 from fairlead_cli.output import Output
@@ -16,7 +16,7 @@ client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_comm
 
 def client_names() -> list[str]:
     """Names of the clients, for completion."""
-    from fairlead_tools.known_clients import CLIENTS
+    from fairlead_api.client_files.known_clients import CLIENTS
 
     return list(CLIENTS)
 

@@ -13,13 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fairlead_cli.clients.earlier import Earlier, replace_file
-from fairlead_cli.clients.wishes import SetupWishes
-from fairlead_cli.connecting import check_url, no_path
-from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.output import Output, remark
-from fairlead_cli.proxies import is_here
-from fairlead_tools.client_files import (
+from fairlead_api.client_files.edits import (
     Edit,
     Form,
     Reversal,
@@ -30,7 +24,13 @@ from fairlead_tools.client_files import (
     reversal_of,
     with_entry,
 )
-from fairlead_tools.known_clients import CLIENTS, KnownClient, Scope
+from fairlead_api.client_files.known_clients import CLIENTS, KnownClient, Scope
+from fairlead_cli.clients.options import SetupWishes
+from fairlead_cli.clients.undo_state import Earlier, replace_file
+from fairlead_cli.connecting import check_url, no_path
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.output import Output, remark
+from fairlead_cli.proxies import is_here
 
 CONNECT_SECONDS: Final = 1.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

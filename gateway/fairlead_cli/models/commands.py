@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.models.wishes import PlanWish, TaskWish
+from fairlead_cli.models.plan_options import PlanWish, TaskWish
 from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     EndpointOptions,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
-from fairlead_cli.models.offers import print_offer
+from fairlead_cli.models.printed_tools import print_offer
 from fairlead_cli.output import Output
 from fairlead_formats.registry import UnknownFormat, find
 from fairlead_formats.tool_format import Options

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.converting import read_json
-from fairlead_cli.models.wishes import PlanWish, TaskWish
+from fairlead_cli.models.plan_options import PlanWish, TaskWish
 from fairlead_cli.output import Output, print_json, print_table, printable, some_names
 from fairlead_cli.rest import Plane
 from fairlead_formats.names import did_you_mean

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from fairlead_api.documents.servers import READY
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable

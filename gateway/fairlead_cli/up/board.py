@@ -17,12 +17,12 @@ from fairlead_api.load import DEFAULT_NAMESPACE, ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.common import Condition, Resource
-from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType, Reason
+from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
 from fairlead_gateway.custom.load import LoadedTools
 from fairlead_operator.ports import TIER_MOVED, Announcement
-from fairlead_operator.server.entries import state_of
+from fairlead_operator.server.document_entries import state_of
 
 NEWS_KEPT: Final = 100
 """More of them between two looks at the board are not told one by one."""

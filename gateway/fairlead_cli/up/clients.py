@@ -6,7 +6,7 @@ import json
 import shlex
 from typing import Final
 
-from fairlead_tools.known_clients import CLIENTS
+from fairlead_api.client_files.known_clients import CLIENTS
 
 KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
 """Environment variable with a key, which the verbs of `fairlead` read too."""

@@ -33,19 +33,19 @@ from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
-from fairlead_cli.access.keyring import KEY_FILE
+from fairlead_cli.access.key_changes import KEY_FILE
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders
+from fairlead_cli.up.found_configurations import own_files
 from fairlead_cli.up.gateways import OwnGateway
-from fairlead_cli.up.keys import TerminalKeys
 from fairlead_cli.up.litellm import WithServer, litellm_server
 from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
-from fairlead_cli.up.own_files import own_files
-from fairlead_cli.up.places import missing
+from fairlead_cli.up.missing_files import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
+from fairlead_cli.up.terminal_keys import TerminalKeys
 from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins

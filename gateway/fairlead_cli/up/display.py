@@ -20,11 +20,11 @@ from rich.text import Text
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
-from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines, model_lines
-from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
 from fairlead_cli.up.layout import CONSOLE, ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
+from fairlead_cli.up.terminal_keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
+from fairlead_cli.up.terminal_text import harmless
 from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import alike
 

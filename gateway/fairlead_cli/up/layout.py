@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from fairlead_cli.up.board import State
-from fairlead_cli.up.cells import cut, fold, fold_to, harmless, pad
+from fairlead_cli.up.terminal_text import cut, fold, fold_to, harmless, pad
 
 CONSOLE: Final = "Console"
 """Name of the line with the address of the console."""

@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 from fairlead_api.load import DEFAULT_NAMESPACE
-from fairlead_cli.up.cells import harmless
+from fairlead_cli.up.terminal_text import harmless
 from fairlead_mcp.refusals import without_numbers
 
 MOST_KINDS: Final = 1_000

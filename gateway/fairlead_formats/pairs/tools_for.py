@@ -14,7 +14,7 @@ import msgspec
 from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform, items, member, text_of
 from fairlead_formats.neutral.conversation import WRAPPED
 from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.providers.openai_chat.neutral.openai_members import flatten, nest
+from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import flatten, nest
 from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES, find
 from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between

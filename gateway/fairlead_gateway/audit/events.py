@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
 from fairlead_gateway.audit.lines import CALL, MAX_NAME, place_of
-from fairlead_tools.otel.events import LogEvent
+from fairlead_otel.events import LogEvent
 
 NAME: Final = "fairlead.audit"
 """Name of an event, before `.call`, `.model` or `.request`."""

@@ -18,7 +18,7 @@ from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import lost_line
 from fairlead_gateway.audit.repeats import WINDOW_S, RepeatedDenials
 from fairlead_gateway.audit.sink import Sink
-from fairlead_tools.otel.events import EmitEvent
+from fairlead_otel.events import EmitEvent
 
 log = logging.getLogger(__name__)
 

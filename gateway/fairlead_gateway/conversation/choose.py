@@ -19,8 +19,8 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settle
+from fairlead_gateway.conversation.shipped_words import words_of
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
-from fairlead_gateway.conversation.words import words_of
 from fairlead_gateway.policy.tiers import by_speed, default_tier
 
 RAPID_TURNS: Final = 3

@@ -15,7 +15,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
+from fairlead_gateway.policy.unready_servers import of_endpoint, of_tool, on_the_way
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import jsonrpc

@@ -19,7 +19,7 @@ import msgspec
 
 from fairlead_api.policies.subjects import Key
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
+from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
 
 MOST_CLAIMS: Final = 4096
 """Bytes of a maker's claims, as JSON, that are kept with a key."""

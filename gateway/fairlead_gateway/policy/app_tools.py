@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fairlead_gateway.policy.ids import list_names
+from fairlead_gateway.policy.tool_ids import list_names
 
 if TYPE_CHECKING:
     from fairlead_api.meta import ServerKey

@@ -1,6 +1,6 @@
 """Compiles a snapshot, once, for all subjects: endpoints, tools that tiers hide, policies, bound routes.
 
-Pure module. Every function of this package whose name ends in `_in_slices` is a generator that pauses about every
+Pure module. Every function of this package whose name ends in `*_in_slices` is a generator that pauses about every
 millisecond and returns what it made, so that a large catalog holds up no call.
 """
 
@@ -21,7 +21,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool, ToolRef
 from fairlead_gateway.core.server_binding import ServerBinding
-from fairlead_gateway.policy.annotated import annotate
+from fairlead_gateway.policy.latency_annotations import annotate
 from fairlead_gateway.policy.quotas import Cutter
 from fairlead_gateway.policy.resource_index import ResourceIndex, merged_resources, server_resources
 from fairlead_gateway.policy.router import ROUTER

@@ -11,7 +11,7 @@ from typing import Final
 from fairlead_api.documents.rules import Tier
 from fairlead_api.slices import finish
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
-from fairlead_gateway.policy.notice import MOST_NAMED
+from fairlead_gateway.policy.hidden_tools_notice import MOST_NAMED
 from fairlead_gateway.policy.router import behind, router_view
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.view import MERGED, View

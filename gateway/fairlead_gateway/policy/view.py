@@ -19,10 +19,10 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy import app_tools
 from fairlead_gateway.policy.app_tools import for_apps
-from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, find_named
-from fairlead_gateway.policy.notice import HiddenTools, member_of, notice, over_budget
+from fairlead_gateway.policy.hidden_tools_notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.tiers import Hidden
+from fairlead_gateway.policy.tool_ids import ID, MAX_ID, ByServer, ambiguous, by_server, find_named
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_tools.refusal import OVER_BUDGET, Refusal
 

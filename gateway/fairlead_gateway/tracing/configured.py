@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fairlead_gateway.tracing.exporting import OtelSpans
-    from fairlead_tools.otel.pipelines import Pipelines
+    from fairlead_otel.pipelines import Pipelines
 
 
 def spans_of(pipelines: Pipelines | None) -> OtelSpans | None:

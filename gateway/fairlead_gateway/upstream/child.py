@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from fairlead_gateway.core.ports import Gauges
-from fairlead_gateway.upstream.bounds import ServerTraits
+from fairlead_gateway.upstream.server_facts import ServerTraits
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Negotiated

@@ -18,8 +18,8 @@ from fairlead_gateway.core import ports
 from fairlead_gateway.core.ports import Ticket, Waiter
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.shares import FairQueue
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import Breaker, counts
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, PoolFull, Timeout
 from fairlead_tools.refusal import BREAKER_OPEN, RATE_LIMITED, AdmissionRefused
 

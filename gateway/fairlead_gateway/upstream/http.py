@@ -21,13 +21,13 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.background import Background
-from fairlead_gateway.upstream.bounds import ServerTraits
+from fairlead_gateway.upstream.background_work import Background
 from fairlead_gateway.upstream.http_call import HttpCall
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.pod_pools import PodPools, ServerPod
-from fairlead_gateway.upstream.session import ServerSession
-from fairlead_gateway.upstream.sessions import IDLE_SECONDS, RequestForm, ServerSessions
+from fairlead_gateway.upstream.server_facts import ServerTraits
+from fairlead_gateway.upstream.server_session import ServerSession
+from fairlead_gateway.upstream.session_pool import IDLE_SECONDS, RequestForm, ServerSessions
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, UnsupportedVersion
 from fairlead_mcp.http.answer import Answer

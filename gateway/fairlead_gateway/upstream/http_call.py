@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.pod_pools import ServerPod
-from fairlead_gateway.upstream.session import ServerSession, get_head
+from fairlead_gateway.upstream.server_session import ServerSession, get_head
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http import resuming

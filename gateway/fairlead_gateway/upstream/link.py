@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.bounds import ServerTraits
+from fairlead_gateway.upstream.server_facts import ServerTraits
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.errors import McpError

@@ -24,7 +24,7 @@ from fairlead_gateway.limits.shares import Shares, oldest_of_largest
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.process_tasks import ProcessTasks
-from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
+from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_gateway.upstream.settings import PerClientSettings
 from fairlead_gateway.upstream.shared_stream import OTHER_PROCESS, is_about_task
 from fairlead_mcp import jsonrpc, server_tasks, states

@@ -36,16 +36,16 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.sending import ANSWERED
-from fairlead_gateway.upstream.bounds import AdmissionLimits, ServerTraits
+from fairlead_gateway.upstream.capability_gated import GatedUpstream
 from fairlead_gateway.upstream.child import ChildUpstream
-from fairlead_gateway.upstream.gated import GatedUpstream
 from fairlead_gateway.upstream.guard import Guard, Timing
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
-from fairlead_gateway.upstream.sessions import IDLE_SECONDS as IDLE_SESSION_SECONDS
+from fairlead_gateway.upstream.server_facts import AdmissionLimits, ServerTraits
+from fairlead_gateway.upstream.session_pool import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.settings import UpstreamSettings
 from fairlead_gateway.upstream.shared_stream import ClientStream
 from fairlead_gateway.yielding import in_turns

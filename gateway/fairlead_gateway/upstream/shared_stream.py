@@ -18,9 +18,9 @@ from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import TaskCall
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.bounds import ServerTraits
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.log_levels import LogLevels
+from fairlead_gateway.upstream.server_facts import ServerTraits
 from fairlead_mcp import jsonrpc, methods, states
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, TooLarge
@@ -121,7 +121,7 @@ class ClientStream:
 
 class StreamUpstream(Upstream):
     """Upstream over one stream. `own`: the one client whose stream it is, None where all clients share it. To a legacy
-    server that they share no capability is declared (`upstream.gated`).
+    server that they share no capability is declared (`upstream.capability_gated`).
     """
 
     def __init__(self, name: Hashable, traits: ServerTraits, own: ClientStream | None) -> None:

@@ -22,8 +22,8 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.llm_endpoint import caller_key
 from fairlead_llm.stored_responses.store import ResponseStore, StoredResponse
+from fairlead_models.provider_requests import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import ProviderKeyRefused, Providers
-from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_web.bodies import JSON
 
 MOST_LISTED: Final = 100

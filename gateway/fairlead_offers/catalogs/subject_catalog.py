@@ -26,7 +26,7 @@ from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import by_speed, in_tier
-from fairlead_gateway.policy.unready import of_server, of_tool, on_the_way, unready_for
+from fairlead_gateway.policy.unready_servers import of_server, of_tool, on_the_way, unready_for
 from fairlead_gateway.policy.view import MERGED, View, server_target
 from fairlead_offers.catalogs.visible_tools import MAX_KEPT_VIEWS, VisibleTools
 from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem, unready_problem

@@ -24,7 +24,7 @@ from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
 from fairlead_gateway.core.server import Tool
-from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool, sentence
+from fairlead_gateway.policy.hidden_tools_notice import HiddenTool, HiddenTools, hidden_tool, sentence
 from fairlead_gateway.policy.view import View
 from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.latency import LatencyDocument, latency_of

@@ -25,7 +25,7 @@ from fairlead_formats.tokens.shorten import shorten
 from fairlead_formats.tool_format import Format, Options, array_of
 from fairlead_formats.tools.between import Conversion
 from fairlead_formats.tools.definitions import ToolFormat
-from fairlead_gateway.policy.notice import HiddenTools
+from fairlead_gateway.policy.hidden_tools_notice import HiddenTools
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.conversion.jobs import RawTool
 from fairlead_offers.models.model_facts import ModelFacts

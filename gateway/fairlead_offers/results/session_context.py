@@ -18,7 +18,7 @@ from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownRe
 from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, NOT_FOUND, RATE_LIMITED, Problem
-from fairlead_offers.results.compressor import Compressor
+from fairlead_offers.results.compressor_port import Compressor
 from fairlead_offers.results.kept_results import (
     ANSWER_TOKENS,
     READ,

@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.fair_rotation import FairTurns
 from fairlead_gateway.limits.shares import ShareTaken
-from fairlead_gateway.limits.turns import FairTurns
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_offers.job import Answer, ConvertedBody, Job
 from fairlead_offers.workers.process import TOO_MUCH, Ended, NotDone, Overloaded, Part, WorkerProcess

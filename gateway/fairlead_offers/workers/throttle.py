@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.fair_rotation import WORKS_FOR, FairTurns
 from fairlead_gateway.limits.shares import Shares
-from fairlead_gateway.limits.turns import WORKS_FOR, FairTurns
 from fairlead_offers.workers.process import Overloaded
 
 HOLD: Final = 1.0

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.keys import PREFIX, KeyRecord
+from fairlead_gateway.identity.key_format import PREFIX, KeyRecord
 from fairlead_gateway.identity.made_keys import KeysRefused, KeysUnwritable, MadeKeys
 from fairlead_offers.documents import decode
 from fairlead_offers.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE, Problem

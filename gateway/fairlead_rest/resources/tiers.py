@@ -8,9 +8,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
-from fairlead_gateway.conversation.outlook import SPEECH_TURN_MS, outlook
 from fairlead_gateway.conversation.token import ForgedState
 from fairlead_gateway.conversation.turn import Choice, Turn
+from fairlead_gateway.conversation.wait_estimate import SPEECH_TURN_MS, outlook
 from fairlead_gateway.policy.tiers import by_speed, in_tier
 from fairlead_gateway.policy.view import MERGED
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable

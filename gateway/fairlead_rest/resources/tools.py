@@ -13,7 +13,7 @@ from msgspec import Meta
 from fairlead_formats import registry
 from fairlead_formats.tokens.routes import PlanLimits
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, GeminiField, Options
-from fairlead_gateway.policy.notice import HiddenTools
+from fairlead_gateway.policy.hidden_tools_notice import HiddenTools
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.tool_document import ToolDocument, document
 from fairlead_offers.conversion.formats import find_format

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.cascaded import SpeechBackend, SpeechToText, TextToSpeech
+from fairlead_models.cascaded_engines import SpeechBackend, SpeechToText, TextToSpeech
+from fairlead_models.provider_requests import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 

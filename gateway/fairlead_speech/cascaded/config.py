@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.cascaded import CascadedProvider
+from fairlead_models.cascaded_engines import CascadedProvider
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.input_audio import DetectionSettings, detection_settings
 from fairlead_speech.realtime.events import Event, member, members, text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead_models.cascaded import CascadedProvider
-from fairlead_models.upstream import ProviderClient
+from fairlead_models.cascaded_engines import CascadedProvider
+from fairlead_models.provider_requests import ProviderClient
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.cascaded.fillers import FillerAudio

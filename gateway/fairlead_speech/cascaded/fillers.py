@@ -6,7 +6,7 @@ import contextlib
 from collections import OrderedDict
 from typing import Final
 
-from fairlead_models.cascaded import FillerSetting
+from fairlead_models.cascaded_engines import FillerSetting
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 

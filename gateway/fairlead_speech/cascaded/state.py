@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.cascaded import CASCADED
+from fairlead_models.cascaded_engines import CASCADED
 from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.cascaded.chat_model import CallIds
 from fairlead_speech.cascaded.config import SessionConfig

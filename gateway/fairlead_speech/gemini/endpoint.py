@@ -13,9 +13,9 @@ from aiohttp import web
 from fairlead_formats.providers.gemini.errors import error_body
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.errors import llm_error
+from fairlead_models.provider_requests import ProviderSocket
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
-from fairlead_models.upstream import ProviderSocket
 from fairlead_offers.problems import Problem
 from fairlead_speech.admission import SessionRequest, SessionSlot
 from fairlead_speech.gemini.connections import LiveParts, ProviderConnection, ToolSwitch

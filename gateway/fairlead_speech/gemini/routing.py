@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_models.cascaded import SlowTurns
+from fairlead_models.cascaded_engines import SlowTurns
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.cascaded.answering import TurnAnswerer

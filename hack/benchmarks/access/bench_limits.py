@@ -34,10 +34,10 @@ from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.trace import TRACEPARENT, carry
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import QUEUED, Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import McpError
-from fairlead_tools.otel.log_records import OtlpEvents
+from fairlead_otel.log_records import OtlpEvents
 from gateway.gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
 from rig.harness import Goal, Report, Sample, Settings, interleaved, ratios
 from rig.loadtools import Load, run_load

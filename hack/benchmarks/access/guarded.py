@@ -20,7 +20,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import RULES_NAME, encode, state_name
 from fairlead_api.documents.rules import Policy, Rule, Subject
-from fairlead_gateway.identity.keys import encode_keys, new_key
+from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gateway.gateways import Target, contents, decisions, gateway_over, world, write_documents
 from issuers import LocalIssuer, issuing
 from rig.harness import Unmeasurable

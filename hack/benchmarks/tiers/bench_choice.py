@@ -17,13 +17,13 @@ from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK
 from fairlead_gateway.conversation.choose import Chooser
+from fairlead_gateway.conversation.shipped_words import words_of
 from fairlead_gateway.conversation.turn import ConversationState, Turn
-from fairlead_gateway.conversation.words import words_of
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_operator.latency.ledger import Ledger, ToolKey
 from fairlead_operator.latency.samples import AttemptOutcome
 from fairlead_operator.latency.samples import Sample as Measured
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 from fairlead_operator.publish.compile import compile_rules
 from gatewayworld import catalog
 from rig.harness import Goal, Report, Sample, Settings

@@ -20,7 +20,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_operator.calibration.budget import ProbeBudget
 from fairlead_operator.calibration.schedule import CONFIRM_S, WATCH_S
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 from tiers.traces import LIMIT_MS, MAX_LATE, Draw, Subject, Trace
 
 FAST: Final = "fast"

@@ -24,7 +24,7 @@ from fairlead_operator.calibration.call import ProbeAnswer, call, round_trip
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.schedule import ProbeOutcome, ProbeSchedule
 from fairlead_operator.clocks import Clocks
-from fairlead_operator.discovery.slot import Slot
+from fairlead_operator.discovery.request_slots import Slot
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import ConditionVerdict, Connector
 from fairlead_operator.workqueue import ItemBackoff

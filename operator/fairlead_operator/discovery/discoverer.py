@@ -20,11 +20,11 @@ from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
 from fairlead_operator.clocks import Clocks
+from fairlead_operator.discovery.gated_tools import CapabilityComparisons
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.discovery.listening import Listeners, ListenTarget
 from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
-from fairlead_operator.discovery.looking import CapabilityComparisons
-from fairlead_operator.discovery.slot import Slot
+from fairlead_operator.discovery.request_slots import Slot
 from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.ports import Connector
 

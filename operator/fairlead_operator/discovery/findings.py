@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_operator.discovery.judging import SHOWN_NAMES, TOOL, Fault
+from fairlead_operator.discovery.offerable import SHOWN_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
 
 LINES_LIMIT: Final = 20

@@ -1,6 +1,6 @@
 """One discovery: everything that a server lists, as it sent it.
 
-Does no more than read; what it finds is judged in `build`.
+Does no more than read; what it finds is judged in `catalog_build`.
 """
 
 from __future__ import annotations

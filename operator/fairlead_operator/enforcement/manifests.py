@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fairlead_api.v1alpha1.toolpolicy import ServerSelector
-from fairlead_operator.enforcement.answer import Direction
+from fairlead_operator.enforcement.probe_answer import Direction
 from fairlead_operator.publish.compile import selects
 
 Json = dict[str, Any]

@@ -11,7 +11,6 @@ from typing import Final, Protocol, TypeVar
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, Forbidden, NotFound, NotLeading, Unavailable
 from fairlead_kube.resources import JOBS, NETWORK_POLICIES, PODS, Kind, Scope
-from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement, parse_answer
 from fairlead_operator.enforcement.manifests import (
     LABEL,
     TARGET,
@@ -21,6 +20,7 @@ from fairlead_operator.enforcement.manifests import (
     openers,
     target_job,
 )
+from fairlead_operator.enforcement.probe_answer import DIRECTIONS, Enforcement, parse_answer
 from fairlead_operator.server.symptoms import symptom
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Conflict, NotFound
 from fairlead_kube.resources import JOBS, NETWORK_POLICIES, PODS, Kind, Scope
-from fairlead_operator.enforcement.answer import DIRECTIONS, Direction
 from fairlead_operator.enforcement.manifests import LABEL, NO_EGRESS, NO_INGRESS, applies, owner, permits
+from fairlead_operator.enforcement.probe_answer import DIRECTIONS, Direction
 
 Fault = Literal["", "no pods", "no network"]
 ADDRESS: Final = "192.0.2.1"

@@ -2,8 +2,8 @@
 
 An informer keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
 edited or deleted by hand is noticed at once. The McpServer does not own its catalog: it lives in another namespace, and
-the garbage collector would delete the document; what may own all of them is the operator's account (`account`). What is
-replaced is named by its resourceVersion, so that a late write of an operator that leads no more is refused.
+the garbage collector would delete the document; what may own all of them is the operator's account (`service_account`).
+What is replaced is named by its resourceVersion, so that a late write of an operator that leads no more is refused.
 """
 
 from __future__ import annotations

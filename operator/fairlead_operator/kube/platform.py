@@ -18,13 +18,13 @@ from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint,
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Resource
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict, Invalid, NotFound, NotLeading
 from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
-from fairlead_operator.kube.declared import Broken, DeclaredServers
+from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.lastwords import LastWords
@@ -39,10 +39,10 @@ from fairlead_operator.ports import (
     UnreadableServer,
     Workload,
 )
-from fairlead_operator.server import gate, workload
-from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker
+from fairlead_operator.server import stdio_gate, workload
 from fairlead_operator.server.manifests import ManifestContext, domain_policy, service_host
-from fairlead_operator.server.plan import WorkloadPlan, plan
+from fairlead_operator.server.object_plan import WorkloadPlan, plan
+from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class KubePlatform:
         token = self._store.token(server.key) or secrets.token_urlsafe(32)
         return dataclasses.replace(
             resolved,
-            ref=credential_ref(server.key, gate.digest(token), self._store.name),
+            ref=credential_ref(server.key, stdio_gate.digest(token), self._store.name),
             value=Credential(token=token),
         )
 
@@ -132,7 +132,7 @@ class KubePlatform:
         context = dataclasses.replace(
             self._installation,
             secrets_revision=revision,
-            token_digest=gate.digest(token),
+            token_digest=stdio_gate.digest(token),
             restricted=self._pod_templates.restricts(server.metadata.namespace),
             absent=credential.absent,
         )

@@ -25,7 +25,7 @@ from fairlead_operator.latency.difference import round_trips_differ, worth_a_doc
 from fairlead_operator.latency.samples import Sample
 from fairlead_operator.latency.score import definition
 from fairlead_operator.latency.thresholds import WINDOW
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 NOTHING_DECLARED: Final = DeclaredLatency()
 FIGURES_EVERY_S: Final = 60.0

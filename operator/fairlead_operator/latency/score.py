@@ -1,11 +1,14 @@
-"""One tool in one tier: counts late calls and decides whether the tier shows it. Pure; owned by `tool.ToolRecord`."""
+"""One tool in one tier: counts late calls and decides whether the tier shows it.
+
+Pure; owned by `tool_record.ToolRecord`.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.latency.gate import Gate
+from fairlead_operator.latency.hysteresis import Gate
 from fairlead_operator.latency.thresholds import DETECTORS, Detector, run_needed
 from fairlead_operator.latency.window import Window
 

@@ -1,4 +1,7 @@
-"""The last 100 durations of one tool in one environment, and their quantiles. Pure; owned by `tool.ToolRecord`."""
+"""The last 100 durations of one tool in one environment, and their quantiles.
+
+Pure; owned by `tool_record.ToolRecord`.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from fairlead_api.documents.state import Quantiles
-from fairlead_operator.latency.health import HEALTHY_FROM, HealthScore
+from fairlead_operator.latency.reliability import HEALTHY_FROM, HealthScore
 from fairlead_operator.latency.score import TierScore
 from fairlead_operator.latency.window import Window
 

@@ -1,7 +1,7 @@
 """One configuration file of an MCP client: its entries as validated McpServers, or why not, with the line.
 
-`clientconfig` knows the forms; this module knows files, lines and validation. It is given the text of the file, and
-reads the files of variables that entries name.
+`client_files.servers` knows the forms; this module knows files, lines and validation. It is given the text of the file,
+and reads the files of variables that entries name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fairlead_api.clientconfig import (
+from fairlead_api.client_files.entry import EntryProblem
+from fairlead_api.client_files.env_files import read_env_file
+from fairlead_api.client_files.forms import server_lists
+from fairlead_api.client_files.keys import LISTS, OWN, list_meant
+from fairlead_api.client_files.servers import (
     NAMESPACE,
     ConfiguredServer,
     Translated,
@@ -24,11 +28,7 @@ from fairlead_api.clientconfig import (
     surroundings_with_bundle,
     translate,
 )
-from fairlead_api.cliententry import EntryProblem
-from fairlead_api.clientforms import server_lists
-from fairlead_api.clientkeys import LISTS, OWN, list_meant
-from fairlead_api.clientvariables import surroundings_of
-from fairlead_api.envfiles import read_env_file
+from fairlead_api.client_files.variables import surroundings_of
 from fairlead_api.jsondocuments import JsonDocument, UnreadableJson, parse_json
 from fairlead_api.load import ManifestProblem, RefusedServer
 from fairlead_api.meta import ServerKey

@@ -27,9 +27,9 @@ from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import ChildObserver, LocalConnector, LocalPlatform, StatusObserver
 from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
-from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 from fairlead_operator.reconciler import ReconcilerOptions
-from fairlead_operator.server.entries import entry_of_outdated, entry_of_refused
+from fairlead_operator.server.document_entries import entry_of_outdated, entry_of_refused
 from fairlead_operator.server.prefixes import default_prefix, wanted_prefix
 from fairlead_operator.telemetry import Telemetry
 

@@ -29,7 +29,7 @@ from fairlead_mcp.programs import find_program, folder_problem
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_mcp.stream_client import StreamState
-from fairlead_operator.discovery.connect import NetworkConnector
+from fairlead_operator.discovery.connector import NetworkConnector
 from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.local.documents import DirectoryCredentialStore
 from fairlead_operator.local.installers import Launch, PackageVersion

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fairlead_api.interpolation import UnsetVariable, interpolate
+from fairlead_api.client_files.interpolation import UnsetVariable, interpolate
 from fairlead_api.load import (
     MAX_FILE_BYTES,
     SUFFIXES,

@@ -22,13 +22,13 @@ from fairlead_api.documents.pins import APPROVALS, PINS, GivenApproval, Pinned, 
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
+from fairlead_operator.discovery.gated_tools import with_published
 from fairlead_operator.discovery.listing import RawListing
-from fairlead_operator.discovery.looking import with_published
-from fairlead_operator.pinning import cleanness, decide
-from fairlead_operator.pinning.asked import AskedApprovals
-from fairlead_operator.pinning.decide import PinDecision
+from fairlead_operator.pinning import cleanness, pin_decision
+from fairlead_operator.pinning.approvals import AskedApprovals
+from fairlead_operator.pinning.pin_decision import PinDecision
 from fairlead_operator.ports import Announcement, ConditionVerdict, Documents
 from fairlead_operator.publish.catalogs import labels_for
 from fairlead_tools.definitions.scan import Finding, scan
@@ -112,10 +112,10 @@ class PinnedDefinitions:
         if server.spec.pin:
             decision, told = await self._decide(server, now, published)
             if decision.in_force != now:
-                catalog, _ = await _catalog(server, decide.restore(listing, decision.in_force), reached)
+                catalog, _ = await _catalog(server, pin_decision.restore(listing, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             doubtful = {(finding.sort, finding.name) for finding in suspicious}
-            approved = decide.verdict(
+            approved = pin_decision.verdict(
                 decision, sum(1 for definition in decision.held if definition.identity in doubtful)
             )
             announcements += told
@@ -165,7 +165,7 @@ class PinnedDefinitions:
         }
         if (given := server.spec.approval) is not None:
             approvals[given.hash] = given.by
-        decision = decide.decide(now, approved, approvals)
+        decision = pin_decision.decide(now, approved, approvals)
         history = () if pins is None else pins.approvals
         by = ", ".join(sorted({approvals[used] for used in decision.used} - {""}))
         if decision.newly_approved:
@@ -222,4 +222,4 @@ def _announcements(before: Pins | None, decision: PinDecision, by: str) -> tuple
         return (Announcement("Normal", "ChangesApproved", note),)
     shown = before.held_hash if before is not None else ""
     told = bool(decision.held) and held_hash(decision.held) != shown
-    return (decide.announcement(decision),) if told else ()
+    return (pin_decision.announcement(decision),) if told else ()

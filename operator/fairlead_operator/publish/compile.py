@@ -12,7 +12,7 @@ from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subj
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSelection
 from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, ServerSelector, ToolPolicy
-from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 NOTHING_ASKED: Final = LatencyTierSelection()
 _SHIPPED: Final = frozenset(tier.metadata.name for tier in DEFAULT_TIERS)

@@ -17,11 +17,11 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType
+from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_operator.conditions import as_shown, conditions
+from fairlead_operator.condition_assembly import as_shown, conditions
 from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
-from fairlead_operator.publish.review import IN_FORCE, Review, review, selectable
+from fairlead_operator.publish.policy_review import IN_FORCE, Review, review, selectable
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType, Reason
+from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_operator.ports import Announcement
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED_BY
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package
-from fairlead_operator.server import gate
+from fairlead_operator.server import stdio_gate
 from fairlead_operator.server.egress import domain_rules, egress_rules
 from fairlead_operator.server.overlay import merge
-from fairlead_operator.server.references import SecretReference, secret_references, without_secrets
+from fairlead_operator.server.secret_references import SecretReference, secret_references, without_secrets
 
 Json = dict[str, Any]
 
@@ -255,22 +255,26 @@ def _container(server: McpServer) -> Json:
 
 
 def _listen(pod: Json, server: McpServer, context: ManifestContext) -> None:
-    """Make the pod of a server on stdio reachable: see `gate`."""
-    volume: Json = {"name": "fairlead", "mountPath": gate.FOLDER}
+    """Make the pod of a server on stdio reachable: see `stdio_gate`."""
+    volume: Json = {"name": "fairlead", "mountPath": stdio_gate.FOLDER}
     bring: Json = {
         "name": "listener",
         "image": context.images.runner if server.spec.package is not None else context.images.listener,
-        "command": gate.installation(),
+        "command": stdio_gate.installation(),
         "securityContext": _RESTRICTED_CONTAINER,
         "volumeMounts": [volume],
     }
     (container,) = pod["containers"]
     program = [*container.pop("command", ()), *container.pop("args", ())]
     port = server.spec.effective_port
-    container["command"] = gate.listen(port, context.token_digest, program, most=server.spec.limits.processes)
-    container["readinessProbe"] = {"exec": {"command": gate.readiness(port)}, "periodSeconds": 5, "failureThreshold": 3}
+    container["command"] = stdio_gate.listen(port, context.token_digest, program, most=server.spec.limits.processes)
+    container["readinessProbe"] = {
+        "exec": {"command": stdio_gate.readiness(port)},
+        "periodSeconds": 5,
+        "failureThreshold": 3,
+    }
     # Calls that run are cut off by the end of the listener, so they get a moment; new ones go elsewhere by then.
-    container["lifecycle"] = {"preStop": {"exec": {"command": [gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
+    container["lifecycle"] = {"preStop": {"exec": {"command": [stdio_gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
     container["volumeMounts"].append({**volume, "readOnly": True})
     pod["initContainers"] = [bring, *pod.get("initContainers", ())]
     pod["volumes"].append({"name": "fairlead", "emptyDir": {}})

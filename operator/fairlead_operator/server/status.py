@@ -13,8 +13,9 @@ from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, Loc
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.documents.pins import GivenApproval
 from fairlead_api.meta import ANNOTATION_FORM, CLIENT_CONFIGURATION
+from fairlead_api.remedies import Form
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import (
     ApprovalRecord,
     CatalogReference,
@@ -23,10 +24,9 @@ from fairlead_api.v1alpha1.mcpserver import (
     McpServerStatus,
     ServerInfo,
 )
-from fairlead_api.v1alpha1.remedies import Form
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.capabilities import extensions
-from fairlead_operator.conditions import AdviceWords, as_shown, conditions
+from fairlead_operator.condition_assembly import AdviceWords, as_shown, conditions
 from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 
 TEXT_LIMIT: Final = 1024

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import ConditionVerdict, PodCount
 from fairlead_operator.server.manifests import selector_labels

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_cli.clients.options import SetupWishes
 from fairlead_cli.clients.setup import run_setup
-from fairlead_cli.clients.wishes import SetupWishes
 from fairlead_cli.output import Output
 from gatewayworld import catalog, running
 from neededprograms import required

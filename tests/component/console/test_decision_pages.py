@@ -23,12 +23,12 @@ from consoleworld import (
     violations,
     visited,
 )
+from fairlead_api.client_files.known_clients import CLIENTS
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_app.trust import Trust
 from fairlead_console.pages.budget.page import BudgetForm
-from fairlead_tools.known_clients import CLIENTS
 from fixed_authenticator import Names
 from gatewayworld import catalog, entry, running
 from toolservers import tool

@@ -27,7 +27,7 @@ from consoleworld import (
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
-from fairlead_gateway.identity.keys import encode_keys, new_key
+from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem
 from waiting import until_async

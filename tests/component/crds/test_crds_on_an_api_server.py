@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.publish.policies import status_of
-from fairlead_operator.publish.review import review
+from fairlead_operator.publish.policy_review import review
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}

@@ -13,7 +13,7 @@ from dryruns import dry_run
 from examples import examples
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
-from fairlead_operator.server.plan import plan
+from fairlead_operator.server.object_plan import plan
 from schemastrategies import values_of
 
 CRD: Final = load_yaml((CRDS / "fairlead.dev_mcpservers.yaml").read_text("utf-8"))

@@ -11,7 +11,7 @@ from controlplane import ControlPlane
 from dryruns import dry_run
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
-from fairlead_operator.server.plan import plan
+from fairlead_operator.server.object_plan import plan
 from page_examples import ROOT, Example, examples, pages
 
 LOCAL = "command"

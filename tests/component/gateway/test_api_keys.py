@@ -20,9 +20,9 @@ from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.apikeys import ApiKeys
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.keys import PREFIX, BadKeys, KeyDocument, digest, encode_keys, new_key, read
+from fairlead_gateway.identity.key_authenticator import ApiKeys
+from fairlead_gateway.identity.key_format import PREFIX, BadKeys, KeyDocument, digest, encode_keys, new_key, read
 from gatewayworld import Ask, Wire, catalog, modern, running
 from togetherworld import gateway_on
 from waiting import eventually, until_async

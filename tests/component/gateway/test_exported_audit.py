@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.metrics.exposition import exposed
-from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL
+from fairlead_otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otelcollector import RunningCollector, collector
 from otlpreceiver import Receiver, attributes, otlp_receiver

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import RETRY_BUDGET, Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from gatewayworld import MODERN, ask, calling, catalog, entry, limits, running
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commands import fairlead
 from controlplane import ControlPlane
-from fairlead_gateway.identity.keys import KeyDocument, read
+from fairlead_gateway.identity.key_format import KeyDocument, read
 from ports import free_port
 
 SECRET = "fairlead-api-keys"

@@ -12,8 +12,8 @@ import pytest
 
 from controlplane import ControlPlane
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.keys import encode_keys, new_key
-from fairlead_gateway.identity.keysecret import SecretKeyStore
+from fairlead_gateway.identity.key_format import encode_keys, new_key
+from fairlead_gateway.identity.keys_in_secret import SecretKeyStore
 from fairlead_gateway.identity.made_keys import KeysUnwritable, MadeKeys
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration

@@ -17,7 +17,7 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
-from fairlead_gateway.identity.keys import encode_keys, new_key
+from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import catalog, running, scraped
 from issuers import HERE, LocalIssuer, issuing
 from policyworld import listed

@@ -16,7 +16,7 @@ import pytest
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_app.gateway import Gateway
 from fairlead_app.metrics.exposition import DURATION, exposed
-from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL
+from fairlead_otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
 from ports import free_port
@@ -160,7 +160,7 @@ async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_count
         assert traces.lost[QUEUE_FULL] >= 12 - 4 - traces.lost[EXPORT_FAILED]
         page = (await exposed(gateway.metrics))[0].decode()
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="traces"}} {traces.lost[QUEUE_FULL]}.0' in page
-    warnings = [record.getMessage() for record in caplog.records if record.name.startswith("fairlead_tools.otel")]
+    warnings = [record.getMessage() for record in caplog.records if record.name.startswith("fairlead_otel")]
     assert len(warnings) == 1
     assert "traces do not reach http://127.0.0.1:" in warnings[0]
 

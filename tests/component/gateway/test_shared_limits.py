@@ -18,7 +18,7 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.limits.limiter import Limited, Limiter, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.limits.shared import Settler
+from fairlead_gateway.limits.redis_rates import Settler
 from fairlead_gateway.redis_client import BadUrl, connect
 from gatewayworld import ask, calling, catalog, limits, running, scraped
 from redisserver import RedisServer, redis_server

@@ -92,7 +92,7 @@ async def test_an_outage_of_the_store_is_told_to_the_caller(tmp_path: Path, capl
         result = {"role": "tool", "tool_call_id": call["id"], "content": "so"}
         messages = [first.message["choices"][0]["message"], result] * 3
         await redis.stop()
-        with caplog.at_level(logging.WARNING, "fairlead_llm.turns"):
+        with caplog.at_level(logging.WARNING, "fairlead_llm.stored_turns"):
             second = await world.chat("Do", *messages, {"role": "assistant", "content": "So."}, "And?", **own)
         third = await world.chat("Do", **own)
     assert "x-fairlead-losses" not in first.headers

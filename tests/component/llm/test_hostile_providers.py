@@ -13,8 +13,7 @@ from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.gemini.stream import GeminiStream
 from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_mcp.read_bounds import MAX_VALUES
-from fairlead_models.providers import Provider
-from fairlead_models.upstream import (
+from fairlead_models.provider_requests import (
     MAX_ANSWER,
     MAX_REFUSAL,
     ProviderAnswer,
@@ -22,6 +21,7 @@ from fairlead_models.upstream import (
     ProviderRequest,
     ProviderUnavailable,
 )
+from fairlead_models.providers import Provider
 from llmworld import chunks, llm_world
 from toolservers import serve_asgi
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fairlead_models.provider_requests import ProviderClient, ProviderRequest
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import ProviderClient, ProviderRequest
 from toolservers import serve_asgi
 
 

@@ -14,8 +14,8 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ANNOTATION_SEEDING
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import NotLeading
-from fairlead_operator.kube.seeds import TierSeeder
-from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.kube.seeded_tiers import TierSeeder
+from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 from operatorworld import GROUP, World, configuration_of, running
 from rights import Accounts
 

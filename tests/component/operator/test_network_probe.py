@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from controlplane import REPOSITORY
-from fairlead_operator.enforcement.answer import Direction, Enforcement
 from fairlead_operator.enforcement.manifests import TARGET, ProbePods, target_job
 from fairlead_operator.enforcement.probe import ClusterProbe
+from fairlead_operator.enforcement.probe_answer import Direction, Enforcement
 from fairlead_operator.enforcement.simulated import Fault
 from operatorworld import Json, World, running, simulated_network
 

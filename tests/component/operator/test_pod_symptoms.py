@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from fairlead_api.remedies import remedy
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.remedies import remedy
 from operatorworld import Json, World, running
 
 IMAGE: Json = {"image": {"name": "registry.example/demo:1"}}

@@ -13,7 +13,7 @@ import yaml
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.crd import crd_manifests
 from fairlead_api.meta import ServerKey
-from fairlead_operator.kube.declared import Broken, DeclaredServers
+from fairlead_operator.kube.declared_resources import Broken, DeclaredServers
 from fairlead_operator.server.overlay import merge
 from podtemplates import TEMPLATES, Json, pod, secured, server
 from waiting import until

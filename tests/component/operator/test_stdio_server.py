@@ -7,7 +7,7 @@ from typing import Any
 from fairlead_api.documents.catalog import TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ServerKey
-from fairlead_operator.server import gate
+from fairlead_operator.server import stdio_gate
 from gated_stdio_server import gated
 from operatorworld import World, running
 from toolservers import SDK_STDIO, SDK_TOOLS
@@ -25,7 +25,7 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
         assert deployment is not None
         (token,) = world.tokens()
         command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
-        assert gate.digest(token) in command
+        assert stdio_gate.digest(token) in command
         assert token not in str(deployment)
         async with gated(SDK_STDIO, token=token) as server:
             world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
@@ -62,7 +62,7 @@ async def test_a_lost_token_is_made_again_and_the_pods_get_it(world: World) -> N
         assert renewed != token
 
         def told() -> bool:
-            return gate.digest(renewed) in str(world.get(world.path("deployments", "demo")))
+            return stdio_gate.digest(renewed) in str(world.get(world.path("deployments", "demo")))
 
         await world.until("the digest in the Deployment", told)
 
@@ -79,4 +79,4 @@ async def test_a_missing_secret_of_the_environment_keeps_the_token(world: World)
             "POST", world.path("secrets"), {"metadata": {"name": "none", "labels": labels}, "stringData": {"k": "v"}}
         )
         made = await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
-        assert gate.digest(token) in str(made)
+        assert stdio_gate.digest(token) in str(made)

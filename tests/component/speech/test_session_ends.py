@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from fairlead_formats.tokens.routes import read_routes
+from fairlead_models.provider_requests import ProviderClient, transport_of
 from fairlead_models.providers import read_providers
-from fairlead_models.upstream import ProviderClient, transport_of
 from fairlead_speech.scripted import SpokenReply
 from fairlead_speech.sockets import INTERNAL_ERROR, POLICY_VIOLATION, SILENT, Closing, SessionSocket
 from liveworld import live_world

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_api.interpolation import UnsetVariable, interpolate
+from fairlead_api.client_files.interpolation import UnsetVariable, interpolate
 
 ENVIRONMENT = {"HOME": "/home/me", "TOKEN": "abc", "EMPTY": ""}
 

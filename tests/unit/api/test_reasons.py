@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairlead_api.v1alpha1.causes import CAUSES, REASON_OF, Cause, cause_of, sentence
 from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import ABNORMAL, ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
+from fairlead_api.v1alpha1.condition_types import ABNORMAL, ACTIONS, READY_DEPENDS_ON, ConditionType, Reason
 from fairlead_api.v1alpha1.reasons import BELONGS_TO, EXPLANATIONS
 from fairlead_mcp import errors
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from fairlead_api.remedies import ON_A_CLUSTER, Form, in_words_of, remedy
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_api.v1alpha1.remedies import ON_A_CLUSTER, Form, in_words_of, remedy
 
 ON_A_LAPTOP = [cause for cause in Cause if cause not in ON_A_CLUSTER]
 NO_WORDS_OF_AN_MCP_JSON = re.compile(

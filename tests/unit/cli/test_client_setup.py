@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairlead_api.client_files.edits import UnreadableFile, entry_of, with_entry
+from fairlead_api.client_files.known_clients import CLIENTS
+from fairlead_cli.clients.options import ConfigScope, SetupWishes
 from fairlead_cli.clients.setup import found_clients, own_program, run_setup
-from fairlead_cli.clients.wishes import ConfigScope, SetupWishes
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
-from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
-from fairlead_tools.known_clients import CLIENTS
 
 URL = "http://127.0.0.1:8080/mcp"
 

@@ -10,12 +10,12 @@ import pytest
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import Status
+from fairlead_api.v1alpha1.condition_types import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.board import Board
-from fairlead_cli.up.cells import fold, fold_to, harmless
 from fairlead_cli.up.display import Addresses, LiveTable, PlainLines, view_of
 from fairlead_cli.up.repeats import FewerRepeats, Repeats
+from fairlead_cli.up.terminal_text import fold, fold_to, harmless
 from fairlead_cli.wording import NAMED_URL
 
 KEY = ServerKey("default", "demo")

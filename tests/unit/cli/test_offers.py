@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.models.offers import print_offer, summary
+from fairlead_cli.models.printed_tools import print_offer, summary
 from fairlead_cli.output import Output
 
 

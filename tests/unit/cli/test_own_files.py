@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead_cli.up.own_files import own_files
+from fairlead_cli.up.found_configurations import own_files
 
 
 def write(file: Path, text: str) -> None:

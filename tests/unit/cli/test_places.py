@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_cli.up.places import missing
+from fairlead_cli.up.missing_files import missing
 
 
 def test_a_missing_file_module_and_configuration_are_told_of_alike(

@@ -19,7 +19,7 @@ from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, sentence
 from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import Status
+from fairlead_api.v1alpha1.condition_types import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.demo import server as demo
 from fairlead_cli.failure import Failure

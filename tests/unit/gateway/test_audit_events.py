@@ -17,7 +17,7 @@ from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.tracing.spans import SpanIds
-from fairlead_tools.otel.events import LogEvent
+from fairlead_otel.events import LogEvent
 
 KEY = ServerKey("team", "demo")
 ADA = Identity(kind="apiKey", principal="key:ada", agent="ada")

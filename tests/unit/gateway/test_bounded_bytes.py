@@ -37,8 +37,8 @@ from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, Even
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message
 

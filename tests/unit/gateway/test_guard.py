@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import FAILURES, MAX_SECONDS
 from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import (
     BadHttp,
     ConnectFailed,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.core.ports import CLOSED, OPEN
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import FAILURES
 from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import ConnectFailed, RpcError, Timeout
 from fairlead_tools.refusal import AdmissionRefused
 from guard_in_virtual_time import World

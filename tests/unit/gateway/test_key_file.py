@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.identity.keyfile import KeyFile
-from fairlead_gateway.identity.keys import KeyDocument
+from fairlead_gateway.identity.key_format import KeyDocument
+from fairlead_gateway.identity.keys_in_file import KeyFile
 
 
 async def test_a_file_of_keys_is_said_to_be_gone_only_after_it_was_there(

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL, Deliveries, quiet_exporters
+from fairlead_otel.deliveries import EXPORT_FAILED, QUEUE_FULL, Deliveries, quiet_exporters
 
 
 def test_deliveries_without_room_are_dropped_and_counted_until_a_batch_was_sent() -> None:

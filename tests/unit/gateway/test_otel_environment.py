@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from fairlead_tools.otel.environment import GRPC, HTTP, UnusableVariable, endpoint, exported_signals
-from fairlead_tools.otel.opening import open_pipelines
+from fairlead_otel.environment import GRPC, HTTP, UnusableVariable, endpoint, exported_signals
+from fairlead_otel.opening import open_pipelines
 
 ALL = {"traces": HTTP, "metrics": HTTP, "logs": HTTP}
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.upstream.bounds import ServerTraits
 from fairlead_gateway.upstream.http import HttpAccess, HttpUpstream
 from fairlead_gateway.upstream.http_call import HttpCall, result_in
+from fairlead_gateway.upstream.server_facts import ServerTraits
 from fairlead_mcp.eras import Client
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.messages import ResultMembers

@@ -16,7 +16,7 @@ from fairlead_api.policies.merge import merge_policies
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.selection import Selection
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 from gatewayworld import catalog, entry
 from policyworld import anybody
 from selections import select

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.fair_rotation import WORKS_FOR, FairTurns
 from fairlead_gateway.limits.shares import ShareTaken
-from fairlead_gateway.limits.turns import WORKS_FOR, FairTurns
 
 
 class Works:

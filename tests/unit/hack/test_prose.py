@@ -144,3 +144,16 @@ def test_an_entry_of_the_changelog_is_one_line_of_25_words(tmp_path: Path) -> No
         "CHANGELOG.md:4: an entry of 26 words",
         "CHANGELOG.md:6: an entry goes on here",
     ]
+
+
+def test_backticked_name_that_only_docstrings_have_is_stale(tmp_path: Path) -> None:
+    text = '"""Opens `Pool.lease`; `Pool.borrow` is older."""\n\n\nclass Pool:\n    def lease(self) -> None: ...\n'
+    assert checked(tmp_path, {"crds/pool.py": text}) == (
+        1,
+        ["crds/pool.py:1: `Pool.borrow`: the tree has no borrow; write the name that it has now"],
+    )
+
+
+def test_backticked_name_may_be_a_key_of_a_page_or_manifest(tmp_path: Path) -> None:
+    text = '"""Reads `spec.burstLimit`."""\n\nspec = 1\n'
+    assert checked(tmp_path, {"crds/limits.py": text, "docs/limits.md": "`burstLimit: 60`\n"}) == (0, [])

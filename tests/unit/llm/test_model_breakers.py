@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_models.breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
+from fairlead_models.model_breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
 from fairlead_models.providers import ModelTarget
 from virtualtime import HandClock
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead_formats.tokens.routes import read_routes
+from fairlead_models.provider_requests import seconds_until
 from fairlead_models.providers import InvalidProvider, ModelTarget, Provider, UnknownModel, read_providers
-from fairlead_models.upstream import seconds_until
 
 ROUTES = read_routes({"default": {"models": ["gpt-5-mini", "vllm/qwen"]}})
 OPENAI = {"baseUrl": "https://api.openai.com/v1", "keyEnv": "OPENAI_API_KEY", "models": ["gpt-*"]}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_api.clientconfig import resource_name
+from fairlead_api.client_files.servers import resource_name
 from fairlead_operator.local.configfile import Configuration, read_configuration
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import page_reader
-from fairlead_api.clientconfig import ConfiguredServer, Translated, entries, translate
-from fairlead_api.cliententry import EntryProblem
-from fairlead_api.clientkeys import OF_URLS, OWN_FIELDS, READ
+from fairlead_api.client_files.entry import EntryProblem
+from fairlead_api.client_files.keys import OF_URLS, OWN_FIELDS, READ
+from fairlead_api.client_files.servers import ConfiguredServer, Translated, entries, translate
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
 from fairlead_client.servers import read_declarations
 from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
-from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.listing import RawListing
 from operatorfakes import URL, mcp_server

@@ -12,13 +12,13 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import MANAGER, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.condition_types import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import Conflict
 from fairlead_kube.resources import CONFIG_MAPS, DEPLOYMENTS, MCP_SERVERS, Kind
 from fairlead_operator.kube.credentials import CredentialStore, shard_name
-from fairlead_operator.kube.declared import DeclaredServers
+from fairlead_operator.kube.declared_resources import DeclaredServers
 from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.drift import CALM_S, DriftRepairs, Writers, WriteTarget
 from fairlead_operator.kube.installationsecret import InstallationSecret

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.enforcement.answer import Enforcement, ProbeRecord, parse_answer
 from fairlead_operator.enforcement.manifests import LABEL, ProbePods, client_job, network_policy, openers, target_job
 from fairlead_operator.enforcement.probe import hindrance
+from fairlead_operator.enforcement.probe_answer import Enforcement, ProbeRecord, parse_answer
 
 Json = dict[str, Any]
 JOB: Json = {"metadata": {"name": "fairlead-network-probe", "uid": "u1"}}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_operator.kube.account import owners
-from fairlead_operator.publish.configured import tiers_in
-from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.kube.service_account import owners
+from fairlead_operator.publish.configured_tiers import tiers_in
+from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 
 def written(folder: Path, text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from fairlead_api.meta import ServerKey
 from fairlead_kube.client import Kube
-from fairlead_operator.kube.declared import KubeDeclarations
+from fairlead_operator.kube.declared_resources import KubeDeclarations
 
 
 def test_rules_are_compiled_again_for_labels_and_not_for_a_status() -> None:

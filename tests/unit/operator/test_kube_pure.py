@@ -19,7 +19,7 @@ from fairlead_operator.kube.credentials import (
     store_key,
     store_names,
 )
-from fairlead_operator.kube.declared import Broken, Declared, DeclaredServers, closing
+from fairlead_operator.kube.declared_resources import Broken, Declared, DeclaredServers, closing
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts, dialled_url, endpoint_of

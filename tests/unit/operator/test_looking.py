@@ -14,14 +14,14 @@ from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
-from fairlead_operator.discovery.listing import RawListing, read_everything
-from fairlead_operator.discovery.looking import (
+from fairlead_operator.discovery.gated_tools import (
     GRACE_SECONDS,
     KEPT_SECONDS,
     PAUSES,
     CapabilityComparisons,
     with_published,
 )
+from fairlead_operator.discovery.listing import RawListing, read_everything
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
 from virtualtime import in_virtual_time

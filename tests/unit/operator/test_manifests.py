@@ -14,7 +14,7 @@ import yaml
 
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
-from fairlead_operator.server.plan import plan
+from fairlead_operator.server.object_plan import plan
 from operatorfakes import mcp_server
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"

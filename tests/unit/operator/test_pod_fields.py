@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead_operator.server.manifests import ManifestContext
-from fairlead_operator.server.plan import plan
+from fairlead_operator.server.object_plan import plan
 from operatorfakes import mcp_server
 
 KEY = {"name": "s", "key": "k", "optional": True}

@@ -12,7 +12,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.publish.compile import compile_rules
 from fairlead_operator.publish.policies import PolicyStatuses
-from fairlead_operator.publish.review import Review, review, selectable
+from fairlead_operator.publish.policy_review import Review, review, selectable
 from gatewayworld import catalog, entry
 from operatorfakes import MemoryDeclarations, MemoryPlatform
 from toolservers import tool

@@ -16,12 +16,12 @@ from fairlead_api.documents.store import Blob
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_UID, ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-from fairlead_gateway.conversation.words import words_of
-from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_gateway.conversation.shipped_words import words_of
+from fairlead_operator.discovery.catalog_build import Reached, build_catalog
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.publish.compile import compile_rules, selects
-from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 from operatorfakes import NOW, RUNS, MemoryDocuments, mcp_server, tool_named
 
 KEY = ServerKey("team", "demo")

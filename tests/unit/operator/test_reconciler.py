@@ -15,7 +15,7 @@ from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, catalog_name,
 from fairlead_api.documents.servers import Servers
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause, cause_of
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_kube.errors import ApiError, Forbidden
 from fairlead_mcp.child import START_SECONDS

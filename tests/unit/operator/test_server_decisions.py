@@ -9,9 +9,9 @@ import pytest
 from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Environment
 from fairlead_operator.server import workload
-from fairlead_operator.server.checks import check
 from fairlead_operator.server.overlay import merge
 from fairlead_operator.server.prefixes import Prefixes, wanted_prefix
+from fairlead_operator.server.spec_checks import check
 from operatorfakes import mcp_server
 
 IMAGE = {"image": {"name": "demo:1"}}

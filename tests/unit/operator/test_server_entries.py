@@ -15,7 +15,7 @@ from fairlead_api.documents.codec import SERVERS_NAME, catalog_name, decode
 from fairlead_api.documents.servers import MESSAGE_CHARS, OVERDUE, ServerEntry, Servers, worth_waiting
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, sentence
-from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.condition_types import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import ConnectFailed, Timeout
@@ -24,7 +24,7 @@ from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
 from fairlead_operator.publish.servers import ServerEntries
-from fairlead_operator.server.entries import entry_for, state_of
+from fairlead_operator.server.document_entries import entry_for, state_of
 from fairlead_operator.server.prefixes import Prefixes
 from operatorfakes import (
     NOW,

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, ToolEntry
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause
-from fairlead_api.v1alpha1.conditions import ConditionType
+from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_operator.conditions import ready
+from fairlead_operator.condition_assembly import ready
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.announcements import condition_news
 from fairlead_operator.server.status import Facts, Verdicts, build_status

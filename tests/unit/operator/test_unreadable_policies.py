@@ -9,7 +9,7 @@ import pytest
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Invalid
 from fairlead_kube.resources import TOOL_POLICIES
-from fairlead_operator.kube.declared import KubeDeclarations
+from fairlead_operator.kube.declared_resources import KubeDeclarations
 from fairlead_operator.publish.compile import compile_rules
 from fairlead_operator.publish.policies import PolicyStatuses
 from operatorfakes import MemoryPlatform

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fairlead_models.cascaded import SpeechToText, TextToSpeech
-from fairlead_models.upstream import ProviderClient
+from fairlead_models.cascaded_engines import SpeechToText, TextToSpeech
+from fairlead_models.provider_requests import ProviderClient
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem

@@ -8,6 +8,8 @@ from urllib.parse import quote
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from fairlead_api.client_files.edits import with_entry
+from fairlead_api.client_files.known_clients import CLIENTS, KnownClient
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
 from fairlead_console.rest_client import RestProblem
@@ -15,8 +17,6 @@ from fairlead_offers.problems import REFUSED
 from fairlead_rest.resources.keys import DEFAULT_DAYS, KeyFacts, KeyList, KeyRequest, MadeKey
 from fairlead_rest.resources.servers import ServerList
 from fairlead_rest.resources.tiers import TierList
-from fairlead_tools.client_files import with_entry
-from fairlead_tools.known_clients import CLIENTS, KnownClient
 
 PATH: Final = "/console/connect"
 ENTRY: Final = NavigationEntry("Connect", PATH, 80)

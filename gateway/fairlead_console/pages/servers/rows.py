@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET
 
 from fairlead_api.documents.servers import FAILED, OFFLINE, READY, STOPPED
+from fairlead_api.remedies import remedy
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_api.v1alpha1.remedies import remedy
 from fairlead_console.visible_calls import CallSums, VisibleCalls
 from fairlead_mcp.eras import era_of
 from fairlead_rest.resources.servers import ServerDocument

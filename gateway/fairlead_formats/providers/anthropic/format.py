@@ -14,13 +14,13 @@ from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, thought_key, tool_name
-from fairlead_formats.providers.anthropic.neutral import answer as neutral_answer
-from fairlead_formats.providers.anthropic.neutral import events as neutral_events
-from fairlead_formats.providers.anthropic.neutral import messages as neutral_messages
-from fairlead_formats.providers.anthropic.neutral import request as neutral_request
 from fairlead_formats.providers.anthropic.request import AnthropicRequest, without_thoughts
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
+from fairlead_formats.providers.anthropic.translation import answer as neutral_answer
+from fairlead_formats.providers.anthropic.translation import events as neutral_events
+from fairlead_formats.providers.anthropic.translation import messages as neutral_messages
+from fairlead_formats.providers.anthropic.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest

@@ -15,15 +15,15 @@ from fairlead_formats.providers.gemini import errors
 from fairlead_formats.providers.gemini import turns as kept_turns
 from fairlead_formats.providers.gemini.answer import GeminiAnswer
 from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
-from fairlead_formats.providers.gemini.neutral import answer as neutral_answer
-from fairlead_formats.providers.gemini.neutral import events as neutral_events
-from fairlead_formats.providers.gemini.neutral import messages as neutral_messages
-from fairlead_formats.providers.gemini.neutral import request as neutral_request
 from fairlead_formats.providers.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_formats.providers.gemini.request import GeminiRequest
 from fairlead_formats.providers.gemini.signatures import without_thoughts
 from fairlead_formats.providers.gemini.stream import GeminiStream
 from fairlead_formats.providers.gemini.tools import GEMINI
+from fairlead_formats.providers.gemini.translation import answer as neutral_answer
+from fairlead_formats.providers.gemini.translation import events as neutral_events
+from fairlead_formats.providers.gemini.translation import messages as neutral_messages
+from fairlead_formats.providers.gemini.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest

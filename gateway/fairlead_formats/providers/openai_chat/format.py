@@ -13,13 +13,13 @@ from msgspec import Raw
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
-from fairlead_formats.providers.openai_chat.neutral import answer as neutral_answer
-from fairlead_formats.providers.openai_chat.neutral import events as neutral_events
-from fairlead_formats.providers.openai_chat.neutral import messages as neutral_messages
-from fairlead_formats.providers.openai_chat.neutral import request as neutral_request
 from fairlead_formats.providers.openai_chat.request import ChatRequest, without_thoughts
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
+from fairlead_formats.providers.openai_chat.translation import answer as neutral_answer
+from fairlead_formats.providers.openai_chat.translation import events as neutral_events
+from fairlead_formats.providers.openai_chat.translation import messages as neutral_messages
+from fairlead_formats.providers.openai_chat.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest

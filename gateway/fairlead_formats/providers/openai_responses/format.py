@@ -15,14 +15,14 @@ from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
-from fairlead_formats.providers.openai_responses.neutral import answer as neutral_answer
-from fairlead_formats.providers.openai_responses.neutral import events as neutral_events
-from fairlead_formats.providers.openai_responses.neutral import messages as neutral_messages
-from fairlead_formats.providers.openai_responses.neutral import request as neutral_request
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest, without_thoughts
 from fairlead_formats.providers.openai_responses.rounds import thoughts
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
+from fairlead_formats.providers.openai_responses.translation import answer as neutral_answer
+from fairlead_formats.providers.openai_responses.translation import events as neutral_events
+from fairlead_formats.providers.openai_responses.translation import messages as neutral_messages
+from fairlead_formats.providers.openai_responses.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest

@@ -46,7 +46,7 @@ from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
 from fairlead_gateway.reports.outcomes import outcome_of_refusal
 from fairlead_gateway.telemetry import TOOL_ERROR
-from fairlead_gateway.upstream.session import SUBSCRIBE
+from fairlead_gateway.upstream.server_session import SUBSCRIBE
 from fairlead_mcp import eras, jsonrpc, methods, server_tasks
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.escaping import escape

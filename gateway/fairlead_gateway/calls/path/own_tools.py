@@ -11,7 +11,7 @@ from fairlead_gateway.calls.path.record import remember_other
 from fairlead_gateway.core.long_results import URI
 from fairlead_gateway.core.meta_tools import READ_RESULT, MetaTools, code_of
 from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
-from fairlead_gateway.limits.turns import WORKS_FOR
+from fairlead_gateway.limits.fair_rotation import WORKS_FOR
 
 
 class OwnToolCalls:

@@ -12,7 +12,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready import comes_soon, on_the_way
+from fairlead_gateway.policy.unready_servers import comes_soon, on_the_way
 from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
 
 START_SECONDS: Final = 10.0

@@ -21,7 +21,7 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex, is_watchable
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
+from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.capabilities import extension_settings
 from fairlead_mcp.methods import METHODS, SKILLS, Method, TargetKind

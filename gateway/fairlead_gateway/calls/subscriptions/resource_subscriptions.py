@@ -23,7 +23,7 @@ from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
 from fairlead_gateway.policy.resource_index import is_watchable
 from fairlead_gateway.sending import result_of
-from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
+from fairlead_gateway.upstream.server_session import SUBSCRIBE, UNSUBSCRIBE
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError

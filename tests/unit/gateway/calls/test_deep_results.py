@@ -41,8 +41,8 @@ from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.telemetry import MetricsRegistry
-from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.guard import Guard, Timing
+from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.methods import TASKS

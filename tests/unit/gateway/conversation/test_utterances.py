@@ -12,7 +12,7 @@ import pytest
 
 from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.phrases import normal
-from fairlead_gateway.conversation.words import phrases, shipped_words
+from fairlead_gateway.conversation.shipped_words import phrases, shipped_words
 from fairlead_operator.publish.compile import compile_rules
 from utterances import Utterance, accuracy, chosen, raised, sentences, utterances
 

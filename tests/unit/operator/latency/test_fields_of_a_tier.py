@@ -10,7 +10,7 @@ import pytest
 from fairlead_api.documents.rules import Tier
 from fairlead_operator.latency.difference import worth_a_document
 from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 NUMBERS = count()
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from fairlead_operator.latency.bimodal import is_bimodal
-from fairlead_operator.latency.health import HealthScore
+from fairlead_operator.latency.reliability import HealthScore
 
 
 @pytest.mark.parametrize(

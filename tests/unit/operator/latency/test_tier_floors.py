@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.documents.rules import Tier
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 FAST, STANDARD, DEEP = (
     Tier(name=name, max_latency_ms=ms) for name, ms in (("fast", 500), ("standard", 1500), ("deep", 4000))

@@ -10,7 +10,7 @@ import pytest
 from fairlead_api.documents.rules import Tier
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.thresholds import DETECTORS, run_needed
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 FAST = Tier(name="fast", max_latency_ms=500)
 STANDARD = Tier(name="standard", max_latency_ms=1500)

@@ -6,7 +6,7 @@ from itertools import count
 
 from fairlead_api.documents.rules import Tier
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
-from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 FAST = Tier(name="fast", max_latency_ms=500)
 STANDARD = Tier(name="standard", max_latency_ms=1500)

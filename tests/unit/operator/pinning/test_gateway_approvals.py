@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import AskedApproval
-from fairlead_operator.pinning.asked import MOST_EACH, MOST_SERVERS, AskedApprovals
+from fairlead_operator.pinning.approvals import MOST_EACH, MOST_SERVERS, AskedApprovals
 from pinworld import KEY, World, tool
 
 

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_operator.discovery.judging import DEFINITION_LIMIT
+from fairlead_operator.discovery.offerable import DEFINITION_LIMIT
 from fairlead_operator.pinning.cleanness import CLEAN, verdict
 from fairlead_tools.definitions.hidden import hidden
 from fairlead_tools.definitions.markup import markup

@@ -1,0 +1,1 @@
+"""Configuration files of MCP clients: which there are, how each writes its servers, entries read and written. Pure."""

@@ -1,0 +1,273 @@
+"""Files of MCP clients: where their servers stand, and each entry in the keys that most clients write. Pure.
+
+A form is recognized by what stands in the file, never by its name. Sources: each client's page on the configuration of
+MCP servers, and the MCPB manifest specification 0.3, November 2026.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Entry = Mapping[str, Any]
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class NormalizedEntry:
+    """An entry in the keys of `mcpServers`."""
+
+    content: Any
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Key in the file of each key that was renamed, such as `env: environment`."""
+    unserved: str | None = None
+    """Reason that there is no server to run, for entries that only their client can serve."""
+
+
+@dataclass(frozen=True)
+class ConfiguredList:
+    """Servers of one member of a file."""
+
+    path: Place
+    servers: Mapping[str, Any] | Sequence[Any]
+    normalize: Callable[[Any], NormalizedEntry]
+    cwd: str | None = None
+    """Working directory of its servers, where the client has one for them."""
+    dialect: str = ""
+    """How values name variables, where it is not `${NAME}`: a key of `variables.DIALECTS`."""
+
+
+def server_lists(content: object) -> tuple[ConfiguredList, ...]:
+    """The server lists of a parsed file, in the order in which they are read; none for a file that has none."""
+    if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
+        return ()
+    lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content))
+    return lists or tuple(_bare_list(content))
+
+
+def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
+    for member in ("mcpServers", "amp.mcpServers"):
+        if isinstance(listed := content.get(member), list):
+            yield ConfiguredList((member,), listed, common, dialect="continue")
+        elif isinstance(listed, Mapping):
+            yield ConfiguredList((member,), _allowed_by_gemini(listed, content.get("mcp")), common)
+    yield from _claude_projects(content)
+    if isinstance(listed := content.get("servers"), Mapping) and "mcpServers" not in content:
+        yield ConfiguredList(("servers",), listed, common)
+    mcp = content.get("mcp")
+    if isinstance(mcp, Mapping) and isinstance(mcp.get("servers"), Mapping):  # settings of VS Code
+        yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
+    elif isinstance(mcp, Mapping) and _are_servers(mcp):  # opencode, Crush
+        yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
+    for member, are_servers, normalize in _MEMBERS:
+        if isinstance(listed := content.get(member), Mapping) and are_servers(listed):
+            yield ConfiguredList((member,), listed, normalize)
+    yield from _continue_experiments(content.get("experimental"))
+
+
+def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
+    listed = experimental.get(_CONTINUE_BEFORE) if isinstance(experimental, Mapping) else None
+    if isinstance(listed, list):
+        yield ConfiguredList(("experimental", _CONTINUE_BEFORE), listed, _continue_before, dialect="continue")
+
+
+def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
+    """Servers that Gemini CLI starts: those that `mcp.allowed` names, where it is there, but for `mcp.excluded`."""
+    if not isinstance(settings, Mapping):
+        return listed
+    allowed, excluded = settings.get("allowed"), settings.get("excluded")
+    if isinstance(allowed, list):
+        listed = {name: entry for name, entry in listed.items() if name in allowed}
+    if isinstance(excluded, list):
+        listed = {name: entry for name, entry in listed.items() if name not in excluded}
+    return listed
+
+
+def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:
+    """Servers that Claude Code keeps in `~/.claude.json` for one project each, where they run in its folder."""
+    projects = content.get("projects")
+    for folder, project in projects.items() if isinstance(projects, Mapping) else ():
+        listed = project.get("mcpServers") if isinstance(project, Mapping) else None
+        if isinstance(listed, Mapping) and listed:
+            yield ConfiguredList(("projects", str(folder), "mcpServers"), listed, common, cwd=str(folder))
+
+
+def _server_of_a_bundle(content: Entry) -> Iterator[ConfiguredList]:
+    """The server of an unpacked MCPB bundle, whose `manifest.json` this is."""
+    server = content.get("server")
+    if not ({"manifest_version", "dxt_version"} & content.keys()) or not isinstance(server, Mapping):
+        return
+    if isinstance(program := server.get("mcp_config"), Mapping):
+        overrides = program.get("platform_overrides")
+        of_platform = overrides.get(sys.platform) if isinstance(overrides, Mapping) else None
+        entry = {key: value for key, value in program.items() if key != "platform_overrides"} | dict(of_platform or {})
+        if isinstance(arguments := entry.get("args"), list):
+            entry["args"] = [word for argument in arguments for word in _values_of(argument, content)]
+        yield ConfiguredList(("server",), {str(content.get("name") or "bundle"): entry}, common, dialect="bundle")
+
+
+def _values_of(argument: Any, content: Entry) -> list[Any]:
+    """An argument of a bundle; for one that is an option of several values, their defaults."""
+    questions = content.get("user_config")
+    option = (
+        questions.get(match[1])
+        if isinstance(questions, Mapping) and (match := _OPTION.fullmatch(str(argument)))
+        else None
+    )
+    default = option.get("default") if isinstance(option, Mapping) and option.get("multiple") else None
+    return default if isinstance(default, list) else [argument]
+
+
+def _bare_list(content: Entry) -> Iterator[ConfiguredList]:
+    """A file that is the list itself, without a member around it."""
+    if content and _are_servers(content):
+        yield ConfiguredList((), content, common)
+
+
+def _are_servers(listed: Entry) -> bool:
+    return all(isinstance(entry, Mapping) and ({"command", "url", *_URLS} & entry.keys()) for entry in listed.values())
+
+
+_URLS: Final = ("serverUrl", "httpUrl")
+_OPTION: Final = re.compile(r"\$\{user_config\.([^}]+)\}")
+_CONTINUE_BEFORE: Final = "modelContextProtocolServers"
+_GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "platform", "frontend", "inline_python"})
+
+
+def _always(listed: Entry) -> bool:
+    """Test of a member whose name no other program has, and which may be empty."""
+    return True
+
+
+def _are_goose(listed: Entry) -> bool:
+    return any(isinstance(entry, Mapping) and entry.get("type") in _GOOSE_TYPES for entry in listed.values())
+
+
+def common(entry: Any) -> NormalizedEntry:
+    """An entry of most clients. A list as `command` is the program and its arguments; a `transport` that is an object
+    holds what others write beside it; `requestOptions.headers` are headers.
+    """
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    content: dict[str, Any] | None = None
+    written: dict[str, str] = {}
+    command = entry.get("command")
+    if isinstance(command, list) and command and entry.get("args") in (None, []):
+        content = {**entry, "command": command[0], "args": command[1:]}
+        written["args"] = "command"
+    if isinstance(transport := entry.get("transport"), Mapping):
+        content = {**transport, **{key: value for key, value in (content or entry).items() if key != "transport"}}
+        written |= dict.fromkeys(transport, "transport")
+    options = entry.get("requestOptions")
+    if isinstance(options, Mapping) and isinstance(options.get("headers"), Mapping) and "headers" not in entry:
+        content = {**(content or entry), "headers": options["headers"]}
+        written["headers"] = "requestOptions"
+    return NormalizedEntry(entry if content is None else content, written)
+
+
+def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
+    """`common`, after keys of the client (left) are called as most clients call them (right)."""
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    written = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
+    renamed = {keys[key] if written.get(keys.get(key, "")) == key else key: value for key, value in entry.items()}
+    normalized = common(renamed)
+    return NormalizedEntry(normalized.content, {**written, **normalized.written})
+
+
+def _opencode(entry: Any) -> NormalizedEntry:
+    return _rename(entry, {"environment": "env"})
+
+
+def _zed(entry: Any) -> NormalizedEntry:
+    """Zed: `command` may be an object; an entry without one belongs to an extension, which brings the program."""
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    if "command" in entry or "url" in entry:  # Zed writes `settings`, which are those of an extension, here too
+        entry = {key: value for key, value in entry.items() if key != "settings"}
+    if isinstance(command := entry.get("command"), Mapping):
+        rest = {key: value for key, value in entry.items() if key != "command"}
+        nested = {("command" if key == "path" else key): value for key, value in command.items()}
+        return NormalizedEntry({**rest, **nested}, dict.fromkeys(nested, "command"))
+    if "command" not in entry and "url" not in entry:
+        return NormalizedEntry(entry, unserved="is of an extension of Zed, which alone has its program")
+    return common(entry)
+
+
+def _goose(entry: Any) -> NormalizedEntry:
+    """goose: secrets of `env_keys` lie in its keyring, and are taken from the environment here."""
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    kind = entry.get("type")
+    if kind in _GOOSE_TYPES and kind not in ("stdio", "sse", "streamable_http"):
+        return NormalizedEntry(entry, unserved="is of goose itself")
+    names = {"cmd": "command", "envs": "env", "uri": "url", "available_tools": "includeTools"}
+    normalized = _rename(entry, names)
+    content = dict(normalized.content)
+    if isinstance(keys := content.pop("env_keys", None), list) and keys:
+        content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **(content.get("env") or {})}
+        return NormalizedEntry(content, {**normalized.written, "env": "env_keys"})
+    return NormalizedEntry(content, normalized.written)
+
+
+def _codex(entry: Any) -> NormalizedEntry:
+    """Codex: headers and tokens are named by environment variables."""
+    if not isinstance(entry, Mapping):
+        return NormalizedEntry(entry)
+    names = {"http_headers": "headers", "enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
+    normalized = _rename(entry, names)
+    content = dict(normalized.content)
+    written = dict(normalized.written)
+    headers = dict(content.get("headers") or {})
+    if isinstance(variables := content.pop("env_http_headers", None), Mapping):
+        headers |= {str(name): f"${{{variable}}}" for name, variable in variables.items()}
+        written.setdefault("headers", "env_http_headers")
+    if token := content.pop("bearer_token_env_var", None):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+        written["headers"] = "bearer_token_env_var"  # the one that can lack: http_headers has values
+    if headers:
+        content["headers"] = headers
+    return NormalizedEntry(content, written)
+
+
+def _continue_before(entry: Any) -> NormalizedEntry:
+    """Continue's `config.json`: the server's keys stand in `transport`, and no name."""
+    normalized = common(entry)
+    content = normalized.content
+    if isinstance(content, Mapping) and "name" not in content:
+        return NormalizedEntry({**content, "name": str(content.get("command") or "server")}, normalized.written)
+    return normalized
+
+
+def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Texts that stand for the placeholders of an MCPB manifest, `${__dirname}` and `${user_config.KEY}`.
+
+    A value of `user_config` is the environment variable of its name in capitals, else its default. Without either, it
+    becomes a reference to that variable, which a reader then misses by name.
+    """
+    variables = {"${__dirname}": folder, "${/}": "/", "${pathSeparator}": "/"}
+    questions = content.get("user_config")
+    for key, option in questions.items() if isinstance(questions, Mapping) else ():
+        name = "".join(char if char.isalnum() else "_" for char in str(key)).upper()
+        default = option.get("default") if isinstance(option, Mapping) else None
+        if name in environ:
+            text = environ[name].replace("${", "$${")
+        elif default is None:
+            text = f"${{{name}}}"
+        else:
+            text = default if isinstance(default, str) else json.dumps(default)
+        variables[f"${{user_config.{key}}}"] = text
+    return variables
+
+
+_MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], NormalizedEntry]], ...]] = (
+    ("mcp.servers", _always, common),
+    ("mcp_servers", _are_servers, _codex),
+    ("context_servers", _always, _zed),
+    ("extensions", _are_goose, _goose),
+)
+"""Members that hold servers by name, with what tells them from those of something else, and how an entry is read."""

@@ -1,0 +1,252 @@
+"""MCP clients that read a configuration file: where it lies, and how an endpoint stands in it. Pure module.
+
+Sources: each vendor's page on the configuration of MCP servers, November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from fairlead_api.client_files.edits import Form
+
+Scope = Literal["user", "project"]
+Entry = dict[str, Any]
+BRIDGE: Final = "fairlead"
+"""Program whose verb `bridge` makes a program of an endpoint."""
+
+
+@dataclass(frozen=True)
+class KnownClient:
+    """One client."""
+
+    title: str
+    member: str
+    """Member of the file that holds the servers by name."""
+    project: str | None
+    """File of a project, below its folder; None: it has none."""
+    user: str
+    """File of the user, below the home folder, on Linux."""
+    entry: Callable[[str, str | None], Entry] | None
+    """An endpoint's entry, from its URL and the environment variable with its key, if it has one; None: it only starts
+    programs."""
+    restart: str
+    """How the client takes notice of a change."""
+    user_macos: str | None = None
+    """File of the user on macOS, where it is another."""
+    program: Callable[[Sequence[str]], Entry] = lambda words: {"command": words[0], "args": [*words[1:]]}
+    """The entry of a program that speaks MCP over standard input and output, from its command line."""
+    reads_variables: bool = True
+    """Whether it takes a key from an environment variable; else a bridge reads it from a file."""
+
+    @property
+    def form(self) -> Form:
+        return "toml" if self.user.endswith(".toml") else "yaml" if self.user.endswith(".yaml") else "json"
+
+    def entry_for(
+        self,
+        url: str,
+        key_variable: str | None = None,
+        key_file: str | None = None,
+        fairlead: Sequence[str] = (BRIDGE,),
+    ) -> Entry:
+        """The entry of an endpoint: its URL, or `fairlead bridge` where the client only starts programs, or where the
+        key is in a file. Raises ValueError for a variable that the client would not read.
+        """
+        if key_variable is not None and not self.reads_variables:
+            raise ValueError(f"{self.title} takes no key from an environment variable")
+        if self.entry is not None and key_file is None:
+            return self.entry(url, key_variable)
+        credential = () if key_file is None else ("--token", f"@{key_file}")
+        return self.program([*fairlead, "bridge", url, *credential])
+
+
+def _http_entry(variable: str) -> Callable[[str, str | None], Entry]:
+    """An entry with `type: http`; `variable` is how the client writes an environment variable."""
+
+    def entry(url: str, key: str | None) -> Entry:
+        return {"type": "http", "url": url, **_bearer(variable, key)}
+
+    return entry
+
+
+def _plain(member: str, variable: str) -> Callable[[str, str | None], Entry]:
+    """An entry whose kind the client tells from the name of the member with the URL."""
+
+    def entry(url: str, key: str | None) -> Entry:
+        return {member: url, **_bearer(variable, key)}
+
+    return entry
+
+
+def _codex(url: str, key: str | None) -> Entry:
+    return {"url": url} if key is None else {"url": url, "bearer_token_env_var": key}
+
+
+def _bearer(variable: str, key: str | None) -> Entry:
+    return {} if key is None else {"headers": {"Authorization": f"Bearer {variable.replace('NAME', key)}"}}
+
+
+def _zed(url: str, key: str | None) -> Entry:
+    return {"url": url}
+
+
+def _cline(url: str, key: str | None) -> Entry:
+    return {"type": "streamableHttp", "url": url}
+
+
+def _opencode(url: str, key: str | None) -> Entry:
+    return {"type": "remote", "url": url, "enabled": True, **_bearer("{env:NAME}", key)}
+
+
+def _goose(url: str, key: str | None) -> Entry:
+    named = {} if key is None else {"env_keys": [key]}
+    kind = {"enabled": True, "type": "streamable_http", "name": BRIDGE, "description": "", "uri": url}
+    return {**kind, **named, **_bearer("${NAME}", key), "timeout": 300}
+
+
+def _goose_program(words: Sequence[str]) -> Entry:
+    kind = {"enabled": True, "type": "stdio", "name": BRIDGE, "description": ""}
+    return {**kind, "cmd": words[0], "args": [*words[1:]], "timeout": 300}
+
+
+def _typed_program(words: Sequence[str]) -> Entry:
+    return {"type": "stdio", "command": words[0], "args": [*words[1:]]}
+
+
+_OTHER_FILES: Final = (
+    # where clients that `client setup` does not write keep their servers: of the user, on Linux and macOS
+    ".copilot/mcp-config.json",
+    ".lmstudio/mcp.json",
+)
+
+
+def usual_files(home: Path, folder: Path) -> tuple[Path, ...]:
+    """Places where clients keep their servers: of a project in `folder`, then of the user. Reads nothing."""
+    project = [folder / client.project for client in CLIENTS.values() if client.project is not None]
+    user = [home / name for client in CLIENTS.values() for name in (client.user, client.user_macos) if name is not None]
+    return tuple(dict.fromkeys([*project, *user, *(home / name for name in _OTHER_FILES)]))
+
+
+CLIENTS: Final[Mapping[str, KnownClient]] = {
+    "claude-code": KnownClient(
+        "Claude Code",
+        "mcpServers",
+        ".mcp.json",
+        ".claude.json",
+        _http_entry("${NAME}"),
+        "restart it; /mcp shows the server",
+        program=_typed_program,
+    ),
+    "cursor": KnownClient(
+        "Cursor",
+        "mcpServers",
+        ".cursor/mcp.json",
+        ".cursor/mcp.json",
+        _plain("url", "${env:NAME}"),
+        "Settings, Tools & MCP shows the server",
+    ),
+    "vscode": KnownClient(
+        "VS Code",
+        "servers",
+        ".vscode/mcp.json",
+        ".config/Code/User/mcp.json",
+        _http_entry("${env:NAME}"),
+        "press Start above the entry in the file, or run MCP: List Servers",
+        user_macos="Library/Application Support/Code/User/mcp.json",
+        program=_typed_program,
+    ),
+    "windsurf": KnownClient(
+        "Windsurf",
+        "mcpServers",
+        None,
+        ".codeium/windsurf/mcp_config.json",
+        _plain("serverUrl", "${env:NAME}"),
+        "press Refresh in its list of MCP servers",
+    ),
+    "gemini-cli": KnownClient(
+        "Gemini CLI",
+        "mcpServers",
+        ".gemini/settings.json",
+        ".gemini/settings.json",
+        _plain("httpUrl", "$NAME"),
+        "restart it; /mcp shows the server",
+    ),
+    "codex": KnownClient(
+        "Codex",
+        "mcp_servers",
+        ".codex/config.toml",
+        ".codex/config.toml",
+        _codex,
+        "restart it; /mcp shows the server",
+    ),
+    "claude-desktop": KnownClient(
+        "Claude Desktop",
+        "mcpServers",
+        None,
+        ".config/Claude/claude_desktop_config.json",
+        None,
+        "quit and restart it; Settings, Developer shows the server",
+        user_macos="Library/Application Support/Claude/claude_desktop_config.json",
+        reads_variables=False,
+    ),
+    "zed": KnownClient(
+        "Zed",
+        "context_servers",
+        ".zed/settings.json",
+        ".config/zed/settings.json",
+        _zed,
+        "Settings, AI, MCP Servers shows the server",
+        reads_variables=False,
+    ),
+    "cline": KnownClient(
+        "Cline",
+        "mcpServers",
+        None,
+        ".cline/data/settings/cline_mcp_settings.json",
+        _cline,
+        "its MCP Servers, Configure shows the server",
+        reads_variables=False,
+    ),
+    "cline-vscode": KnownClient(
+        "Cline in VS Code",
+        "mcpServers",
+        None,
+        ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        _cline,
+        "its MCP Servers, Configure shows the server",
+        reads_variables=False,
+        user_macos="Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
+        "cline_mcp_settings.json",
+    ),
+    "opencode": KnownClient(
+        "opencode",
+        "mcp",
+        "opencode.json",
+        ".config/opencode/opencode.json",
+        _opencode,
+        "restart it; `opencode mcp list` shows the server",
+        program=lambda words: {"type": "local", "command": [*words], "enabled": True},
+    ),
+    "goose": KnownClient(
+        "Goose",
+        "extensions",
+        None,
+        ".config/goose/config.yaml",
+        _goose,
+        "restart it; Extensions shows it",
+        program=_goose_program,
+    ),
+    "jetbrains": KnownClient(
+        "JetBrains Junie",
+        "mcpServers",
+        ".junie/mcp/mcp.json",
+        ".junie/mcp/mcp.json",
+        None,
+        "Settings, Tools, Junie, MCP Settings shows the server",
+        reads_variables=False,
+    ),
+}
+"""By the name that the command line takes."""

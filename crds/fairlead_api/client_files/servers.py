@@ -1,0 +1,305 @@
+"""The server lists of MCP clients to McpServers: one entry in, one resource and its credential out. Pure.
+
+`forms` knows where each client keeps its servers and brings entries to the keys of `mcpServers`;
+`variables` knows how each writes variables. Values of `env`, of `headers` and of `apiKey` go into the credential
+and never into the resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a
+client are ignored, as the clients do among each other; slips and keys that nobody knows are told of (`keys`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairlead_api.client_files.entry import EntryProblem, EntryReader, read_bool
+from fairlead_api.client_files.forms import bundle_variables, server_lists
+from fairlead_api.client_files.keys import (
+    ACTIVE,
+    EXCLUDED,
+    INCLUDED,
+    OF_URLS,
+    OWN,
+    OWN_FIELDS,
+    PASSED,
+    TRANSPORTS,
+    URLS,
+    Remark,
+    remarks,
+)
+from fairlead_api.client_files.tools import add_tools
+from fairlead_api.client_files.variables import FileSurroundings
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
+from fairlead_api.problems import Complaint
+
+NAMESPACE: Final = "default"
+_NAME_LIMIT: Final = 50
+_TRANSPORTS: Final = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "sse": "sse",
+    "http": "streamable-http",
+    "http-stream": "streamable-http",
+    "httpstream": "streamable-http",
+    "remote": "streamable-http",
+    "streamable": "streamable-http",
+    "streamable-http": "streamable-http",
+    "streamablehttp": "streamable-http",
+    "streamable_http": "streamable-http",
+}
+_ARGUMENT: Final = re.compile(r"command\[([0-9]+)\]")
+ReadEnvFile = Callable[[str], Mapping[str, str]]
+"""Reads the file of variables that an entry names. Raises ValueError with a sentence."""
+
+
+@dataclass(frozen=True)
+class ConfiguredServer:
+    """One server as a configuration names it."""
+
+    name: str
+    content: Any
+    path: tuple[str | int, ...]
+    """Where it stands in the file."""
+    resource: str = ""
+    """Name of its McpServer; empty: that of `resource_name`."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Key in the file of each key of `content` that is called otherwise there."""
+    unserved: str | None = None
+    """Reason that only its client can serve it."""
+    cwd: str | None = None
+    """Folder of the project that an entry is for, in which it runs where it names none and the folder is there."""
+    dialect: str = ""
+    """How its values name variables: a key of `variables.DIALECTS`."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One entry, translated to a manifest, with what a manifest cannot hold."""
+
+    manifest: dict[str, Any]
+    """An McpServer, not validated yet."""
+    credential: Credential
+    cwd: str | None = None
+    """Working directory that the entry asks for, relative to its file."""
+    remarks: tuple[Remark, ...] = ()
+    """Keys that are not heeded."""
+
+
+def is_client_configuration(content: object) -> bool:
+    """Whether a parsed file has a server list of a known form."""
+    return bool(server_lists(content))
+
+
+def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
+    """The entries of all server lists of a file, in their order; disabled ones are left out, and so is one that stands
+    in several lists alike.
+    """
+    names: dict[str, tuple[str, object]] = {}
+    for servers in server_lists(content):
+        named: Iterator[tuple[str, str | int, Any]]
+        if isinstance(servers.servers, Mapping):
+            named = ((str(name), str(name), entry) for name, entry in servers.servers.items())
+        else:
+            named = ((_identifier(entry), index, entry) for index, entry in enumerate(servers.servers))
+        for name, step, entry in named:
+            path = (*servers.path, step) if servers.dialect != "bundle" else (*servers.path, "mcp_config")
+            resource = resource_name(name)
+            if (first := names.setdefault(resource, (name, entry))) != (name, entry):
+                resource = _distinct(resource, *map(str, path))
+            elif first[1] is not entry:
+                continue
+            if not _is_off(entry):
+                normalized = servers.normalize(entry)
+                yield ConfiguredServer(
+                    name,
+                    normalized.content,
+                    path,
+                    resource,
+                    normalized.written,
+                    normalized.unserved,
+                    servers.cwd,
+                    servers.dialect,
+                )
+
+
+def _is_off(entry: object) -> bool:
+    """Whether an entry is disabled; what cannot be read as yes or no is told of by `translate`."""
+    if not isinstance(entry, Mapping):
+        return False
+    return read_bool(entry.get("disabled")) is True or any(read_bool(entry.get(key)) is False for key in ACTIVE)
+
+
+def resource_name(name: str) -> str:
+    """`name` as the name of an McpServer; what had to be cut, or lost letters, ends in a hash of the whole."""
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not label or not label[0].isalpha():
+        label = f"server-{label}".rstrip("-")
+    lost = any(letter.isalnum() and not letter.isascii() for letter in name)
+    return _distinct(label, name) if lost or len(label) > _NAME_LIMIT else label
+
+
+def _distinct(label: str, *parts: str) -> str:
+    """`label` with a hash of what tells it from others."""
+    return f"{label[: _NAME_LIMIT - 11].rstrip('-')}-{short_hash(*parts)}"
+
+
+def surroundings_with_bundle(
+    around: FileSurroundings, content: object, folder: str, environ: Mapping[str, str]
+) -> FileSurroundings:
+    """`around`, with the placeholders of an MCPB manifest where the file is one."""
+    if not isinstance(content, Mapping) or not any(servers.dialect == "bundle" for servers in server_lists(content)):
+        return around
+    texts = {**around.texts, **bundle_variables(content, folder, environ)}
+    return FileSurroundings(around.variables, texts, around.gemini)
+
+
+def translate(
+    entry: ConfiguredServer,
+    environ: Mapping[str, str],
+    around: FileSurroundings | None = None,
+    read_env_file: ReadEnvFile | None = None,
+) -> Translated:
+    """Read one entry with variables filled in from `environ`, from its own `env` and from facts about its file.
+
+    Raises EntryProblem for what cannot be served.
+    """
+    content = entry.content
+    if not isinstance(content, Mapping):
+        raise EntryProblem("", "must be an object with command, or with url")
+    if not entry.name:
+        raise EntryProblem("id", "is missing: it names the server")
+    if entry.unserved:
+        raise EntryProblem("", f"{entry.unserved}: remove it, or disable it, for Fairlead")
+    noticed = [*remarks(content)]
+    for remark in noticed:
+        if remark.stops:
+            raise EntryProblem(remark.key, remark.message)
+    for key in ("disabled", *ACTIVE):
+        if (value := content.get(key)) is not None and read_bool(value) is None:
+            raise EntryProblem(key, f"{value!r} is neither true nor false")
+    read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect, entry.written)
+    variables = _environment(read, read_env_file)
+    command, (_, url) = read.path("command"), read.first(URLS)
+    if command is not None and not command.strip():
+        raise EntryProblem("command", "is empty: it names the program that is the server")
+    if (command is None) == (url is None):
+        raise EntryProblem("", "needs command, for a local server, or url, for a remote one, and not both")
+    transport = _transport(*read.first(TRANSPORTS), remote=url is not None)
+    if url is not None:
+        spec: dict[str, Any] = {"url": url, "remote": {"transport": transport}}
+        credential = Credential(headers=_headers(read))
+    else:
+        spec = {"command": [command, *read.texts("args")]}
+        credential = Credential(env=variables)
+    _add_own(spec, _own(content.get(OWN)))
+    noticed += [*add_tools(spec, content), *read.remarks]
+    metadata = {
+        "name": entry.resource or resource_name(entry.name),
+        "namespace": NAMESPACE,
+        "annotations": {ANNOTATION_FORM: CLIENT_CONFIGURATION},
+    }
+    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
+    return Translated(manifest, credential, read.path("cwd"), tuple(noticed))
+
+
+def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
+    """Variables of `envFile`, `env_vars` and `env`, of which the last wins, known to the reader from then on."""
+    file = read.path("envFile")
+    of_file: Mapping[str, str] = {}
+    if file and read_env_file is not None:
+        try:
+            of_file = read_env_file(file)
+        except ValueError as error:
+            raise EntryProblem("envFile", str(error)) from error
+    elif file:
+        read.remarks.append(Remark("envFile", "is not read here: put its variables into env", stops=False))
+    variables = {**of_file, **read.passed_variables(PASSED), **read.mapping("env")}
+    read.own = variables
+    return variables
+
+
+def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
+    """Translate a validation error of an entry's McpServer into the keys of the entry."""
+    content = entry.content if isinstance(entry.content, Mapping) else {}
+    field = _key_of(_argument_of(complaint), content)
+    for names in (URLS, TRANSPORTS):
+        if field == names[0]:
+            field = next((name for name in names if name in content), field)
+    return EntryProblem(
+        field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
+    )
+
+
+def _argument_of(complaint: Complaint) -> str:
+    """Field of a spec as entries have it: a command with its arguments beside it, and the URL by itself."""
+    field = complaint.field.removeprefix("spec.").removeprefix("remote.")
+    if field == "remote":  # the rule about it is one of caBundle, as remote stands beside url alone
+        return "caBundle"
+    if field == "command[0]":
+        return "command"
+    if field == "command" and complaint.message.startswith("should have at most"):
+        return "args"
+    match = _ARGUMENT.fullmatch(field)
+    return field if match is None else f"args[{int(match[1]) - 1}]"
+
+
+def _key_of(field: str, content: Mapping[str, Any]) -> str:
+    """Key of an entry that gave the field: its own list of tools, or the member for what only Fairlead has."""
+    own = content.get(OWN)
+    member = field.partition(".")[0].partition("[")[0]
+    if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
+        return next((key for key in (*INCLUDED, *EXCLUDED) if key in content), field)
+    return f"{OWN}.{field}" if member in OWN_FIELDS else field
+
+
+def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """Put the fields under `fairlead` where a spec has them."""
+    for name, value in own.items():
+        if name not in OF_URLS:
+            spec[name] = value
+        elif "remote" in spec:
+            spec["remote"][name] = value
+        else:
+            raise EntryProblem(f"{OWN}.{name}", "goes with url")
+
+
+def _own(fields: object) -> dict[str, Any]:
+    if fields is None:
+        return {}
+    if not isinstance(fields, Mapping):
+        raise EntryProblem(OWN, "must be an object of fields, such as prefix or session")
+    for name in fields:
+        if name not in OWN_FIELDS:
+            raise EntryProblem(f"{OWN}.{name}", f"is not a field of it; there are {', '.join(OWN_FIELDS)}")
+    return dict(fields)
+
+
+def _identifier(entry: object) -> str:
+    if not isinstance(entry, Mapping):
+        return ""
+    name = entry.get("id") or entry.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _transport(key: str, named: str | None, *, remote: bool) -> str:
+    if named is None:
+        return "streamable-http" if remote else "stdio"
+    transport = _TRANSPORTS.get(named.lower())
+    if transport is None:
+        raise EntryProblem(key, f"{named!r} is not a transport: there are stdio, sse and streamable-http")
+    if (transport != "stdio") != remote:
+        wants = "command" if transport == "stdio" else "url"
+        raise EntryProblem(key, f"{named!r} goes with {wants}")
+    return transport
+
+
+def _headers(read: EntryReader) -> dict[str, str]:
+    headers = read.mapping("headers")
+    key = read.text("apiKey")
+    if key is None:
+        return headers
+    if any(name.lower() == "authorization" for name in headers):
+        raise EntryProblem("apiKey", "is sent as Authorization, which headers sets too: keep one of them")
+    return {**headers, "Authorization": f"Bearer {key}"}

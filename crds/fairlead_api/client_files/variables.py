@@ -1,0 +1,137 @@
+"""Variables in the values of client configurations, as each client writes them. Pure: the environment is a parameter.
+
+All become `${NAME}`, which `interpolation` fills in. Sources: the pages of VS Code, Cursor, Gemini CLI, opencode,
+Continue and Claude Code on variables, and the MCPB manifest specification 0.3, November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Final
+
+from fairlead_api.client_files.interpolation import REFERENCE
+
+_ASKED: Final = re.compile(r"\$\{(?:input|command|config|promptString|pickString)[:.][^}]*\}")
+"""Placeholders for values that an editor asks its user for, or has in its settings."""
+EDITOR_VARIABLES: Final = frozenset(
+    {
+        "workspaceFolder",
+        "workspaceRoot",
+        "workspaceFolderBasename",
+        "fileWorkspaceFolder",
+        "file",
+        "fileDirname",
+        "userHome",
+        "cwd",
+        "execPath",
+        "selectedText",
+        "CLAUDE_PROJECT_DIR",
+        "CLAUDE_PLUGIN_ROOT",
+    }
+)
+"""Names that an editor fills in and no environment holds."""
+_OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
+"""Folders of a project in which its editor looks for files."""
+_NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
+"""Folders inside of these that hold them, as `.kiro/settings`."""
+_BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%")
+_BRACED_ENV: Final = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_BRACED_FILE: Final = re.compile(r"\{file:[^}]*\}")
+_SECRETS: Final = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+_UNFILLED: Final = re.compile(
+    r"(?:^|[\s=:])\$[A-Z_][A-Z0-9_]+\b|%[A-Z_][A-Z0-9_]*%|\{env:\w+\}|\{\{[^{}]+\}\}|\$\{\{[^{}]*\}\}|\$\{[^}]*\}"
+)
+_PLACEHOLDER: Final = re.compile(
+    r"(?:(?:Bearer|Basic|token)\s+)?(?:<[^<>]+>|\[[A-Z_ -]+\]|(?:your|insert|enter|replace)[-_ ][\w -]*|[\w-]*_here|"
+    r"change-?me|xxx+|\.\.\.|todo|sk-(?:\.{3}|x{3,}))",
+    re.IGNORECASE,
+)
+
+
+class AskedForValue(ValueError):
+    """A value that only an editor, or its user, can give; the message says what to write instead."""
+
+
+def _bare_variables(text: str, environ: Mapping[str, str]) -> str:
+    """`$NAME` and `%NAME%` of variables that are set; others stay as they are, as Gemini CLI leaves them."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        return f"${{{name}}}" if name in environ else match[0]
+
+    return _BARE.sub(value, text)
+
+
+def _opencode(text: str, environ: Mapping[str, str]) -> str:
+    if _BRACED_FILE.search(text):
+        raise AskedForValue("reads a file: put its content into an environment variable, and write {env:NAME}")
+    return _BRACED_ENV.sub(r"${\1}", text)
+
+
+def _continue(text: str, environ: Mapping[str, str]) -> str:
+    return _SECRETS.sub(r"${\1}", text)
+
+
+def _leave(text: str, environ: Mapping[str, str]) -> str:
+    return text
+
+
+DIALECTS: Final[Mapping[str, Callable[[str, Mapping[str, str]], str]]] = {
+    "": _leave,
+    "bundle": _leave,
+    "gemini": _bare_variables,
+    "opencode": _opencode,
+    "continue": _continue,
+}
+"""Each brings a text to `${NAME}`. Raises AskedForValue."""
+
+
+@dataclass(frozen=True)
+class FileSurroundings:
+    """Facts about a configuration file that its values refer to."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Values of editor variables, by name."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Texts that stand for others, such as `${user_config.KEY}`; what they stand for is filled in further."""
+    gemini: bool = False
+    """Whether it is a file of Gemini CLI, in which `$NAME` is a variable."""
+
+
+def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
+    """Variables that an editor would fill in for a file: its workspace is the folder above `.vscode`, `.cursor` and
+    their like, but not where that is the user's home, whose files belong to no project.
+    """
+    folder = file.parent.parent if file.parent.name in _NESTED else file.parent
+    editor = folder.name if folder.name in _OF_EDITORS else ""
+    variables = {"userHome": home} if home else {}
+    workspace = str(folder.parent) if editor else str(file.parent) if file.name == ".mcp.json" else None
+    if workspace is not None and workspace != home:
+        variables |= dict.fromkeys(("workspaceFolder", "workspaceRoot", "fileWorkspaceFolder", "cwd"), workspace)
+        variables["workspaceFolderBasename"] = PurePath(workspace).name
+        variables |= dict.fromkeys(("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"), workspace)
+    return FileSurroundings(variables, {"${/}": "/", "${pathSeparator}": "/"}, editor in (".gemini", ".qwen"))
+
+
+def refuse_asked(text: str) -> None:
+    """Raises AskedForValue for `${input:…}` and its like."""
+    if match := _ASKED.search(text):
+        kind = match[0][2:].partition(":")[0].partition(".")[0]
+        wanted = "a setting" if kind == "config" else "an input"
+        raise AskedForValue(f"asks for {wanted} of the editor: name an environment variable instead, ${{NAME}}")
+
+
+def suspicion(text: str) -> str | None:
+    """Remark about a value, before variables are filled in, that looks as if somebody had still to fill it in; None for
+    any other.
+    """
+    if match := _UNFILLED.search(REFERENCE.sub("", text)):
+        name = match[0].strip(" =:")
+        return f"goes out with {name} in it, which looks like a variable that was not filled in: write ${{NAME}}"
+    if _PLACEHOLDER.fullmatch(text.strip()):
+        return "looks like a placeholder: put the value in, or ${NAME} of an environment variable"
+    return None

@@ -1,0 +1,206 @@
+"""Advice about a condition's cause, in the words of the file that its reader wrote: a manifest or an `mcp.json`.
+
+`reasons` speaks of fields of an McpServer and of a cluster. On a laptop there are no pods, and an `mcp.json` has no
+`spec`. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+from fairlead_api.client_files.keys import OWN, OWN_FIELDS
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.reasons import EXPLANATIONS
+
+Form = Literal["cluster", "local", "client-configuration"]
+"""An McpServer on a cluster, one on a laptop, or an entry of a client's configuration on a laptop."""
+
+NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+_HIDE: Final = (
+    "Read the texts that the message names; if they are not harmless, set enabled: false for the tool in "
+    "fairlead.tools, or remove the server."
+)
+_LOG: Final = "Read its log: fairlead logs SERVER."
+
+_LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
+    {
+        Cause.INVALID: "Correct the field in the file.",
+        Cause.VARIABLE_NOT_SET: "Once it is set where fairlead up starts, start that again.",
+        Cause.SECRET_NOT_LABELLED: "Give it the label in its manifest, if it is meant for this server.",
+        Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
+        Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",
+        Cause.START_TIMEOUT: "See all that it printed with fairlead logs SERVER; run its command in a terminal, to see "
+        "what it waits for.",
+        Cause.CRASH_LOOPING: _LOG,
+        Cause.BACKING_OFF: _LOG,
+        Cause.PROCESS_EXITED: _LOG,
+        Cause.SERVER_ERROR: "Read the server's log; of one that runs here: fairlead logs SERVER.",
+        Cause.REGISTRY_UNREACHABLE: "Check the network, or name a mirror in the environment of fairlead up: "
+        "UV_DEFAULT_INDEX or npm_config_registry.",
+        Cause.TIMEOUT: "It may hang, or wait for input: read its log (fairlead logs SERVER), and run its command by "
+        "hand.",
+        Cause.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise spec.limits.concurrency.",
+        Cause.POOL_FULL: "It is busy or hangs: read its log.",
+        Cause.MCP_ERROR: "Run fairlead up --verbose, and read what it prints.",
+        Cause.LOOP_DETECTED: "Point spec.url at the server itself, or remove the server.",
+        Cause.ADDRESS_NOT_ALLOWED: "Use an address that is meant for it; or allow it in FAIRLEAD_ALLOWED_URLS of "
+        "fairlead up.",
+        Cause.CONNECTION_REFUSED: "Check spec.url and its port, and that the server runs.",
+        Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
+        Cause.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as spec.calibration.probe and --probe "
+        "allow.",
+    }
+)
+
+_CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
+    {
+        Cause.INVALID: "Correct the key in the file.",
+        Cause.PREFIX_TAKEN: 'Rename one of the two, or set "fairlead": {"prefix": …} to one that is free.',
+        Cause.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
+        Cause.UNKNOWN_TIER: "Correct minTier in fairlead.tools, or create the tier.",
+        Cause.COMMAND_NOT_FOUND: "Install it, or correct command; arguments go into args, one by one.",
+        Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has all that it printed.",
+        Cause.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise fairlead.limits.concurrency.",
+        Cause.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
+        Cause.UNKNOWN_HOST: "Check the host name in url.",
+        Cause.INVALID_URL: "Correct url.",
+        Cause.INVALID_HEADER: "Correct headers or fairlead.hostHeader: one of them holds what cannot be sent.",
+        Cause.BAD_HTTP: "Check the port in url; a server that speaks over stdio needs command.",
+        Cause.NOT_MCP: 'Check the path in url, and type: an older server needs "type": "sse".',
+        Cause.HTML_INSTEAD_OF_MCP: "Check the path in url: often /mcp. A login page means that a proxy stands before "
+        "it.",
+        Cause.EMPTY_ANSWER: "Check the path in url, and type.",
+        Cause.TLS_FAILED: "Check the host name in url and the dates of the certificate; an authority of your own "
+        "goes into fairlead.caBundle.",
+        Cause.UNAUTHORIZED: 'Add its credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
+        Cause.FORBIDDEN: "Give the credential in headers the rights it needs; or set fairlead.hostHeader, if the "
+        "server refuses the Host or Origin.",
+        Cause.NOT_FOUND: "Check the path in url: often /mcp.",
+        Cause.METHOD_NOT_ALLOWED: 'Check the path in url; a server of the older kind needs "type": "sse".',
+        Cause.NOT_ACCEPTABLE: "Check the path in url, and type.",
+        Cause.UNSUPPORTED_MEDIA_TYPE: "Check the path in url, and type.",
+        Cause.MISDIRECTED_REQUEST: "Set fairlead.hostHeader to a name that it answers to, such as localhost.",
+        Cause.TOO_MANY_REQUESTS: "Raise its limits, or set fairlead.limits.callsPerMinute.",
+        Cause.LOOP_DETECTED: "Point url at the server itself, or remove the server.",
+        Cause.REDIRECTED: "Put the final address into url.",
+        Cause.HIDDEN_CHARACTERS: _HIDE,
+        Cause.SPEAKS_TO_THE_MODEL: _HIDE,
+        Cause.SUSPICIOUS_DEFINITIONS: _HIDE,
+        Cause.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as fairlead.calibration.probe and --probe "
+        "allow.",
+        Cause.CALIBRATION_DISABLED: "Nothing, if that is meant; else set fairlead.calibration.probe to Declared.",
+        Cause.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, "
+        "or start fairlead up --probe.",
+        Cause.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
+    }
+)
+_RUN_IT: Final = "Run its command by hand: its standard output is for MCP alone."
+_PERHAPS_NEWER: Final = "Read the server's log. One that speaks streamable HTTP answers so over SSE"
+_HANGS: Final = "It may hang: look at what answers at the url, and check its path. A server of the older kind needs "
+_WHERE_IT_RUNS: Final[Mapping[Form, str]] = MappingProxyType(
+    dict.fromkeys(("local", "client-configuration"), "Read the server's log, where it runs; and check its url.")
+)
+_BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingProxyType(
+    {
+        (Cause.NOT_MCP, "stdio"): {
+            "cluster": "Read the server's log, and run its command by hand: its standard output is for MCP alone.",
+            "local": _RUN_IT,
+            "client-configuration": _RUN_IT,
+        },
+        (Cause.NOT_MCP, "sse"): {
+            "cluster": "Check spec.image.path or the path in spec.url: often /sse. A newer server needs "
+            "transport: streamable-http.",
+            "local": "Check the path in spec.url: often /sse. A newer server needs transport: streamable-http.",
+            "client-configuration": 'Check the path in url: often /sse. A newer server needs "type": "http".',
+        },
+        (Cause.METHOD_NOT_ALLOWED, "sse"): {
+            "cluster": "Check spec.image.path or the path in spec.url; a newer server needs "
+            "transport: streamable-http.",
+            "local": "Check the path in spec.url; a newer server needs transport: streamable-http.",
+            "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
+        },
+        (Cause.RPC_ERROR, "sse"): {
+            "cluster": f"{_PERHAPS_NEWER}: then correct spec.remote.transport or spec.image.transport.",
+            "local": f"{_PERHAPS_NEWER}: then correct spec.remote.transport.",
+            "client-configuration": f'{_PERHAPS_NEWER}: then set "type": "http".',
+        },
+        (Cause.SERVER_ERROR, "streamable-http"): _WHERE_IT_RUNS,
+        (Cause.SERVER_ERROR, "sse"): _WHERE_IT_RUNS,
+        (Cause.TIMEOUT, "streamable-http"): {
+            "local": f"{_HANGS}transport: sse.",
+            "client-configuration": f'{_HANGS}"type": "sse".',
+        },
+        (Cause.TIMEOUT, "sse"): {
+            "local": "It may hang: look at what answers at the url, and check its path.",
+            "client-configuration": "It may hang: look at what answers at the url, and check its path.",
+        },
+    }
+)
+"""Advice that only fits a server of that transport."""
+ON_A_CLUSTER: Final = frozenset(
+    {
+        Cause.POD_TEMPLATE_NOT_ALLOWED,
+        Cause.RULE_INVALID,
+        Cause.DEFAULT_TAKEN,
+        Cause.NOTHING_SELECTED,
+        Cause.RULES_MATCH_NOTHING,
+        Cause.CONFLICTED,
+        Cause.SECRET_NOT_FOUND,
+        Cause.SECRET_NOT_LABELLED,
+        Cause.SECRET_KEY_MISSING,
+        Cause.SECRET_VALUE_INVALID,
+        Cause.HOST_NOT_ALLOWED,
+        Cause.REFS_UNREADABLE,
+        Cause.WAITING_FOR_REFS,
+        Cause.DEPLOYING,
+        Cause.PROBE_FAILED,
+        Cause.POD_WARNING,
+        Cause.STOPPED,
+        Cause.DEPLOYMENT_FAILED,
+        Cause.UNSCHEDULABLE,
+        Cause.VOLUME_UNAVAILABLE,
+        Cause.NODES_EXCLUDED,
+        Cause.IMAGE_PULL_FAILED,
+        Cause.RUN_AS_ROOT_REFUSED,
+        Cause.INSTALL_FAILED,
+        Cause.APPLY_REFUSED,
+        Cause.APPLY_FAILED,
+        Cause.TOO_MANY_PROCESSES,
+        Cause.NETWORK_POLICY_ENFORCED,
+        Cause.NETWORK_POLICY_NOT_ENFORCED,
+        Cause.NETWORK_POLICY_NOT_PROBED,
+        Cause.NAME_TAKEN,
+        Cause.PREFIX_RESERVED,
+    }
+)
+"""Causes that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""
+_FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
+
+
+_PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\b")
+
+
+def remedy(cause: Cause, form: Form, transport: str = "", names: Mapping[str, str] = NO_NAMES) -> str:
+    """Advice to the person who declared the server; empty where nothing is amiss. `transport` is that of the server, as
+    `spec.effective_transport` has it. Commands are ready to paste where `names` has their words in capitals, such as
+    `SERVER`.
+    """
+    return _PLACEHOLDER.sub(lambda word: names.get(word[0], word[0]), _remedy(cause, form, transport))
+
+
+def _remedy(cause: Cause, form: Form, transport: str) -> str:
+    if advice := _BY_TRANSPORT.get((cause, transport), {}).get(form):
+        return advice
+    if form == "client-configuration" and cause in _CLIENT:
+        return _CLIENT[cause]
+    if form != "cluster" and cause in _LOCAL:
+        return _LOCAL[cause]
+    return EXPLANATIONS[cause].remedy
+
+
+def in_words_of(message: str, form: Form) -> str:
+    """A message with the fields of an McpServer where an `mcp.json` has them."""
+    return _FIELD.sub(f"{OWN}.", message) if form == "client-configuration" else message

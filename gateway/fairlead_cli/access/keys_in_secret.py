@@ -1,0 +1,96 @@
+"""API keys in a Secret of a cluster: read, changed and applied on the server's side."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from fairlead_cli.cluster.reaching import on_cluster
+from fairlead_cli.failure import Failure
+from fairlead_gateway.identity.key_format import LABEL, MEMBER, BadKeys, KeyDocument, encode_keys, read
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fairlead_kube.client import Kube
+
+Result = TypeVar("Result")
+
+MANAGER: Final = "fairlead-keys"
+"""Owner of the keys' member and the label among the Secret's fields; other members stay their owners'."""
+TRIES: Final = 5
+
+
+class SecretPlace:
+    """A Secret of keys. It is created with its label where it does not exist."""
+
+    def __init__(self, name: str, namespace: str, kubeconfig: Path | None) -> None:
+        self._name = name
+        self._namespace = namespace
+        self._kubeconfig = "" if kubeconfig is None else str(kubeconfig)
+
+    def __str__(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
+    def load(self) -> KeyDocument:
+        """The keys; none where the Secret does not exist. Raises Failure."""
+
+        async def work(kube: Kube) -> KeyDocument:
+            return self._keys(await self._read_secret(kube))
+
+        return self._run(work, "get")
+
+    def change(self, change: Callable[[KeyDocument], KeyDocument]) -> None:
+        """Read, change, write; where somebody else wrote in between, again with what they wrote. Raises Failure."""
+
+        async def work(kube: Kube) -> None:
+            from fairlead_kube.errors import Conflict
+
+            for attempt in range(TRIES):
+                try:
+                    await self._change(kube, change)
+                except Conflict:
+                    if attempt == TRIES - 1:
+                        raise
+                else:
+                    return
+
+        self._run(work, "get, create and patch")
+
+    async def _change(self, kube: Kube, change: Callable[[KeyDocument], KeyDocument]) -> None:
+        """Raises Conflict where the Secret is another one than was read."""
+        from fairlead_kube.resources import SECRETS
+
+        secret = await self._read_secret(kube)
+        before = self._keys(secret)
+        after = change(before)
+        if after is before:
+            return
+        metadata: dict[str, Any] = {"name": self._name, "labels": {LABEL: "true"}}
+        body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(encode_keys(after.keys)).decode()}}
+        if secret is None:  # not by an apply, which would replace the keys of somebody who is creating it right now
+            head = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind}
+            await kube.create(SECRETS, self._namespace, {**head, **body}, manager=MANAGER)
+        else:
+            metadata["resourceVersion"] = secret["metadata"]["resourceVersion"]
+            await kube.apply(SECRETS, self._namespace, body, manager=MANAGER)
+
+    async def _read_secret(self, kube: Kube) -> dict[str, Any] | None:
+        from fairlead_kube.errors import NotFound
+        from fairlead_kube.resources import SECRETS
+
+        try:
+            return await kube.get(SECRETS, self._namespace, self._name)
+        except NotFound:
+            return None
+
+    def _keys(self, secret: dict[str, Any] | None) -> KeyDocument:
+        try:
+            return read(base64.b64decode(((secret or {}).get("data") or {}).get(MEMBER, "")))
+        except BadKeys as error:
+            raise Failure(f"Secret {self._namespace}/{self._name} cannot be used: {error}") from error
+
+    def _run(self, work: Callable[[Kube], Awaitable[Result]], verbs: str) -> Result:
+        account = f"Use an account that may {verbs} secrets in namespace {self._namespace}."
+        return on_cluster(self._kubeconfig, work, rights=account)

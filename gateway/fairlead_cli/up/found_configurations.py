@@ -1,0 +1,47 @@
+"""Configurations of MCP clients that lie on this machine, which `fairlead up` names and does not run unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from fairlead_api.client_files.known_clients import usual_files
+from fairlead_operator.local.sources import Sources
+
+_MOST: Final = 3
+"""Files that are named."""
+
+
+def own_files(home: Path, folder: Path) -> str:
+    """Command that serves the servers of the files that were found, and how many more files there are; empty for none.
+
+    Only files that declare a server count. Nothing of them is started.
+    """
+    files = [file for file in usual_files(home, folder) if _declares_servers(file)]
+    if not files:
+        return ""
+    more = f" ({len(files) - _MOST} more)" if len(files) > _MOST else ""
+    return f"fairlead up {' '.join(_short_path(file, home, folder) for file in files[:_MOST])}{more}"
+
+
+def _declares_servers(file: Path) -> bool:
+    try:
+        if not file.is_file():
+            return False
+    except OSError:
+        return False
+    scan = Sources([file], {}).scan()
+    if scan is None:
+        return False
+    refused = any(problem.field.count(".") > 1 for problem in scan.problems)  # an entry's key, such as a variable unset
+    return bool(scan.contents.servers) or refused
+
+
+def _short_path(file: Path, home: Path, folder: Path) -> str:
+    if file.is_relative_to(folder):
+        return _quote(str(file.relative_to(folder)))
+    return f"~/{_quote(str(file.relative_to(home)))}" if file.is_relative_to(home) else _quote(str(file))
+
+
+def _quote(path: str) -> str:
+    return f'"{path}"' if " " in path else path

@@ -1,0 +1,158 @@
+"""Streams of Anthropic Messages, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.neutral.answers import (
+    CallBegin,
+    CallDelta,
+    CallEnd,
+    ReportedUsage,
+    RoundBorder,
+    StopReason,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    sse,
+)
+from fairlead_formats.neutral.conversation import NeutralRequest
+from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
+from fairlead_formats.providers.anthropic.translation.answer import WRITTEN_STOP, message_id, read_stop, write_usage
+from fairlead_formats.wire.losses import TranslationLosses
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class AnthropicEventReader:
+    """Reads events, whose blocks come one behind the other."""
+
+    def __init__(self, losses: TranslationLosses) -> None:
+        self._losses = losses
+        self._block = ""
+        self.stop: StopReason | None = None
+        self.sequence: str | None = None
+
+    def events(self, event: Mapping[str, Any]) -> Iterator[StreamEvent]:
+        match event.get("type"):
+            case "message_start":
+                message = event.get("message")
+                yield StreamStart(text_of(member(message, "id")), text_of(member(message, "model")))
+            case "content_block_start":
+                yield from self._begin(event.get("content_block"))
+            case "content_block_delta":
+                yield from self._grow(event.get("delta"))
+            case "content_block_stop":
+                if self._block == "tool_use":
+                    yield CallEnd()
+                self._block = ""
+            case "message_delta":
+                delta = event.get("delta")
+                self.stop = read_stop(member(delta, "stop_reason"))
+                sequence = member(delta, "stop_sequence")
+                self.sequence = sequence if isinstance(sequence, str) else None
+
+    def _begin(self, block: object) -> Iterator[StreamEvent]:
+        self._block = text_of(member(block, "type"))
+        if self._block == "tool_use":
+            yield CallBegin(text_of(member(block, "id")), text_of(member(block, "name")))
+            given = member(block, "input")
+            if isinstance(given, dict) and given:
+                yield CallDelta(_encode(given).decode())
+        elif self._block == "text" and (text := text_of(member(block, "text"))):
+            yield TextDelta(text)
+        elif self._block == "thinking" and (text := text_of(member(block, "thinking"))):
+            yield TextDelta(text, "thinking")
+        elif self._block.endswith(("_tool_use", "_tool_result")):
+            self._losses.add("provider_tools")
+
+    def _grow(self, delta: object) -> Iterator[StreamEvent]:
+        kind = member(delta, "type")
+        if kind == "text_delta" and (text := text_of(member(delta, "text"))):
+            yield TextDelta(text)
+        elif kind == "thinking_delta" and (text := text_of(member(delta, "thinking"))):
+            yield TextDelta(text, "thinking")
+        elif kind == "input_json_delta" and self._block == "tool_use":
+            text = text_of(member(delta, "partial_json"))
+            if text:
+                yield CallDelta(text)
+        elif kind == "citations_delta":
+            self._losses.add("citations")
+
+    def next_round(self) -> Iterator[StreamEvent]:
+        yield RoundBorder()
+
+
+class AnthropicEventWriter:
+    """Writes events: one block behind the other, by whatever comes."""
+
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._model = request.model
+        self._index = -1
+        self._open = ""
+        """Kind of the block that is open."""
+
+    def write(self, event: StreamEvent) -> bytes:
+        match event:
+            case StreamStart():
+                message: dict[str, Any] = {
+                    "id": message_id(event.id),
+                    "type": "message",
+                    "role": "assistant",
+                    "model": event.model or self._model,
+                    "content": [],
+                    "stop_reason": None,
+                    "stop_sequence": None,
+                    "usage": {"input_tokens": 0, "output_tokens": 0},
+                }
+                return self._event("message_start", {"message": message})
+            case TextDelta(kind="thinking"):
+                block = {"type": "thinking", "thinking": "", "signature": ELSEWHERE}
+                return self._in("thinking", block) + self._delta("thinking_delta", "thinking", event.text)
+            case TextDelta():
+                return self._in("text", {"type": "text", "text": ""}) + self._delta("text_delta", "text", event.text)
+            case CallBegin():
+                call: dict[str, Any] = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
+                return self._close() + self._in("tool_use", call)
+            case CallDelta():
+                return self._delta("input_json_delta", "partial_json", event.text)
+        return self._close()
+
+    def _in(self, kind: str, block: Mapping[str, Any]) -> bytes:
+        """The block of a kind, opened where another or none is."""
+        if self._open == kind:
+            return b""
+        out = self._close()
+        self._index += 1
+        self._open = kind
+        return out + self._event("content_block_start", {"index": self._index, "content_block": block})
+
+    def _close(self) -> bytes:
+        if not self._open:
+            return b""
+        self._open = ""
+        return self._event("content_block_stop", {"index": self._index})
+
+    def _delta(self, kind: str, name: str, text: str) -> bytes:
+        return self._event("content_block_delta", {"index": self._index, "delta": {"type": kind, name: text}})
+
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+        delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
+        ended = {"delta": delta, "usage": write_usage(usage), **more}
+        return self._close() + self._event("message_delta", ended) + self._event("message_stop", {})
+
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
+        return self._event("error", {"error": error})
+
+    def keep_alive(self) -> bytes:
+        """A ping; in an open text, nothing more of it, for some clients count no pings."""
+        if self._open == "text":
+            return self._delta("text_delta", "text", "")
+        return self._event("ping", {})
+
+    def _event(self, kind: str, members: Mapping[str, Any]) -> bytes:
+        return sse(_encode({"type": kind, **members}), kind)

@@ -1,0 +1,209 @@
+"""Requests of Anthropic Messages, read and written. Pure module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.neutral.conversation import (
+    NeutralRequest,
+    OutputSchema,
+    ResultPart,
+    SamplingSettings,
+    ToolChoice,
+    as_effort,
+    budget_of,
+    effort_of,
+)
+from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.anthropic.translation.messages import read_messages, write_messages
+from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import BadRequest
+
+LEAST_BUDGET: Final = 1024
+"""Tokens of thinking that the API takes at least."""
+MOST_TOKENS: Final = 16_384
+"""Tokens of an answer where a client of another family names none: answers that come whole are not too long for it."""
+_OLD: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
+"""Bounds of older models' answers, in tokens."""
+_NEVER_THINKS: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
+_ADAPTIVE: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def read_request(
+    body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
+) -> NeutralRequest:
+    """A request. Raises BadRequest."""
+    members = RequestMembers(body, losses)
+    named = members.model()
+    members.leave_out("fairlead")
+    members.refuse("mcp_servers", "a provider of another kind runs no MCP servers; name servers of Fairlead's")
+    turns = read_messages(require_list(members, "messages"), losses)
+    given = members.first("tool_choice")
+    tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
+    settings = _settings(members, given)
+    streams = bool(members.flag("stream"))
+    members.report_rest()
+    return NeutralRequest(
+        model=named, stream=streams, system=system, turns=turns, tools=tools, choice=_choice(given), settings=settings
+    )
+
+
+def _system(given: object, losses: TranslationLosses) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    for block in items(given):
+        report_extras(block, losses, "text")
+    return [text_of(member(block, "text")) for block in items(given)]
+
+
+def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
+    thinking, config = members.first("thinking"), members.first("output_config")
+    kind = member(thinking, "type")
+    budget = member(thinking, "budget_tokens") if kind == "enabled" else None
+    effort = as_effort(member(config, "effort"))
+    form = member(config, "format") or members.first("output_format")
+    schema = member(form, "schema")
+    metadata = RequestMembers(members.first("metadata"), TranslationLosses())
+    single = member(choice, "disable_parallel_tool_use")
+    return SamplingSettings(
+        max_tokens=members.whole("max_tokens"),
+        temperature=members.number("temperature"),
+        top_p=members.number("top_p"),
+        top_k=members.whole("top_k"),
+        stop=members.texts("stop_sequences"),
+        effort="none" if kind == "disabled" else effort,
+        budget=budget if isinstance(budget, int) and not isinstance(budget, bool) else None,
+        thoughts=kind in ("enabled", "adaptive") and member(thinking, "display") != "omitted",
+        parallel=False if single is True else None,
+        user=metadata.text("user_id"),
+        output=OutputSchema(schema) if isinstance(schema, dict) else None,
+    )
+
+
+def _choice(given: object) -> ToolChoice | None:
+    kind, name = member(given, "type"), member(given, "name")
+    if kind == "tool":
+        return ToolChoice("required", (name,)) if isinstance(name, str) else None
+    by_type: dict[Any, ToolChoice] = {
+        "auto": ToolChoice("auto"),
+        "any": ToolChoice("required"),
+        "none": ToolChoice("none"),
+    }
+    return by_type.get(text_of(kind))
+
+
+def write_request(
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body for a provider; `settle` adds what the model decides."""
+    settings, written = request.settings, write_messages(request.turns, losses)
+    system = [text for text in (*request.system, *written.system) if text.strip()]
+    body: dict[str, Any] = {"model": request.model, "messages": written.messages}
+    if not written.messages:
+        raise BadRequest("messages: give one of the user's", "messages")
+    if system:
+        body["system"] = "\n\n".join(system)
+    if request.stream:
+        body["stream"] = True
+    if tools.definitions:
+        body["tools"] = tools.definitions
+        chosen = _write_choice(choice, settings.parallel, losses)
+        if chosen:
+            body["tool_choice"] = chosen
+    if settings.max_tokens is not None:
+        body["max_tokens"] = settings.max_tokens
+    if settings.user is not None:
+        body["metadata"] = {"user_id": settings.user[:256]}
+    if settings.stop:
+        body["stop_sequences"] = list(settings.stop)
+    if settings.output is not None and settings.output.schema is not None:
+        body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output.schema}}
+    elif settings.output is not None:
+        losses.add("json_object")
+    thinking = _thinking(request, choice, losses)
+    if thinking:
+        body["thinking"] = thinking
+    _sampling(body, settings, losses, thinks=bool(thinking))
+    return body
+
+
+def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool) -> None:
+    """Write what the API takes: a temperature up to 1, and none where the model thinks."""
+    for name in ("seed", "frequency_penalty", "presence_penalty"):
+        if getattr(settings, name):
+            losses.add(name)
+    for name in settings.openai_only:
+        losses.add(name)
+    for name in ("temperature", "top_p", "top_k"):
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        if thinks or (name == "top_p" and settings.temperature is not None):  # newer models refuse both
+            losses.add(name)
+        elif name == "temperature" and value > 1:
+            losses.add(name)
+            body[name] = 1
+        else:
+            body[name] = value
+
+
+def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses) -> dict[str, Any] | None:
+    written: dict[str, Any] = {"type": "auto"}
+    if choice is not None and choice.mode == "none":
+        return {"type": "none"}
+    if choice is not None and choice.mode == "required":
+        written = {"type": "any"}
+    if choice is not None and choice.names:
+        if written["type"] == "any" and len(choice.names) == 1:
+            written = {"type": "tool", "name": choice.names[0]}
+        else:
+            losses.add("tool_choice")
+    if parallel is False:
+        written["disable_parallel_tool_use"] = True
+    return None if choice is None and parallel is not False else written
+
+
+def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
+    """Thinking as far as the API takes it: not with a forced choice, nor amid the calls of a turn whose own thoughts
+    are lost.
+    """
+    budget = budget_of(request.settings)
+    if not budget:
+        return None
+    forced = choice is not None and choice.mode == "required"
+    amid = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
+    most = request.settings.max_tokens
+    room = budget if most is None else min(budget, most // 2)
+    if forced or amid or room < LEAST_BUDGET:
+        losses.add("reasoning")
+        return None
+    return {"type": "enabled", "budget_tokens": room}
+
+
+def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+    """Give the bound of tokens, which the API demands, where the client named none: an eighth of the model's window,
+    within what models say at most, and room for its thoughts. Models that cannot think are not told to; newer ones
+    decide themselves how long, by the effort.
+    """
+    thinking = msgspec.json.decode(members.get("thinking", b"{}"))
+    if thinking and _NEVER_THINKS.search(model):
+        del members["thinking"]
+        losses.add("reasoning")
+        thinking = {}
+    if "max_tokens" not in members:
+        most = next((tokens for pattern, tokens in _OLD if pattern.search(model)), MOST_TOKENS)
+        tokens = min(most, max(window // 8, LEAST_BUDGET))
+        members["max_tokens"] = Raw(_encode(tokens + thinking.get("budget_tokens", 0)))
+    if thinking and _ADAPTIVE.search(model):
+        config = msgspec.json.decode(members.get("output_config", b"{}"))
+        effort = effort_of(thinking["budget_tokens"])
+        config["effort"] = {"minimal": "low", "xhigh": "high"}.get(effort, effort)
+        members |= {"thinking": Raw(b'{"type":"adaptive"}'), "output_config": Raw(_encode(config))}

@@ -1,0 +1,188 @@
+"""Requests of Gemini, read and written. Pure module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.neutral.conversation import (
+    NeutralRequest,
+    OutputSchema,
+    SamplingSettings,
+    ToolChoice,
+    as_effort,
+    budget_of,
+)
+from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.gemini.openapi import from_openapi
+from fairlead_formats.providers.gemini.translation.messages import read_messages, write_messages
+from fairlead_formats.schema.budget import TooMuch
+from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import BadRequest
+
+JSON: Final = "application/json"
+NO_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Signature of calls that another model made. Source: Google's documentation of thought signatures, which Gemini 3
+demands of the first call of a turn.
+"""
+LEAST_BUDGET: Final = 128
+"""Tokens of thinking of models that cannot do without."""
+_SIGNED: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_ALWAYS_THINKS: Final = re.compile(r"gemini-2\.5-pro|gemini-(?:[3-9]|\d\d)")
+_any: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def read_request(
+    body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
+) -> NeutralRequest:
+    """A request; `model` and `stream` are in its path. Raises BadRequest."""
+    members = RequestMembers(body, losses)
+    members.refuse("cachedContent", "a provider of another kind does not hold it")
+    members.leave_out("fairlead", "model")
+    turns = read_messages(require_list(members, "contents"), losses)
+    system = members.first("systemInstruction", "system_instruction")
+    parts = items(member(system, "parts")) if isinstance(system, dict) else [{"text": system}]
+    config = RequestMembers(members.first("generationConfig", "generation_config"), losses)
+    choice = _choice(members.first("toolConfig", "tool_config"))
+    if (config.whole("candidateCount", "candidate_count") or 1) != 1:
+        losses.add("candidateCount")
+    settings = _settings(config)
+    config.report_rest()
+    tools = members.first("tools")
+    members.report_rest()
+    texts = tuple(text for text in (text_of(member(part, "text")) for part in parts) if text)
+    return NeutralRequest(
+        model=model or "", stream=bool(stream), system=texts, turns=turns, tools=tools, choice=choice, settings=settings
+    )
+
+
+def _settings(config: RequestMembers) -> SamplingSettings:
+    thinking = config.first("thinkingConfig", "thinking_config")
+    budget = member(thinking, "thinkingBudget", "thinking_budget")
+    config.leave_out("responseModalities")
+    return SamplingSettings(
+        max_tokens=config.whole("maxOutputTokens", "max_output_tokens"),
+        temperature=config.number("temperature"),
+        top_p=config.number("topP", "top_p"),
+        top_k=config.whole("topK", "top_k"),
+        seed=config.whole("seed"),
+        frequency_penalty=config.number("frequencyPenalty", "frequency_penalty"),
+        presence_penalty=config.number("presencePenalty", "presence_penalty"),
+        stop=config.texts("stopSequences", "stop_sequences"),
+        effort=as_effort(member(thinking, "thinkingLevel", "thinking_level")),
+        budget=budget if isinstance(budget, int) and budget >= 0 else None,
+        thoughts=member(thinking, "includeThoughts", "include_thoughts") is True,
+        output=_output(config),
+    )
+
+
+def _output(config: RequestMembers) -> OutputSchema | None:
+    mime = config.text("responseMimeType", "response_mime_type")
+    schema = config.first("responseJsonSchema", "response_json_schema")
+    given = config.first("responseSchema", "response_schema")
+    if schema is None and isinstance(given, dict):
+        try:
+            schema = from_openapi(given)
+        except TooMuch as error:
+            raise BadRequest(f"generationConfig.responseSchema: {error}", "generationConfig.responseSchema") from error
+    if isinstance(schema, dict):
+        return OutputSchema(schema)
+    return OutputSchema(None) if mime == JSON else None
+
+
+def _choice(given: object) -> ToolChoice | None:
+    config = member(given, "functionCallingConfig", "function_calling_config")
+    names = tuple(
+        name
+        for name in items(member(config, "allowedFunctionNames", "allowed_function_names"))
+        if isinstance(name, str)
+    )
+    mode = text_of(member(config, "mode")).upper()
+    if mode == "NONE":
+        return ToolChoice("none")
+    return {
+        "ANY": ToolChoice("required", names),
+        "AUTO": ToolChoice("auto"),
+        "VALIDATED": ToolChoice("auto", names),
+    }.get(mode)
+
+
+def write_request(
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body for a provider."""
+    settings, written = request.settings, write_messages(request.turns, losses)
+    if not written.messages:
+        raise BadRequest("messages: give one of the user's", "messages")
+    body: dict[str, Any] = {"contents": written.messages}
+    system = [{"text": text} for text in (*request.system, *written.system) if text]
+    if system:
+        body["systemInstruction"] = {"parts": system}
+    if tools.definitions:
+        body["tools"] = tools.definitions
+    if choice is not None:
+        body["toolConfig"] = {"functionCallingConfig": _write_choice(choice)}
+    if settings.parallel is False:
+        losses.add("parallel_tool_calls")
+    if settings.user is not None:
+        losses.add("user")
+    for name in settings.openai_only:
+        losses.add(name)
+    config = _config(settings)
+    if config:
+        body["generationConfig"] = config
+    return body
+
+
+def _config(settings: SamplingSettings) -> dict[str, Any]:
+    output, budget = settings.output, budget_of(settings)
+    thinking = {} if budget is None else {"thinkingBudget": budget}
+    if settings.thoughts:
+        thinking["includeThoughts"] = True
+    members = {
+        "maxOutputTokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "topP": settings.top_p,
+        "topK": settings.top_k,
+        "seed": settings.seed,
+        "frequencyPenalty": settings.frequency_penalty,
+        "presencePenalty": settings.presence_penalty,
+        "stopSequences": list(settings.stop) or None,
+        "responseMimeType": None if output is None else JSON,
+        "responseJsonSchema": None if output is None else output.schema,
+        "thinkingConfig": thinking or None,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _write_choice(choice: ToolChoice) -> dict[str, Any]:
+    if choice.mode == "required":
+        return {"mode": "ANY", **({"allowedFunctionNames": list(choice.names)} if choice.names else {})}
+    if choice.names and choice.mode == "auto":
+        return {"mode": "VALIDATED", "allowedFunctionNames": list(choice.names)}
+    return {"mode": choice.mode.upper()}
+
+
+def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+    """Mark calls of other models as such, where the model wants signatures, and give it the least of thinking where it
+    cannot do without.
+    """
+    if _SIGNED.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
+        contents = _any(members["contents"])
+        for content in contents:
+            first = next((part for part in content.get("parts", ()) if "functionCall" in part), None)
+            if first is not None and "thoughtSignature" not in first:
+                first["thoughtSignature"] = NO_SIGNATURE
+        members["contents"] = Raw(_encode(contents))
+    if _ALWAYS_THINKS.search(model) and b'"thinkingBudget":0' in bytes(members.get("generationConfig", b"")):
+        config = _any(members["generationConfig"])
+        config["thinkingConfig"]["thinkingBudget"] = LEAST_BUDGET
+        members["generationConfig"] = Raw(_encode(config))
+        losses.add("reasoning")

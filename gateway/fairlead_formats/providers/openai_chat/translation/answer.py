@@ -1,0 +1,151 @@
+"""Answers of Chat Completions, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.neutral.answers import (
+    AnswerPart,
+    ReportedUsage,
+    StopReason,
+    TranslatedAnswer,
+    number,
+    part_texts,
+    refusal_text,
+    thinking_text,
+)
+from fairlead_formats.neutral.conversation import (
+    CallPart,
+    NeutralRequest,
+    RefusalPart,
+    TextPart,
+    ThinkingPart,
+    valid_call,
+)
+from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
+
+THOUGHTS: Final = ("reasoning_content", "reasoning")
+"""Members in which compatible servers have thoughts; the first is written."""
+_READ: Final[Mapping[str, StopReason]] = {
+    "stop": "end",
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "length",
+    "content_filter": "filter",
+}
+_WRITTEN: Final[Mapping[StopReason, str]] = {
+    "end": "stop",
+    "sequence": "stop",
+    "calls": "tool_calls",
+    "length": "length",
+    "context": "length",
+    "filter": "content_filter",
+    "refusal": "stop",
+    "pause": "stop",
+    "malformed": "stop",
+}
+
+
+def read_stop(reason: object, *, refused: bool) -> StopReason:
+    """The reason of a choice."""
+    stop = _READ.get(text_of(reason), "end")
+    return "refusal" if refused and stop == "end" else stop
+
+
+def write_stop(stop: StopReason, *, refused: bool) -> str:
+    """The reason as a choice has it; `refused`: whether its message has words of refusal."""
+    return "content_filter" if stop == "refusal" and not refused else _WRITTEN[stop]
+
+
+def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
+    """A whole answer."""
+    choice: object = next(iter(items(body.get("choices"))), None)
+    message = member(choice, "message")
+    parts = tuple(_parts(message, losses))
+    refused = any(isinstance(part, RefusalPart) for part in parts)
+    stop = read_stop(member(choice, "finish_reason"), refused=refused)
+    if member(choice, "logprobs") is not None:
+        losses.add("logprobs")
+    return TranslatedAnswer(
+        text_of(body.get("id")), text_of(body.get("model")), number(body.get("created")) or 0, parts, stop
+    )
+
+
+def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
+    thoughts = member(message, *THOUGHTS)
+    if isinstance(thoughts, str) and thoughts:
+        yield ThinkingPart(thoughts)
+    content = member(message, "content")
+    text = content if isinstance(content, str) else "".join(part.text for part in FORMAT.parts({"content": content}))
+    if text:
+        yield TextPart(text)
+    refusal = member(message, "refusal")
+    if isinstance(refusal, str) and refusal:
+        yield RefusalPart(refusal)
+    if member(message, "annotations"):
+        losses.add("citations")
+    if member(message, "audio") is not None:
+        losses.add("audio")
+    yield from (CallPart(valid_call(call, losses)) for call in FORMAT.parse_calls(message or {}))
+
+
+def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
+    """Usage as the family counts."""
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    return ReportedUsage(
+        number(usage.get("prompt_tokens")),
+        number(member(prompt, "cached_tokens")),
+        number(member(prompt, "cache_write_tokens")),
+        number(usage.get("completion_tokens")),
+        number(member(completion, "reasoning_tokens")),
+    )
+
+
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+    """Usage as clients of the family read it; None where nothing is known."""
+    if usage.total is None:
+        return None
+    members: dict[str, Any] = {
+        "prompt_tokens": usage.input or 0,
+        "completion_tokens": usage.output or 0,
+        "total_tokens": usage.total,
+    }
+    cache = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
+    cache = {name: value for name, value in cache.items() if value is not None}
+    if cache:
+        members["prompt_tokens_details"] = cache
+    if usage.reasoning is not None:
+        members["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return members
+
+
+def write_answer(
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body of a whole answer."""
+    calls = [part.call for part in answer.parts if isinstance(part, CallPart)]
+    text, refusal, thoughts = part_texts(answer.parts), refusal_text(answer.parts), thinking_text(answer.parts)
+    message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refusal or None}
+    if calls:
+        message["tool_calls"] = FORMAT.write_calls(calls)[0]["tool_calls"]
+    if thoughts:
+        message[THOUGHTS[0]] = thoughts
+    reason = write_stop(answer.stop, refused=bool(refusal))
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+    body = {
+        "id": chat_id(answer.id),
+        "object": "chat.completion",
+        "created": answer.created,
+        "model": answer.model,
+        "choices": [choice],
+    }
+    counted = write_usage(usage)
+    return body if counted is None else {**body, "usage": counted}
+
+
+def chat_id(ident: str) -> str:
+    """The id of an answer with the family's prefix."""
+    return ident if ident.startswith("chatcmpl-") else f"chatcmpl-{ident}"

@@ -1,0 +1,155 @@
+"""Streams of Chat Completions, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.neutral.answers import (
+    CallBegin,
+    CallDelta,
+    CallEnd,
+    ReportedUsage,
+    StopReason,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    sse,
+)
+from fairlead_formats.neutral.conversation import NeutralRequest
+from fairlead_formats.providers.openai_chat.translation.answer import (
+    THOUGHTS,
+    chat_id,
+    read_stop,
+    write_stop,
+    write_usage,
+)
+from fairlead_formats.wire.losses import TranslationLosses
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ChatEventReader:
+    """Reads chunks, whose calls come one behind the other."""
+
+    def __init__(self, losses: TranslationLosses) -> None:
+        self._losses = losses
+        self._started = self._refused = False
+        self._call: int | None = None
+        self.stop: StopReason | None = None
+        self.sequence: str | None = None
+
+    def events(self, event: Mapping[str, Any]) -> Iterator[StreamEvent]:
+        choice = next(iter(items(event.get("choices"))), None)
+        if not self._started:
+            self._started = True
+            yield StreamStart(text_of(event.get("id")), text_of(event.get("model")))
+        if choice is None:
+            return
+        delta = member(choice, "delta")
+        thoughts = member(delta, *THOUGHTS)
+        for kind, text in (("thinking", thoughts), ("text", member(delta, "content"))):
+            if isinstance(text, str) and text:
+                yield TextDelta(text, kind)  # type: ignore[arg-type] # two of its literals
+        refusal = member(delta, "refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refused = True
+            yield TextDelta(refusal, "refusal")
+        if member(choice, "logprobs") is not None:
+            self._losses.add("logprobs")
+        for call in items(member(delta, "tool_calls")):
+            yield from self._read_call(call)
+        reason = member(choice, "finish_reason")
+        if reason:
+            if self._call is not None:
+                yield CallEnd()
+            self.stop = read_stop(reason, refused=self._refused)
+
+    def _read_call(self, call: object) -> Iterator[StreamEvent]:
+        index, function = member(call, "index"), member(call, "function", "custom")
+        if index != self._call:
+            if self._call is not None:
+                yield CallEnd()
+            self._call = index
+            yield CallBegin(text_of(member(call, "id")), text_of(member(function, "name")))
+        text = member(function, "arguments", "input")
+        if isinstance(text, str) and text:
+            yield CallDelta(text)
+
+    def next_round(self) -> Iterator[StreamEvent]:
+        yield from ()  # the stream itself has an empty line between the texts of two rounds
+
+
+class ChatEventWriter:
+    """Writes chunks."""
+
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._include_usage = request.include_usage
+        self._head: dict[str, Any] = {
+            "id": "",
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": request.model,
+        }
+        self._calls = 0
+        self._kind = "function"
+        """Member of the open call that says what is called."""
+        self._input = "arguments"
+        """Member of `_kind` that has its input."""
+        self._wrote_text = self._apart = self._refused = self._empty = False
+
+    def write(self, event: StreamEvent) -> bytes:
+        match event:
+            case StreamStart():
+                self._head |= {"id": chat_id(event.id), "model": event.model or self._head["model"]}
+                return self._chunk({"role": "assistant", "content": ""})
+            case TextDelta():
+                return self._chunk({self._member(event.kind): self._text(event)})
+            case CallBegin():
+                self._calls += 1
+                self._empty = not event.custom
+                self._kind, self._input = ("custom", "input") if event.custom else ("function", "arguments")
+                called = {"name": event.name, self._input: ""}
+                return self._write_call({"id": event.id, "type": self._kind, self._kind: called})
+            case CallDelta():
+                self._empty = False
+                return self._write_call({self._kind: {self._input: event.text}})
+            case CallEnd():
+                return self._write_call({self._kind: {self._input: "{}"}}) if self._empty else b""
+        self._apart = self._wrote_text
+        return b""
+
+    def _member(self, kind: str) -> str:
+        self._refused = self._refused or kind == "refusal"
+        return {"text": "content", "refusal": "refusal"}.get(kind, THOUGHTS[0])
+
+    def _text(self, event: TextDelta) -> str:
+        if event.kind != "text":
+            return event.text
+        apart, self._apart, self._wrote_text = self._apart, False, True
+        return f"\n\n{event.text}" if apart else event.text
+
+    def _write_call(self, call: Mapping[str, Any]) -> bytes:
+        return self._chunk({"tool_calls": [{"index": self._calls - 1, **call}]})
+
+    def _chunk(
+        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        return sse(_encode({**self._head, "choices": [choice], **(more or {})}))
+
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+        out = self._chunk({}, write_stop(stop, refused=self._refused), more)
+        counted = write_usage(usage) if self._include_usage else None
+        if counted is not None:
+            out += sse(_encode({**self._head, "choices": [], "usage": counted}))
+        return out + sse(b"[DONE]")
+
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
+        return sse(_encode({"error": error}))
+
+    def keep_alive(self) -> bytes:
+        return b": still at work\n\n"

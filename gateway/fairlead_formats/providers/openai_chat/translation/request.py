@@ -1,0 +1,125 @@
+"""Requests of Chat Completions, read and written. Pure module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Raw
+
+from fairlead_formats.messages.call import member
+from fairlead_formats.neutral.conversation import (
+    NeutralRequest,
+    SamplingSettings,
+    ToolChoice,
+    as_effort,
+    leading_system,
+)
+from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.translation.members_of_both_apis import (
+    SHARED,
+    nest,
+    plain_model,
+    read_choice,
+    read_output,
+    write_output,
+    write_tools,
+)
+from fairlead_formats.providers.openai_chat.translation.messages import read_messages, write_messages
+from fairlead_formats.wire.losses import TranslationLosses
+
+_OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
+_MAX: Final = "max_tokens"
+
+
+def read_request(
+    body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
+) -> NeutralRequest:
+    """A request. Raises BadRequest."""
+    members = RequestMembers(body, losses)
+    named = members.model()
+    members.refuse("functions", "this form of before `tools` does not go to a provider of another kind; use `tools`")
+    members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
+    if (members.whole("n") or 1) != 1:
+        losses.add("n")
+    turns = read_messages(require_list(members, "messages"), losses)
+    system, turns = leading_system(turns)
+    streams = bool(members.flag("stream"))
+    include_usage = member(members.first("stream_options"), "include_usage") is True
+    tools, choice = members.first("tools"), read_choice(members.first("tool_choice"))
+    settings = _settings(members)
+    members.report_rest()
+    return NeutralRequest(
+        model=named,
+        stream=streams,
+        system=tuple(system),
+        turns=turns,
+        tools=tools,
+        choice=choice,
+        settings=settings,
+        include_usage=include_usage,
+    )
+
+
+def _settings(members: RequestMembers) -> SamplingSettings:
+    openai_only = members.take_members(*SHARED, "verbosity")
+    return SamplingSettings(
+        max_tokens=members.whole("max_completion_tokens", _MAX),
+        temperature=members.number("temperature"),
+        top_p=members.number("top_p"),
+        seed=members.whole("seed"),
+        frequency_penalty=members.number("frequency_penalty"),
+        presence_penalty=members.number("presence_penalty"),
+        stop=members.texts("stop"),
+        effort=as_effort(members.first("reasoning_effort")),
+        parallel=members.flag("parallel_tool_calls"),
+        user=members.text("user"),
+        output=read_output(members.first("response_format")),
+        openai_only=openai_only,
+    )
+
+
+def write_request(
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body for a provider."""
+    settings = request.settings
+    system = [{"role": "system", "content": text} for text in request.system if text]
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [*system, *write_messages(request.turns, losses).messages],
+    }
+    if request.stream:
+        body["stream"] = True
+    body |= write_tools(tools, choice, settings, nests=True)
+    output = write_output(settings.output)
+    members = {
+        _MAX: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "frequency_penalty": settings.frequency_penalty,
+        "presence_penalty": settings.presence_penalty,
+        "stop": list(settings.stop) or None,
+        "reasoning_effort": settings.requested_effort,
+        "user": settings.user,
+        "response_format": None if output is None else nest(output),
+    }
+    body |= {name: value for name, value in members.items() if value is not None}
+    body |= settings.openai_only
+    if settings.top_k is not None:
+        losses.add("top_k")
+    return body
+
+
+def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+    """Name the bound of tokens as the model's API does: OpenAI's newer models refuse `max_tokens`, older servers that
+    are compatible know nothing else. Reasoning is left out for models that refuse to hear of it.
+    """
+    if _MAX in members and _OPENAI.search(model):
+        members["max_completion_tokens"] = members.pop(_MAX)
+    if "reasoning_effort" in members and plain_model(model):
+        losses.add("reasoning")
+        del members["reasoning_effort"]

@@ -1,0 +1,194 @@
+"""Answers of OpenAI Responses, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.messages.base import SERVER_TOOL
+from fairlead_formats.messages.call import items, member, text_of
+from fairlead_formats.neutral.answers import (
+    AnswerPart,
+    ReportedUsage,
+    RoundBorder,
+    StopReason,
+    TranslatedAnswer,
+    number,
+    stop_with_calls,
+)
+from fairlead_formats.neutral.conversation import (
+    CallPart,
+    NeutralRequest,
+    RefusalPart,
+    TextPart,
+    ThinkingPart,
+    valid_call,
+)
+from fairlead_formats.neutral.members import kind_of_part
+from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, ELSEWHERE, new_id
+from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
+
+_INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
+_REASONS: Final[Mapping[StopReason, str]] = {
+    "length": "max_output_tokens",
+    "context": "max_output_tokens",
+    "filter": "content_filter",
+}
+
+
+def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
+    """The reason of a response, which says it by its status."""
+    if member(response, "status") == "incomplete":
+        reason = text_of(member(member(response, "incomplete_details"), "reason"))
+        return _INCOMPLETE.get(reason, "pause")
+    return stop_with_calls("refusal" if refused else "end", calls)
+
+
+def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
+    """Status and details of a response; a refusal without words of its own is one of the filter's."""
+    reason = "content_filter" if stop == "refusal" and not refused else _REASONS.get(stop)
+    if reason is None:
+        return {"status": "completed", "incomplete_details": None}
+    return {"status": "incomplete", "incomplete_details": {"reason": reason}}
+
+
+def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
+    """A whole answer."""
+    parts = tuple(_parts(items(body.get("output")), losses))
+    calls = any(isinstance(part, CallPart) for part in parts)
+    refused = any(isinstance(part, RefusalPart) for part in parts)
+    created = body.get("created_at")
+    return TranslatedAnswer(
+        text_of(body.get("id")),
+        text_of(body.get("model")),
+        int(created) if isinstance(created, (int, float)) else 0,
+        parts,
+        read_stop(body, calls=calls, refused=refused),
+    )
+
+
+def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
+    has_text = False
+    for item in output:
+        kind = kind_of_part(item)
+        if kind == "message":
+            if has_text:
+                yield RoundBorder()
+            has_text = True
+            yield from _content_parts(items(member(item, "content")), losses)
+        elif kind == "reasoning":
+            texts = [text_of(member(part, "text")) for part in items(member(item, "summary", "content"))]
+            yield from [ThinkingPart("\n\n".join(texts))] if any(texts) else []
+        elif calls := FORMAT.parse_calls(item):
+            yield from (CallPart(valid_call(call, losses)) for call in calls)
+        elif any(part.what == SERVER_TOOL for part in FORMAT.parts(item)):
+            losses.add("provider_tools")
+
+
+def _content_parts(content: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
+    for part in content:
+        if member(part, "annotations"):
+            losses.add("citations")
+        if kind_of_part(part) == "refusal":
+            yield RefusalPart(text_of(member(part, "refusal")))
+        elif text := text_of(member(part, "text")):
+            yield TextPart(text)
+
+
+def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
+    """Usage as the family counts."""
+    input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    return ReportedUsage(
+        number(usage.get("input_tokens")),
+        number(member(input_details, "cached_tokens")),
+        number(member(input_details, "cache_write_tokens")),
+        number(usage.get("output_tokens")),
+        number(member(output_details, "reasoning_tokens")),
+    )
+
+
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+    """Usage as clients of the family read it: the details are required members of its types."""
+    if usage.total is None:
+        return None
+    return {
+        "input_tokens": usage.input or 0,
+        "input_tokens_details": {"cached_tokens": usage.cached or 0, "cache_write_tokens": usage.cache_write or 0},
+        "output_tokens": usage.output or 0,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": usage.total,
+    }
+
+
+def response_head(model: str, created: int, request: NeutralRequest) -> dict[str, Any]:
+    """A response without output and state, with what it repeats of its request. Its id is one that nobody can guess, as
+    providers' ids need not be: what it said is found by it.
+    """
+    return {
+        "id": new_id("resp"),
+        "object": "response",
+        "created_at": created,
+        "model": model,
+        "error": None,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "store": True,
+        **request.echo,
+        "previous_response_id": None,
+    }
+
+
+def item_id(kind: str, response: str, index: int) -> str:
+    """The id of an item."""
+    if kind == "rs":
+        return f"{ELSEWHERE}{response.removeprefix('resp_')[:40]}_{index}"
+    return f"{kind}_{response.removeprefix('resp_')[:40]}_{index}"
+
+
+def message_item(ident: str, content: Sequence[Mapping[str, Any]], status: str = "completed") -> dict[str, Any]:
+    """A message as an item."""
+    return {"type": "message", "id": ident, "role": "assistant", "status": status, "content": [*content]}
+
+
+def text_content(text: str) -> dict[str, Any]:
+    """Text as a part of a message."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def reasoning_item(ident: str, text: str) -> dict[str, Any]:
+    """Thoughts as an item, which holds nothing but their text."""
+    return {"type": "reasoning", "id": ident, "summary": [{"type": "summary_text", "text": text}] if text else []}
+
+
+def write_answer(
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body of a whole answer."""
+    head = response_head(answer.model, answer.created, request)
+    output = _output(answer.parts, head["id"])
+    refused = any(isinstance(part, RefusalPart) for part in answer.parts)
+    return {**head, **write_state(answer.stop, refused=refused), "output": output, "usage": write_usage(usage)}
+
+
+def _output(parts: Sequence[AnswerPart], response: str) -> list[dict[str, Any]]:
+    output: list[dict[str, Any]] = []
+    joins = False
+    for part in parts:
+        index = len(output)
+        if isinstance(part, CallPart):
+            call = FORMAT.write_calls([part.call])[0]
+            prefix = "ctc" if call["type"] == CUSTOM_CALL else "fc"
+            output.append({**call, "id": item_id(prefix, response, index), "status": "completed"})
+        elif isinstance(part, ThinkingPart):
+            output.append(reasoning_item(item_id("rs", response, index), part.text))
+        elif isinstance(part, (TextPart, RefusalPart)):
+            refused = {"type": "refusal", "refusal": part.text}
+            content = text_content(part.text) if isinstance(part, TextPart) else refused
+            if joins:
+                output[-1]["content"].append(content)
+            else:
+                output.append(message_item(item_id("msg", response, index), [content]))
+        joins = isinstance(part, (TextPart, RefusalPart))
+    return output

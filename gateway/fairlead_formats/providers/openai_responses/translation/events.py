@@ -1,0 +1,258 @@
+"""Streams of OpenAI Responses, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import member, text_of
+from fairlead_formats.neutral.answers import (
+    CallBegin,
+    CallDelta,
+    CallEnd,
+    ReportedUsage,
+    RoundBorder,
+    StopReason,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    sse,
+)
+from fairlead_formats.neutral.conversation import NeutralRequest
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL
+from fairlead_formats.providers.openai_responses.translation.answer import (
+    item_id,
+    message_item,
+    read_stop,
+    reasoning_item,
+    response_head,
+    text_content,
+    write_state,
+    write_usage,
+)
+from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.protocol import BadStream
+
+_encode: Final = msgspec.json.Encoder().encode
+_CALLS: Final = (CALL, CUSTOM_CALL)
+_DELTAS: Final[Mapping[str, Any]] = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "thinking",
+    "response.reasoning_text.delta": "thinking",
+}
+
+
+class ResponsesEventReader:
+    """Reads events, whose items come one behind the other."""
+
+    def __init__(self, losses: TranslationLosses) -> None:
+        self._losses = losses
+        self._calls = self._refused = self._has_message = self._argued = False
+        self.stop: StopReason | None = None
+        self.sequence: str | None = None
+
+    def events(self, event: Mapping[str, Any]) -> Iterator[StreamEvent]:
+        kind = text_of(event.get("type"))
+        if kind in _DELTAS:
+            self._refused = self._refused or _DELTAS[kind] == "refusal"
+            yield TextDelta(text_of(event.get("delta")), _DELTAS[kind])
+        elif kind == "response.created":
+            response = event.get("response")
+            yield StreamStart(text_of(member(response, "id")), text_of(member(response, "model")))
+        elif kind == "response.output_item.added":
+            yield from self._begin(event.get("item"))
+        elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
+            self._argued = True
+            yield CallDelta(text_of(event.get("delta")))
+        elif kind == "response.output_item.done":
+            yield from self._end(event.get("item"))
+        elif kind == "response.output_text.annotation.added":
+            self._losses.add("citations")
+        elif kind in ("response.completed", "response.incomplete"):
+            self.stop = read_stop(event.get("response"), calls=self._calls, refused=self._refused)
+        elif kind == "response.failed":
+            error = member(event.get("response"), "error")
+            raise BadStream("the provider's model failed to answer", _encode(error) if error else None)
+
+    def _begin(self, item: object) -> Iterator[StreamEvent]:
+        kind = text_of(member(item, "type"))
+        if kind in _CALLS:
+            self._calls = True
+            self._argued = False
+            yield CallBegin(text_of(member(item, "call_id")), text_of(member(item, "name")))
+        elif kind in ("message", "reasoning"):
+            if self._has_message and kind == "message":
+                yield RoundBorder()
+            self._has_message = self._has_message or kind == "message"
+        else:
+            self._losses.add("provider_tools")
+
+    def _end(self, item: object) -> Iterator[StreamEvent]:
+        if member(item, "type") not in _CALLS:
+            return
+        text = text_of(member(item, "arguments", "input"))
+        if text and not self._argued:
+            yield CallDelta(text)
+        yield CallEnd()
+
+    def next_round(self) -> Iterator[StreamEvent]:
+        yield from ()  # every message is an item of its own
+
+
+class ResponsesEventWriter:
+    """Writes events: one item behind the other, by whatever comes."""
+
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._request = request
+        self._created = created
+        self._head: dict[str, Any] = {}
+        self._sequence = 0
+        self._output: list[dict[str, Any]] = []
+        self._open = ""
+        """Kind of the open item: `text` and `refusal` are parts of a message."""
+        self._item = ""
+        self._content: list[dict[str, Any]] = []
+        """Parts of the open message that are whole."""
+        self._text: list[str] = []
+        self._call = CallBegin("", "")
+
+    def write(self, event: StreamEvent) -> bytes:
+        match event:
+            case StreamStart():
+                self._head = response_head(event.model or self._request.model, self._created, self._request)
+                return self._state("response.created") + self._state("response.in_progress")
+            case TextDelta(kind="thinking"):
+                return self._thought(event.text)
+            case TextDelta():
+                return self._write_text(event)
+            case CallBegin():
+                return self._close() + self._begin_call(event)
+            case CallDelta():
+                self._text.append(event.text)
+                return self._event(f"{self._given}.delta", delta=event.text)
+        return self._close()
+
+    def _thought(self, text: str) -> bytes:
+        out = b""
+        if self._open != "thinking":
+            out = self._close() + self._add("thinking", reasoning_item(self._new_id("rs"), ""))
+            part = {"type": "summary_text", "text": ""}
+            out += self._event("response.reasoning_summary_part.added", summary_index=0, part=part)
+        self._text.append(text)
+        return out + self._event("response.reasoning_summary_text.delta", summary_index=0, delta=text)
+
+    def _write_text(self, event: TextDelta) -> bytes:
+        out = b""
+        if self._open != event.kind:
+            if self._open in ("text", "refusal"):
+                out = self._close_part()
+            else:
+                out = self._close() + self._add(event.kind, message_item(self._new_id("msg"), (), "in_progress"))
+            self._open = event.kind
+            out += self._part("response.content_part.added", self._content_part(""))
+        self._text.append(event.text)
+        logprobs: dict[str, Any] = {"logprobs": []} if event.kind == "text" else {}
+        return out + self._part_event(f"{self._content_event()}.delta", delta=event.text, **logprobs)
+
+    def _content_event(self) -> str:
+        return "response.output_text" if self._open == "text" else "response.refusal"
+
+    def _content_part(self, text: str) -> dict[str, Any]:
+        return text_content(text) if self._open == "text" else {"type": "refusal", "refusal": text}
+
+    def _begin_call(self, call: CallBegin) -> bytes:
+        self._call = call
+        return self._add("call", self._call_item("", "in_progress", self._new_id("ctc" if call.custom else "fc")))
+
+    def _call_item(self, given: str, status: str, ident: str) -> dict[str, Any]:
+        custom = self._call.custom
+        return {
+            "type": CUSTOM_CALL if custom else CALL,
+            "id": ident,
+            "call_id": self._call.id,
+            "name": self._call.name,
+            "input" if custom else "arguments": given,
+            "status": status,
+        }
+
+    @property
+    def _given(self) -> str:
+        """Begins the types of events of what the open call is given."""
+        return "response.custom_tool_call_input" if self._call.custom else "response.function_call_arguments"
+
+    def _new_id(self, kind: str) -> str:
+        self._item = item_id(kind, str(self._head.get("id", "")), len(self._output))
+        return self._item
+
+    def _add(self, kind: str, item: dict[str, Any]) -> bytes:
+        self._open = kind
+        return self._write("response.output_item.added", {"output_index": len(self._output), "item": item})
+
+    def _close_part(self) -> bytes:
+        text, self._text = "".join(self._text), []
+        whole = {"text": text, "logprobs": []} if self._open == "text" else {"refusal": text}
+        part = self._content_part(text)
+        out = self._part_event(f"{self._content_event()}.done", **whole) + self._part(
+            "response.content_part.done", part
+        )
+        self._content.append(part)
+        return out
+
+    def _close(self) -> bytes:
+        """Close the open item, if there is one."""
+        kind, out = self._open, b""
+        if not kind:
+            return out
+        if kind in ("text", "refusal"):
+            out = self._close_part()
+            item = message_item(self._item, self._content)
+        elif kind == "thinking":
+            text = "".join(self._text)
+            part = {"type": "summary_text", "text": text}
+            out = self._event("response.reasoning_summary_text.done", summary_index=0, text=text)
+            out += self._event("response.reasoning_summary_part.done", summary_index=0, part=part)
+            item = reasoning_item(self._item, text)
+        else:
+            given = "".join(self._text) or ("" if self._call.custom else "{}")
+            item = self._call_item(given, "completed", self._item)
+            whole = {"input": given} if self._call.custom else {"name": item["name"], "arguments": given}
+            out = self._event(f"{self._given}.done", **whole)
+        out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
+        self._output.append(item)
+        self._open = ""
+        self._text = []
+        self._content = []
+        return out
+
+    def _part(self, kind: str, part: Mapping[str, Any]) -> bytes:
+        return self._part_event(kind, part=part)
+
+    def _part_event(self, kind: str, **members: Any) -> bytes:
+        return self._event(kind, content_index=len(self._content), **members)
+
+    def _event(self, kind: str, **members: Any) -> bytes:
+        return self._write(kind, {"item_id": self._item, "output_index": len(self._output), **members})
+
+    def _state(self, kind: str, **members: Any) -> bytes:
+        state = {"status": "in_progress", "incomplete_details": None, "output": self._output, "usage": None}
+        return self._write(kind, {"response": {**self._head, **state, **members}})
+
+    def _write(self, kind: str, members: Mapping[str, Any]) -> bytes:
+        number, self._sequence = self._sequence, self._sequence + 1
+        return sse(_encode({"type": kind, "sequence_number": number, **members}), kind)
+
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+        out = self._close()
+        contents = [part for item in self._output for part in item.get("content", ())]
+        state = write_state(stop, refused=any(part["type"] == "refusal" for part in contents))
+        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **more)
+
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
+        """The nested form, which the SDK raises."""
+        return self._write("error", {"error": error})
+
+    def keep_alive(self) -> bytes:
+        return b": still at work\n\n"

@@ -1,0 +1,117 @@
+"""A Secret of API keys, watched through the API: a `KeyPlace`.
+
+A Role cannot grant Secrets by label, so the gateway is granted some by name; one that lacks the label
+`fairlead.dev/api-keys: "true"` is not used all the same, so that a name alone makes nobody a keeper of keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fairlead_gateway.identity.key_format import LABEL, MEMBER, BadKeys, KeyDocument, encode_keys, read
+from fairlead_gateway.identity.made_keys import KeysUnwritable
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError, Conflict
+from fairlead_kube.informer import Informer
+from fairlead_kube.objects import Secret
+from fairlead_kube.resources import SECRETS, Scope
+
+log = logging.getLogger(__name__)
+
+API_SECONDS: Final = 5.0
+"""Bound on one request to the API server."""
+TRIES: Final = 5
+MANAGER: Final = "fairlead-gateway-keys"
+"""Owner of the keys' member among the Secret's fields."""
+
+
+class KeySecret:
+    """API keys of one Secret. A Secret that is not there holds no keys."""
+
+    def __init__(self, kube: Kube, namespace: str, secret: str) -> None:
+        self._kube = kube
+        self._scope = Scope(SECRETS, Secret, namespace, name=secret)
+        self.name = f"Secret {secret}"
+
+    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
+        await Informer(self._kube, self._scope, _KeyStore(self.name, tell), failed=self._note_failure).run()
+
+    def _note_failure(self, error: ApiError) -> None:
+        log.warning("The API keys of %s stay as they were: %s", self.name, error)
+
+
+class SecretKeyStore:
+    """The Secret of made keys, to write: a `made_keys.KeyStore`. The gateway may patch this one, and create none."""
+
+    def __init__(self, kube: Kube, namespace: str, secret: str) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._secret = secret
+
+    async def load(self) -> KeyDocument:
+        """Implements KeyStore."""
+        return (await self._read())[0]
+
+    async def change(self, change: Callable[[KeyDocument], KeyDocument]) -> None:
+        """Implements KeyStore."""
+        for attempt in range(TRIES):
+            before, version = await self._read()
+            data = {MEMBER: base64.b64encode(encode_keys(change(before).keys)).decode()}
+            body = {"metadata": {"resourceVersion": version}, "data": data}
+            try:
+                async with asyncio.timeout(API_SECONDS):
+                    await self._kube.merge(SECRETS, self._namespace, self._secret, body, manager=MANAGER)
+            except Conflict as error:  # another replica wrote in between
+                if attempt == TRIES - 1:
+                    raise KeysUnwritable(f"Secret {self._secret} is being changed: try again") from error
+            except (ApiError, TimeoutError) as error:
+                raise self._unwritable(error) from error
+            else:
+                return
+
+    async def _read(self) -> tuple[KeyDocument, str]:
+        """The keys, and the resourceVersion that they are of."""
+        try:
+            async with asyncio.timeout(API_SECONDS):
+                secret = await self._kube.get(SECRETS, self._namespace, self._secret)
+            document = read(base64.b64decode((secret.get("data") or {}).get(MEMBER, "")))
+        except (ApiError, BadKeys, TimeoutError) as error:
+            raise self._unwritable(error) from error
+        metadata = secret["metadata"]
+        if (metadata.get("labels") or {}).get(LABEL) != "true":
+            raise KeysUnwritable(f'Secret {self._secret} lacks the label {LABEL}: "true"')
+        return document, metadata["resourceVersion"]
+
+    def _unwritable(self, error: Exception) -> KeysUnwritable:
+        return KeysUnwritable(f"Secret {self._secret} cannot be used: {str(error) or 'the API server does not answer'}")
+
+
+class _KeyStore:
+    """Hands the keys of the one Secret that its informer follows to `tell`."""
+
+    def __init__(self, name: str, tell: Callable[[KeyDocument], None]) -> None:
+        self._name = name
+        self._tell = tell
+
+    def replace(self, objects: Sequence[Secret], version: str) -> None:
+        if not objects:
+            self._tell(KeyDocument())
+        for secret in objects:
+            self.update(secret)
+
+    def delete(self, item: Secret) -> None:
+        self._tell(KeyDocument())
+
+    def update(self, item: Secret) -> None:
+        if item.metadata.labels.get(LABEL) != "true":
+            log.error('%s lacks the label %s: "true": its API keys are not used', self._name, LABEL)
+            self._tell(KeyDocument())
+            return
+        try:
+            self._tell(read(item.data.get(MEMBER, b"")))
+        except BadKeys as error:
+            log.error("%s, %s: %s; its API keys stay as they were", self._name, MEMBER, error)

@@ -1,0 +1,248 @@
+"""Sessions with one legacy server over HTTP: one at each pod, that all bare clients share, and one per other client.
+
+A client that offers something to servers (sampling, elicitation, roots) has a session that declares just that, for only
+there can a server ask in mid-call. It is the client's own while requests of it are in progress and a while longer: many
+servers ask on a stream apart from that of the request, where nothing but the session says whom they mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.upstream.background_work import ANSWER_BYTES, POST_SECONDS, Background
+from fairlead_gateway.upstream.log_levels import LogLevels
+from fairlead_gateway.upstream.pod_pools import PodPools, Pools, ServerPod
+from fairlead_gateway.upstream.server_session import ServerSession, SessionKey, get_head
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import ConnectFailed, McpError, Timeout
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.dial import Address
+from fairlead_mcp.http.pool import NEVER
+from fairlead_mcp.http.target import with_body
+from fairlead_mcp.idle import IdleTimes
+from fairlead_mcp.waiting import wait_until_set
+
+OPEN_SECONDS: Final = 10.0
+"""Bound on opening a session."""
+END_SECONDS: Final = 1.0
+"""Bound on telling a server that a session has ended."""
+MAX_SESSIONS: Final = 256
+"""Most clients that have a session of their own at once."""
+IDLE_SECONDS: Final = 60.0
+"""How long the session of one client is kept without a request."""
+STREAM_SECONDS: Final = 2.0
+"""How long a request waits for the stream that questions may arrive on."""
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+
+class RequestForm(NamedTuple):
+    """Form of requests to a server, and of its answers."""
+
+    head: bytes
+    """Prepared head of requests."""
+    client: eras.Client
+    next_id: Callable[[], bytes]
+    read: Callable[[Answer, bytes], Raw]
+    """Gives the result in the answer to a request id, or raises McpError."""
+
+
+class ServerSessions:
+    """Legacy sessions with one server, shared ones and clients' own. `idle` is in seconds."""
+
+    def __init__(self, form: RequestForm, pools: PodPools, background: Background, idle: float = IDLE_SECONDS) -> None:
+        self.most = MAX_SESSIONS
+        """Sessions that may be open before an idle one is ended for another."""
+        self._head = form.head
+        self._client = form.client
+        self._pools = pools
+        self._next_id = form.next_id
+        self._read = form.read
+        self._background = background
+        self._clock = pools.any.calls.clock
+        self._opening: dict[SessionKey, asyncio.Task[ServerSession]] = {}
+        self.open: dict[SessionKey, ServerSession] = {}
+        self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
+        """Ends clients' own sessions."""
+
+    def pools(self, session: ServerSession) -> Pools:
+        return self._pools.at(session.pod)
+
+    def shared_at(self, pod: ServerPod) -> ServerSession | None:
+        """The shared session for calls that go to a pod: its own, or that of a server without sessions."""
+        session = self.open.get(None)
+        return self.open.get(pod.address) if session is None else session
+
+    async def opened(self, client: ClientPeer | None, deadline: float, pod: ServerPod | None = None) -> ServerSession:
+        """The session of a client, or the shared one at a pod, opened for the first that needs it; a request that gives
+        up does not stop it for others. Raises McpError.
+        """
+        key = client if pod is None else pod.address
+        session = self.open.get(key) if pod is None else self.shared_at(pod)
+        if session is not None:
+            return session
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(
+                self._open(client, pod), name=f"session {self._pools.host}"
+            )
+            self._opening[key] = opening
+            opening.add_done_callback(lambda task: self._session_opened(key, task))
+        done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
+        if not done:
+            raise Timeout("the server's session was not opened in time", sent=False)
+        if opening.cancelled() and pod is not None and pod.health.left:
+            raise ConnectFailed("the pod does not answer")
+        return opening.result()
+
+    def lose(self, session: ServerSession) -> None:
+        """The server does not know the session any more."""
+        if self.open.get(session.key) is session:
+            del self.open[session.key]
+            self._close(session)
+
+    def spread(self) -> None:
+        """The shared session is that of its pod from now on, where the server has sessions."""
+        session = self.open.get(None)
+        if session is not None and session.named and session.pod is not None:
+            del self.open[None]
+            session.key = session.pod
+            self.open[session.key] = session
+
+    def stop_opening(self, pod: ServerPod) -> None:
+        """Fail the requests that wait for the shared session of a pod, with ConnectFailed."""
+        opening = self._opening.get(pod.address)
+        if opening is not None:
+            opening.cancel()
+
+    def forget(self, address: Address) -> None:
+        """The pod of a shared session is gone."""
+        session = self.open.get(address)
+        if session is not None:
+            self.lose(session)
+
+    def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
+        """The level of log messages to set before a request that asks for `level`; None for none. It counts as set."""
+        if level is None or session.levels is None:
+            return None
+        return session.levels.due(client, level, self._clock())
+
+    async def set_level(self, session: ServerSession, due: str | None) -> None:
+        """Have the server send log messages from a level on, after others that are being set. Its answer is ignored."""
+        async with session.setting_level:
+            if due is not None:
+                body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": due}))
+                await self._background.posted(self.pools(session).control, session.head, body, POST_SECONDS)
+
+    async def aclose(self) -> None:
+        """End all sessions. Bounded."""
+        sessions = [*self.open.values()]
+        self.open.clear()
+        self.idle.close()
+        for session in sessions:
+            session.close()
+        for task in [*self._opening.values()]:
+            task.cancel()
+        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await asyncio.gather(*(self._end(session) for session in sessions))
+
+    # Inside
+
+    async def _end(self, session: ServerSession) -> None:
+        """Tell the server, so that it need not keep it (MCP 2025-11-25, Transports, "Session Management")."""
+        if session.named:
+            head = session.head.replace(b"POST ", b"DELETE ", 1)
+            await self._background.posted(self.pools(session).control, head, b"", END_SECONDS)
+
+    def _drop(self, session: ServerSession) -> None:
+        if self.open.get(session.key) is session:
+            del self.open[session.key]
+            self._close(session)
+            self._background.run(self._end(session), "end session")
+
+    def _close(self, session: ServerSession) -> None:
+        self.idle.mark_used(session)
+        session.close()
+
+    def _session_opened(self, key: SessionKey, task: asyncio.Task[ServerSession]) -> None:
+        self._opening.pop(key, None)
+        if not task.cancelled() and task.exception() is None:
+            session = task.result()
+            self.open[session.key] = session
+            if session.client is not None:
+                self.idle.mark_idle(session)  # the caller that asked for it may have given up
+            if len(self.open) > self.most:
+                self._make_room(session)
+
+    def _make_room(self, newest: ServerSession) -> None:
+        """Drop the oldest session of a client that has no request in progress; none where all have."""
+        for session in self.open.values():
+            if session.client is not None and session is not newest and not session.working:
+                self._drop(session)
+                return
+
+    async def _open(self, client: ClientPeer | None, pod: ServerPod | None) -> ServerSession:
+        deadline = self._clock() + OPEN_SECONDS
+        at = pod if pod is not None or not self._pools.spread else self._pools.pick()
+        calls = self._pools.any.calls if at is None else at.pools.calls
+        ident = self._next_id()
+        offered = b"{}" if client is None else client.features
+        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
+        answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
+        negotiated = eras.read_initialize(self._read(answer, ident))
+        session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
+        if client is not None or session.named:
+            session.pod = self._pools.pod(answer.connection.peer) if at is None else at.address
+        if client is None and session.named and self._pools.spread:
+            session.key = session.pod
+        if negotiated.offers("logging"):
+            session.levels = LogLevels(shared=client is None)
+        note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
+        notes = calls if at is not None or client is None else self.pools(session).calls
+        await notes.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
+        if client is not None:
+            heard = asyncio.Event()
+            listening = self._listen(session, heard)
+            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pools.host}")
+            await wait_until_set(heard, STREAM_SECONDS)
+        return session
+
+    async def _listen(self, session: ServerSession, heard: asyncio.Event) -> None:
+        """Hold the stream on which a server asks apart from its answers, as far as it has one."""
+        pools = self.pools(session)
+
+        def answer(body: bytes) -> None:
+            self._background.post(pools.control, session.head, body)
+
+        def on_event(event: bytes) -> bool:
+            try:
+                message = jsonrpc.decode_message(event)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return False
+            if message.method == RESOURCE_UPDATED and session.subscriber is not None:
+                session.subscriber.notify(message)
+            elif message.is_request and session.working:
+                session.working[-1].ask(message, answer)
+            elif message.is_request:
+                answer(jsonrpc.reply_to_server(message))
+            elif isinstance(message.method, str) and session.working:
+                session.working[-1].notify(message)
+            return False
+
+        try:
+            await pools.control.exchange(
+                with_body(get_head(session.head), b""),
+                deadline=NEVER,
+                max_bytes=ANSWER_BYTES,
+                on_event=on_event,
+                on_open=lambda _: heard.set(),
+            )
+        except McpError:
+            pass  # a server without such a stream asks on that of the request
+        finally:
+            heard.set()

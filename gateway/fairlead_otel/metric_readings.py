@@ -1,0 +1,132 @@
+"""Readings of a Prometheus registry as OpenTelemetry's metrics, sent at an interval by a thread.
+
+The registry stays the only place where anything is counted: nothing is added to what a call does. Names and labels are
+those of `/metrics`, without the suffix `_total`, which a Prometheus behind the collector adds again. Exemplars go too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric as Family
+from prometheus_client.samples import Sample
+
+from fairlead_otel.deliveries import CountedMetrics
+from fairlead_tools.version import VERSION
+
+log = logging.getLogger(__name__)
+
+_CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
+_SCOPE: Final = InstrumentationScope("fairlead", VERSION)
+_BUCKET: Final = "le"
+
+
+class MetricReadings:
+    """Sends readings of one registry until `close`."""
+
+    def __init__(
+        self, registry: CollectorRegistry, exporter: CountedMetrics, resource: Resource, interval_s: float
+    ) -> None:
+        """`interval_s`: seconds between two readings."""
+        self._registry = registry
+        self._exporter = exporter
+        self._resource = resource
+        self._interval_s = interval_s
+        self._began = time.time_ns()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True, name="otel-metrics")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send a last reading. Blocks until it is sent, or the collector did not take it."""
+        self._ending.set()
+        self._thread.join()
+        self._exporter.shutdown()
+
+    def _work(self) -> None:
+        while not self._ending.wait(self._interval_s):
+            self._send()
+        self._send()
+
+    def _send(self) -> None:
+        try:
+            self._exporter.export(reading(self._registry.collect(), self._resource, self._began, time.time_ns()))
+        except Exception:
+            log.exception("OpenTelemetry: metrics cannot be read")
+
+
+def reading(families: Iterable[Family], resource: Resource, began: int, now: int) -> MetricsData:
+    """All metrics at one time; `began` and `now` in nanoseconds since the epoch."""
+    metrics = [metric for family in families if (metric := _metric(family, began, now)) is not None]
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])
+
+
+def _metric(family: Family, began: int, now: int) -> Metric | None:
+    """None for a family without samples."""
+    data: Sum | Gauge | Histogram
+    if family.type == "histogram":
+        points = _histograms(family, began, now)
+        if not points:
+            return None
+        return Metric(family.name, family.documentation, "", Histogram(points, _CUMULATIVE))
+    counter = family.type == "counter"
+    samples = [each for each in family.samples if each.name.endswith("_total") or not counter]
+    if not samples:
+        return None
+    numbers = [NumberDataPoint(each.labels, began, now, float(each.value)) for each in samples]
+    data = Sum(numbers, _CUMULATIVE, is_monotonic=True) if counter else Gauge(numbers)
+    return Metric(family.name if counter else samples[0].name, family.documentation, "", data)
+
+
+def _histograms(family: Family, began: int, now: int) -> list[HistogramDataPoint]:
+    series: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    for each in family.samples:
+        key = tuple((name, value) for name, value in each.labels.items() if name != _BUCKET)
+        series.setdefault(key, []).append(each)
+    return [_histogram(dict(labels), samples, began, now) for labels, samples in series.items()]
+
+
+def _histogram(labels: Mapping[str, str], samples: list[Sample], began: int, now: int) -> HistogramDataPoint:
+    counts: list[int] = []
+    bounds: list[float] = []
+    exemplars: list[Exemplar] = []
+    below, total = 0, 0.0
+    for each in samples:
+        if _BUCKET in each.labels:
+            counts.append(int(each.value) - below)
+            below = int(each.value)
+            bounds.append(float(each.labels[_BUCKET]))
+            exemplars += _exemplars(each)
+        elif each.name.endswith("_sum"):
+            total = each.value
+    unknown: Any = None  # smallest and largest value: optional in OTLP, but not in the SDK's types
+    return HistogramDataPoint(labels, began, now, below, total, counts, bounds[:-1], unknown, unknown, exemplars)
+
+
+def _exemplars(sample: Sample) -> list[Exemplar]:
+    exemplar = sample.exemplar
+    if exemplar is None:
+        return []
+    at = int(float(exemplar.timestamp or 0) * 1e9)
+    trace_id, span_id = int(exemplar.labels["trace_id"], 16), int(exemplar.labels["span_id"], 16)
+    return [Exemplar({}, exemplar.value, at, span_id, trace_id)]

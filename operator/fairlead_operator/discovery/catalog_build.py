@@ -1,0 +1,202 @@
+"""Builds a catalog from a server's lists and its McpServer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import (
+    Catalog,
+    CredentialRef,
+    Definition,
+    Endpoint,
+    HttpEndpoint,
+    Limits,
+    ToolEntry,
+    definition_hash,
+    list_hash,
+    search_hash,
+)
+from fairlead_api.latency_metadata import Authored, authored_latency, effective_latency
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec, ToolLimits, ToolOverride
+from fairlead_mcp import eras
+from fairlead_operator.discovery.findings import ListingFindings
+from fairlead_operator.discovery.listing import RawListing
+from fairlead_operator.discovery.offerable import (
+    DEFINITION_LIMIT,
+    PROMPT,
+    RESOURCE,
+    SKILL,
+    TEMPLATE,
+    TOOL,
+    DefinitionFilter,
+    DefinitionKind,
+)
+
+NOTES_LIMIT: Final = 20
+TAG_LENGTH: Final = 63
+"""Characters of a tag, as where it is declared."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How a server is reached: what the platform and the credentials gave."""
+
+    endpoint: Endpoint
+    credential: CredentialRef | None
+    prefix: str | None
+
+
+class _Hints(msgspec.Struct, rename="camel"):
+    read_only_hint: Any = None
+    idempotent_hint: Any = None
+
+
+class _AnnotatedTool(msgspec.Struct):
+    annotations: _Hints = msgspec.field(default_factory=_Hints)
+
+
+_annotated = msgspec.json.Decoder(_AnnotatedTool).decode
+
+
+def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
+    """The catalog, every list sorted by name, and what is to be said of what was left out of it.
+
+    `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
+    """
+    notes: list[str] = []
+    endpoint = listing.endpoint or reached.endpoint
+    modern = eras.era_of(listing.protocol_version) is eras.Era.MODERN
+    sieve = DefinitionFilter(in_headers=modern and isinstance(endpoint, HttpEndpoint))
+    overrides = {override.name: override for override in server.spec.tools}
+    tools, unusable = _tools(listing, overrides, sieve, server.spec)
+    notes += unusable
+    missing = sorted(set(overrides) - {tool.name for tool in tools})
+    if missing:
+        notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
+    spec = server.spec
+    catalog = Catalog(
+        namespace=server.metadata.namespace,
+        name=server.metadata.name,
+        uid=server.metadata.uid,
+        generation=server.metadata.generation,
+        prefix=reached.prefix,
+        endpoint=endpoint,
+        credential=reached.credential,
+        protocol_version=listing.protocol_version,
+        server_info=listing.server_info,
+        capabilities=listing.capabilities,
+        instructions=_instructions(listing, notes),
+        gateways=listing.gateways,
+        session=spec.session,
+        on_disconnect=spec.discovery.on_disconnect,
+        trust_annotations=spec.trusts_annotations,
+        limits=_limits(server),
+        tools=tools,
+        resources=_definitions(listing.resources, RESOURCE, sieve),
+        resource_templates=_definitions(listing.resource_templates, TEMPLATE, sieve),
+        prompts=_definitions(listing.prompts, PROMPT, sieve),
+        skills=_definitions(listing.skills, SKILL, sieve),
+        pinned=spec.pin,
+        announced=dict(listing.announced),
+    )
+    undecided = spec.trust_annotations is None and not spec.trusts_annotations
+    disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
+    remarks = ListingFindings(
+        listing.listed, tuple(sieve.faults), listing.notes, tuple(notes), disregarded, listing.remarks
+    )
+    return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
+
+
+def _tools(
+    listing: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, spec: McpServerSpec
+) -> tuple[tuple[ToolEntry, ...], list[str]]:
+    """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
+    tools, notes = [], []
+    for name, raw in sieve.usable(listing.tools, TOOL):
+        authored = authored_latency(raw)
+        notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
+        override = overrides.get(name)
+        tags = _tags(name, override, spec.discovery.tag_separator)
+        tool = _tool(name, raw, spec, override, authored, tags)
+        tools.append(msgspec.structs.replace(tool, requires=listing.requires.get(name, ())))
+    return tuple(sorted(tools, key=lambda tool: tool.name)), notes
+
+
+def _asks_for_trust(tool: ToolEntry) -> bool:
+    """Whether its author says that calls may be repeated, which only a trusted author may."""
+    if authored_latency(tool.definition).latency.idempotent:
+        return True
+    try:
+        hints = _annotated(tool.definition).annotations
+    except msgspec.MsgspecError:
+        return False
+    return hints.read_only_hint is True or hints.idempotent_hint is True
+
+
+def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tuple[str, ...]:
+    """Tags that the spec gives a tool, and the one that its name does."""
+    declared = tuple(override.tags) if override else ()
+    before, _, rest = name.partition(separator) if separator else ("", "", "")
+    names = before and rest and len(before) <= TAG_LENGTH
+    return (*declared, before) if names and before not in declared else declared
+
+
+def _tool(
+    name: str, raw: Raw, spec: McpServerSpec, override: ToolOverride | None, authored: Authored, tags: tuple[str, ...]
+) -> ToolEntry:
+    categories = tuple(override.categories) if override else ()
+    probe = override.probe if override else None
+    limits = override.limits if override and override.limits else ToolLimits()
+    return ToolEntry(
+        name=name,
+        definition=raw,
+        hash=definition_hash(raw),
+        search_hash=search_hash(name, raw, tags=tags, categories=categories),
+        enabled=spec.offers(override),
+        description=override.description if override else None,
+        tags=tags,
+        categories=categories,
+        latency=effective_latency(
+            override.latency if override else None, authored.latency, trusted=spec.trusts_annotations
+        ),
+        min_tier=override.min_tier if override else None,
+        authored_min_tier=authored.min_tier,
+        probe_arguments=probe.arguments if probe else None,
+        calls_per_minute=limits.calls_per_minute,
+        concurrency=limits.concurrency,
+        result_tokens=authored.result_tokens if limits.result_tokens is None else limits.result_tokens,
+        speech=override.speech if override else None,
+    )
+
+
+def _instructions(listing: RawListing, notes: list[str]) -> str | None:
+    if listing.instructions is None or len(listing.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
+        return listing.instructions
+    notes.append(f"its instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
+    return None
+
+
+def _definitions(items: Iterable[Raw], kind: DefinitionKind, sieve: DefinitionFilter) -> tuple[Definition, ...]:
+    definitions = [
+        Definition(name=name, definition=raw, hash=definition_hash(raw)) for name, raw in sieve.usable(items, kind)
+    ]
+    return tuple(sorted(definitions, key=lambda definition: definition.name))
+
+
+def _limits(server: McpServer) -> Limits:
+    limits = server.spec.limits
+    return Limits(
+        concurrency=limits.concurrency,
+        calls_per_second=limits.calls_per_second,
+        burst=limits.calls_per_minute if limits.burst is None else limits.burst,
+        timeout_ms=limits.timeout.milliseconds,
+        max_timeout_ms=limits.max_timeout.milliseconds,
+        retries=limits.retries,
+        hedge_after_ms=limits.hedge_after.milliseconds if limits.hedge_after is not None else None,
+        max_result_bytes=limits.max_result_bytes,
+    )

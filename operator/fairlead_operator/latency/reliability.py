@@ -1,0 +1,75 @@
+"""Whether a tool can be relied upon: bad calls against good ones as a bounded score.
+
+Pure; owned by `tool_record.ToolRecord`.
+
+    score = 100 - 5 × points,  points from 0 to 20:  +5 for a bad call, −1 for a good one
+    degraded at score 0, healthy again from score 25
+
+So four bad calls in a row degrade a tool and five good ones in a row heal it, however long it was down. Bad are
+transport errors, time-outs, calls past `maxDurationMs` and internal errors of the server; a result that says `isError`,
+refused arguments and cancelled calls are not failures of the tool.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_operator.latency.hysteresis import TRIAL_CALLS, Gate
+
+MOST_POINTS: Final = 20
+BAD: Final = 5
+GOOD: Final = 1
+HEALTHY_FROM: Final = 25
+
+
+class HealthScore:
+    """The health of one tool in one environment."""
+
+    __slots__ = ("_trial_failed", "bad", "gate", "points", "seen")
+
+    def __init__(self, *, score: int = 100, degraded: bool = False, now: float = 0.0) -> None:
+        """`score` and `degraded`: as published before a restart (0 to 100). `now`: from when on a degraded tool waits
+        for its trial.
+        """
+        self.points = (100 - score) // 5
+        self.gate = Gate()
+        self.bad = 0
+        """Bad calls since the last time that the score was full."""
+        self.seen = 0
+        """All calls since then."""
+        if degraded:
+            self.gate.keep_hidden(now)
+        self._trial_failed = False
+
+    @property
+    def score(self) -> int:
+        """0 (always bad) to 100."""
+        return 100 - 5 * self.points
+
+    @property
+    def degraded(self) -> bool:
+        """Whether it moved up a tier."""
+        return not self.gate.shown
+
+    def observe(self, *, bad: bool) -> None:
+        """Take one attempt."""
+        if self.points == 0:
+            self.bad = self.seen = 0
+        self.points = min(MOST_POINTS, self.points + BAD) if bad else max(0, self.points - GOOD)
+        self.bad += bad
+        self.seen += 1
+        self._trial_failed |= self.gate.count_call(bad=bad)
+
+    def decide(self, now: float, *, watched: bool) -> bool:
+        """Whether the tool counts as healthy from now on. `watched`: attempts reach it while it is degraded."""
+        if self.gate.shown:
+            if self.score == 0 or self._trial_failed:
+                self.gate.hide(now)
+                self.points = MOST_POINTS
+        elif self.score >= HEALTHY_FROM and self.gate.evidence_counts(now):
+            self.gate.show(now)
+        elif not watched and self.gate.trial_in(now) <= 0:
+            self.gate.show(now, trial=TRIAL_CALLS)
+            self.points = (100 - HEALTHY_FROM) // 5
+        self._trial_failed = False
+        return self.gate.shown

@@ -1,0 +1,108 @@
+"""A move of a tool between tiers as one sentence for people: events, the terminal of `fairlead up`. Pure.
+
+    ask_supplier left the fast tier: 3 of its last 3 calls took over 500 ms (p95 1,004 ms)
+    ask_supplier returned to the fast tier: its last 5 calls took at most 500 ms (p95 212 ms)
+
+Programs read the line of `wording`, which state documents publish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairlead_api.floors import Floor
+from fairlead_operator.latency.reliability import HealthScore
+from fairlead_operator.latency.score import TierScore
+from fairlead_operator.latency.window import Window
+
+
+@dataclass(frozen=True)
+class MoveReasons:
+    """Measurements and declarations that the last decision about a tool went by."""
+
+    scores: Mapping[str, TierScore]
+    """By name of the tier; a tier without a limit has none."""
+    window: Window
+    health: HealthScore
+    declared_ms: int | None
+    floor: Floor | None = None
+
+    def why_lost(self, tier: str) -> str:
+        """Why the tool is not in a tier any more; empty where that is not known."""
+        score = self.scores.get(tier)
+        if score is None:
+            return ""
+        if self.floor is not None and self.floor.hides(score.rule):
+            return f"its lowest tier is {self.floor.tier}" + (
+                "" if self.floor.tier_exists else ", which does not exist"
+            )
+        if score.gate.shown:
+            return f"{self.health.bad} of its last {_calls(self.health.seen)} failed" if self.health.degraded else ""
+        if score.cause == "declared" and self.declared_ms is not None:
+            return f"it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
+        if score.cause == "unmeasured" or not len(self.window):
+            return "it is not measured yet"
+        return _measurement(score, self.window)
+
+    def why_gained(self, tier: str) -> str:
+        """Why the tool is in a tier again, as the end of a sentence; empty where that is not known."""
+        score = self.scores.get(tier)
+        if score is None:
+            return ""
+        if score.gate.trial:
+            return f" for a trial of {_calls(score.gate.trial)}: one over {_over(score)} takes it out again"
+        if self.health.gate.trial:
+            return f" for a trial of {_calls(self.health.gate.trial)}: one that fails takes it out again"
+        if len(self.window):
+            return f": {_measurement(score, self.window)}"
+        if self.declared_ms is not None:
+            return f": it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
+        return ": it is not measured yet, and the tier shows such tools"
+
+
+def sentence(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
+    """Tell that `name` is in the tiers `after`, no longer in those `before`, and by which calls."""
+    lost = [tier for tier in before if tier not in after]
+    gained = [tier for tier in after if tier not in before]
+    clauses = []
+    if lost:
+        clauses.append(f"{name} left {_with_reasons(lost, [reasons.why_lost(tier) for tier in lost])}")
+    if gained:
+        # A slower tier shows what a faster one does, so the fastest one says why.
+        clauses.append(f"{name} returned to {_tiers(gained)}{reasons.why_gained(gained[0])}")
+    return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
+
+
+def _with_reasons(tiers: Sequence[str], whys: Sequence[str]) -> str:
+    """Tiers with why; one reason of all of them is told once."""
+    if len(set(whys)) == 1:
+        return _tiers(tiers) + (f": {whys[0]}" if whys[0] else "")
+    return ", and ".join(_tiers([tier]) + (f": {why}" if why else "") for tier, why in zip(tiers, whys, strict=True))
+
+
+def _tiers(names: Sequence[str]) -> str:
+    if len(names) < 2:
+        return f"the {names[0]} tier" if names else "no tier"
+    return f"the {', '.join(names[:-1])} and {names[-1]} tiers"
+
+
+def _measurement(score: TierScore, window: Window) -> str:
+    late, seen = score.late(window), len(window)
+    figure = window.quantile(1 - score.detector.share)
+    digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # so that 500.4 ms is over 500 ms to the eye
+    quantile = f"({score.detector.quantile} {figure:,.{digits}f} ms)"
+    if seen == 1:
+        return f"its last call took {'over' if late else 'at most'} {_over(score)} {quantile}"
+    if not late:
+        return f"its last {_calls(seen)} took at most {_over(score)} {quantile}"
+    return f"{late} of its last {_calls(seen)} took over {_over(score)} {quantile}"
+
+
+def _over(score: TierScore) -> str:
+    """The time from which a call counts as late: the tier's limit and its hysteresis."""
+    return f"{score.late_from_ms:,.0f} ms"
+
+
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"

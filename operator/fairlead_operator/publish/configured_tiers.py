@@ -1,0 +1,49 @@
+"""LatencyTiers that the installation's settings name for the case that none is declared; else the default ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fairlead_api.bad_setting import BadSetting
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
+
+
+def tiers_in(path: str) -> Collection[LatencyTier]:
+    """The tiers of a YAML file: a list of mappings with `name` and `spec`. Without a path the default tiers.
+
+    Raises BadSetting.
+    """
+    if not path:
+        return DEFAULT_TIERS
+    try:
+        listed = yaml.safe_load(Path(path).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise BadSetting(f"FAIRLEAD_TIERS: {path} cannot be read: {error}") from error
+    if not isinstance(listed, list) or not all(isinstance(t, dict) and set(t) == {"name", "spec"} for t in listed):
+        raise BadSetting(f"FAIRLEAD_TIERS: {path} is not a list of tiers, each with `name` and `spec`")
+    try:
+        tiers = [LatencyTier.model_validate({"metadata": {"name": t["name"]}, "spec": t["spec"]}) for t in listed]
+    except ValidationError as error:
+        problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+        raise BadSetting(f"FAIRLEAD_TIERS: {path}: {problem}") from error
+    for given, tier in zip(listed, tiers, strict=True):
+        if unknown := _members(given["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
+            raise BadSetting(
+                f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has no spec.{', spec.'.join(sorted(unknown))}"
+            )
+    return tiers
+
+
+def _members(mapping: Mapping[str, Any]) -> set[str]:
+    """Paths of all members, those of members that are mappings included."""
+    names = set(mapping)
+    for name, value in mapping.items():
+        if isinstance(value, Mapping):
+            names |= {f"{name}.{inner}" for inner in _members(value)}
+    return names

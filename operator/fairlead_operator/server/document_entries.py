@@ -1,0 +1,117 @@
+"""Entries of the servers document: what a gateway is told of a server that is not simply ready. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import Refreshed
+from fairlead_api.documents.servers import (
+    FAILED,
+    INSTALLING,
+    MESSAGE_CHARS,
+    OFFLINE,
+    READY,
+    STARTING,
+    STOPPED,
+    WAITING,
+    ServerEntry,
+)
+from fairlead_api.load import RefusedServer
+from fairlead_api.meta import ServerKey
+from fairlead_api.remedies import remedy
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, sentence
+from fairlead_api.v1alpha1.condition_types import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+from fairlead_mcp.masking import Mask
+from fairlead_operator.ports import ConditionVerdict
+
+NO_MASK: Final = Mask(None)
+
+
+def state_of(status: McpServerStatus) -> str:
+    """State of a server in one word, one of `fairlead_api.documents.servers`."""
+    ready = status.condition(ConditionType.READY)
+    if ready is None:
+        return WAITING
+    if ready.status == "True":
+        return READY
+    if ready.reason == Reason.STOPPED:
+        return STOPPED
+    if ready.status == "False":
+        return OFFLINE if status.tools_offline else FAILED
+    return INSTALLING if cause_of(ready)[0] == Cause.INSTALLING else STARTING
+
+
+def entry_for(
+    key: ServerKey,
+    prefix: str | None,
+    status: McpServerStatus,
+    refreshed: Refreshed | None = None,
+    *,
+    removes: bool = False,
+    mask: Mask = NO_MASK,
+    conflicted: ConditionVerdict | None = None,
+) -> ServerEntry | None:
+    """Entry of a server in the servers document; None for one that is ready and has nothing to mend. `removes`: its
+    tools are unknown while it is away. `mask` takes the server's credential out of what it wrote. `conflicted`: another
+    server has its prefix, which is told beside whatever else is wrong.
+    """
+    state, ready = state_of(status), status.condition(ConditionType.READY)
+    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
+        if conflicted is None:
+            return None
+        ready = None
+    cause, message = (None, "") if ready is None else cause_of(ready)
+    return ServerEntry(
+        namespace=key.namespace,
+        name=key.name,
+        prefix=prefix,
+        state=state,
+        removed=removes and state in (FAILED, STOPPED),
+        reason="" if ready is None else ready.reason,
+        cause=str(cause or ""),
+        message=mask.text(message)[:MESSAGE_CHARS],
+        conflict=_conflict(status, conflicted)[:MESSAGE_CHARS],
+        refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
+    )
+
+
+def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
+    """Why another server has the prefix, with what to do about it; empty where none has."""
+    if verdict is None:
+        return ""
+    condition = status.condition(ConditionType.CONFLICTED)
+    if condition is not None and cause_of(condition)[0] is verdict.cause:
+        return condition.message
+    return sentence(verdict.cause, verdict.message)
+
+
+def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
+    """Entry of a server that is not run for its declaration in a file, with the problem and what to do about it."""
+    return ServerEntry(
+        namespace=refused.key.namespace,
+        name=refused.key.name,
+        prefix=prefix,
+        state=FAILED,
+        reason=REASON_OF[refused.cause],
+        cause=refused.cause,
+        message=_why_refused(refused)[:MESSAGE_CHARS],
+    )
+
+
+def entry_of_outdated(refused: RefusedServer) -> ServerEntry:
+    """Entry of a server that is ready and runs as it was declared before, since its new declaration cannot be used."""
+    message = f"{refused.key} runs as it was declared before: {_why_refused(refused)}"
+    return msgspec.structs.replace(entry_of_refused(refused, None), state=READY, message=message[:MESSAGE_CHARS])
+
+
+def _why_refused(refused: RefusedServer) -> str:
+    stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
+    return f"{refused.problem}{stop} {remedy(refused.cause, refused.form)}"
+
+
+def entry_of_new(key: ServerKey, prefix: str | None) -> ServerEntry:
+    """Entry of a server that was declared and not looked at yet."""
+    return ServerEntry(namespace=key.namespace, name=key.name, prefix=prefix, state=WAITING)

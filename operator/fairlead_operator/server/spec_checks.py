@@ -1,0 +1,113 @@
+"""Whether the spec of a server makes sense here: a chain of named checks, the first refusal wins. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver.container import ResourceRequirements
+from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
+from fairlead_api.v1alpha1.mcpserver.spec_rules import RESOURCES
+from fairlead_operator.ports import ConditionVerdict, Environment
+from fairlead_operator.server.manifests import ManifestContext, pod_template
+from fairlead_operator.server.secret_references import containers
+
+
+@dataclass(frozen=True)
+class PodTemplateChecker:
+    """Namespaces whose servers may have an `unrestrictedPodTemplate`."""
+
+    any: bool = False
+    """All of them."""
+    any_in: frozenset[str] = frozenset()
+    """These."""
+
+    def restricts(self, namespace: str) -> bool:
+        """Whether servers of a namespace have to keep to `podTemplate`."""
+        return not self.any and namespace not in self.any_in
+
+
+RESTRICTED: Final = PodTemplateChecker()
+Check = Callable[[McpServer, Environment], ConditionVerdict | None]
+
+ACCEPTED: Final = ConditionVerdict(True, Cause.ACCEPTED, "the spec is valid and can be run here")
+
+
+def _refusal(message: str) -> ConditionVerdict:
+    return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, message)
+
+
+def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+    """A CEL rule refuses it at admission; an object written before that rule still exists."""
+    if environment == "cluster" and server.spec.source_kind == "command":
+        return _refusal(
+            "command runs a local child process, for `fairlead up` only: use image, package or url on a cluster"
+        )
+    return None
+
+
+def image_off_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+    """Nothing here runs containers."""
+    if environment == "local" and server.spec.source_kind == "image":
+        return _refusal("image needs a cluster: use package, command or url with `fairlead up`")
+    return None
+
+
+def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+    """The entry point of an image is not known here, and something has to be started per connection."""
+    image = server.spec.image
+    if image is not None and image.transport == "stdio" and not image.command:
+        return _refusal("an image with transport stdio needs command: the program to start for each connection")
+    return None
+
+
+def pod_template_not_allowed(
+    server: McpServer, environment: Environment, templates: PodTemplateChecker
+) -> ConditionVerdict | None:
+    """Off a cluster there are no pods, and the template counts for nothing. What ran before is left as it is."""
+    template = server.spec.unrestricted_pod_template
+    if template is None or environment != "cluster" or not templates.restricts(server.metadata.namespace):
+        return None
+    message = f"{NOT_ALLOWED}; pods that ran before are left running"
+    return ConditionVerdict(False, Cause.POD_TEMPLATE_NOT_ALLOWED, message)
+
+
+def resources_of_pods(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+    """Rules of the definition about `spec.resources`, for what a pod template makes of them: they are too costly for an
+    API server there, and no pod with such resources starts.
+    """
+    spec = server.spec
+    if environment != "cluster" or (spec.pod_template is None and spec.unrestricted_pod_template is None):
+        return None
+    for container in containers(pod_template(server, ManifestContext("", restricted=False))):
+        try:
+            resources = ResourceRequirements.model_validate(container.get("resources") or {})
+        except ValidationError:
+            continue  # an API server has a sentence about it
+        for rule in RESOURCES:
+            if rule.holds is not None and not rule.holds(resources):
+                what = f"resources of the container {container.get('name')}, as its pod template has them"
+                return ConditionVerdict(False, Cause.INVALID, f"{what}: {rule.message}")
+    return None
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    command_on_a_cluster,
+    image_off_a_cluster,
+    nothing_to_start,
+    resources_of_pods,
+)
+
+
+def check(server: McpServer, environment: Environment, templates: PodTemplateChecker = RESTRICTED) -> ConditionVerdict:
+    """The first refusal, else acceptance. A refused server is neither run nor asked anything."""
+    for each in CHECKS:
+        verdict = each(server, environment)
+        if verdict is not None:
+            return verdict
+    return pod_template_not_allowed(server, environment, templates) or ACCEPTED
