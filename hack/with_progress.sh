@@ -7,7 +7,12 @@ with_progress() {
   python=$root/.venv/bin/python
   [ -x "$python" ] || python=python3
   if "$python" -c 'import rich' 2>/dev/null; then
-    "$python" "$root/hack/progress.py" "$@"
+    if declare -F "$2" >/dev/null; then # a program cannot start a function, a bash of its own can
+      # shellcheck disable=SC2046 # one word each
+      (export -f $(compgen -A function) && "$python" "$root/hack/progress.py" "$1" bash -c '"$@"' "$2" "${@:2}")
+    else
+      "$python" "$root/hack/progress.py" "$@"
+    fi
   else
     say "$1 …"
     "${@:2}" >&2

@@ -16,7 +16,7 @@ _PASSING: Final = frozenset({502, 503, 504})
 """Statuses of a proxy in front of a server that is not there for a moment."""
 
 
-def worth_it(error: Exception, *, idempotent: bool) -> bool:
+def worth_retrying(error: Exception, *, idempotent: bool) -> bool:
     """Whether the same call may be made again, and may end otherwise."""
     if isinstance(error, ConnectFailed):
         return error.reason not in ("Closed", "NotCallable", "CommandNotFound", "UnknownHost", "TLSFailed")
@@ -34,7 +34,7 @@ def next_delay(
     error: McpError, *, attempt: int, retries: int, idempotent: bool, left: float, random: float
 ) -> float | None:
     """Seconds until the next attempt, None where there is none. `left` is the time of the call that remains."""
-    if attempt > retries or not worth_it(error, idempotent=idempotent):
+    if attempt > retries or not worth_retrying(error, idempotent=idempotent):
         return None
     wait = delay(attempt, random)
     return wait if wait < left else None

@@ -19,6 +19,23 @@ def test_progress_off_a_terminal_is_plain_lines_on_standard_error() -> None:
     assert done.stderr == "compiling x …\na line\ncompiling x: 0 s\n"
 
 
+def test_with_progress_runs_a_function_of_the_shell_and_passes_its_exit_code_on(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / ".venv" / "bin").mkdir(parents=True)
+    (root / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (root / "hack").symlink_to(HACK)
+    script = f"""
+    . {root}/hack/with_progress.sh
+    say() {{ echo "$*" >&2; }}
+    install() {{ say "from $1"; [ "$1" = here ]; }}
+    with_progress "installing" install here || exit 8
+    with_progress "installing" install elsewhere || exit 9
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (9, "")
+    assert [line for line in done.stderr.splitlines() if line.startswith("from")] == ["from here", "from elsewhere"]
+
+
 def in_terminal(*words: str) -> tuple[int, str]:
     """Exit code of a Python, and all that the terminal got."""
     controller, inside = os.openpty()
