@@ -5,15 +5,10 @@ Pure module.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from fairlead_formats.messages.base import MessageFormat
 from fairlead_formats.tool_format import Format
-
-ProviderKind = Literal["openai", "anthropic", "gemini"]
-"""Kind of a provider that requests are sent to, as configurations name it."""
 
 
 class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):

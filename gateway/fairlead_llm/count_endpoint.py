@@ -5,16 +5,15 @@ client's API counts; else the gateway estimates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead_formats.provider import ProviderKind
 from fairlead_formats.tokens.models import family_of
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, WireRequest
+from fairlead_formats.wire.protocol import BadRequest, CountFormat, ModelRound, WireRequest
 from fairlead_llm.llm_endpoint import bad_request, caller_key, model_request, respond
 from fairlead_llm.preparation import RawRequest, RequestPreparation
 from fairlead_llm.services import ModelServices
@@ -25,30 +24,6 @@ from fairlead_web.bodies import JSON
 
 ESTIMATED: Final = "x-fairlead-estimated"
 """Header of a count that the gateway estimated."""
-
-
-class CountFormat(Protocol):
-    """Count requests of one model API."""
-
-    @property
-    def wire(self) -> WireFormat:
-        """Format of the request whose tokens are counted."""
-
-    @property
-    def kind(self) -> ProviderKind:
-        """Kind of the providers that can count."""
-
-    def read(self, body: bytes, model: str | None) -> WireRequest:
-        """The request whose tokens a client wants to know; `model` is that of the path. Raises BadRequest."""
-
-    def path(self, model: str) -> str:
-        """Path of a count request below the base of the provider's API."""
-
-    def body(self, request: bytes, model: str) -> bytes:
-        """Body of a count request; `request` is the body whose tokens are counted."""
-
-    def write(self, tokens: int) -> bytes:
-        """Body of the answer with a number of tokens."""
 
 
 class TokenCountEndpoint:

@@ -10,27 +10,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, cast
+from functools import partial
+from typing import Final, NamedTuple, cast
+from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from fairlead_formats.pairs.families import FORMAT_OF_KIND
-from fairlead_formats.provider import ProviderKind
-from fairlead_formats.providers.anthropic.counting import COUNT_TOKENS, COUNTING
-from fairlead_formats.providers.anthropic.format import ANTHROPIC, MESSAGES
-from fairlead_formats.providers.openai_chat.format import CHAT
+from fairlead_formats.pairs.families import CLIENT_FORMATS, COUNTING, FORMAT_OF_KIND
+from fairlead_formats.pairs.provider_apis import APIS, kind_of
+from fairlead_formats.providers.openai_chat.api import API as RESPONSES_API
+from fairlead_formats.providers.openai_chat.api import RESPONSES as RESPONSES_PATH
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.provider_api import ApiOperation, ProviderApi, ProviderKind
 from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, origin_of
-from fairlead_llm.model_lists import document, find_model, list_models, listing
+from fairlead_llm.model_lists import find_model, list_models
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.services import ModelServices
 from fairlead_llm.stored_responses.endpoints import ResponseEndpoints
@@ -44,84 +45,11 @@ from fairlead_offers.problems import OVERLOADED, RATE_LIMITED, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_web.bodies import JSON
 
-MODELS: Final = "models"
-OPENAI_VERSION: Final = "v1"
-TWICE: Final = "/v1"
-"""Prefix of paths from clients that append a version to a base URL that has one already."""
-GEMINI_VERSION: Final = "v1beta"
-_SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
-    **dict.fromkeys(("messages", "complete"), "anthropic"),
-    **dict.fromkeys(
-        (
-            "assistants",
-            "audio",
-            "batches",
-            "chat",
-            "completions",
-            "containers",
-            "conversations",
-            "edits",
-            "embeddings",
-            "evals",
-            "fine_tuning",
-            "images",
-            "moderations",
-            "realtime",
-            "responses",
-            "threads",
-            "uploads",
-            "vector_stores",
-            "videos",
-        ),
-        "openai",
-    ),
-    **dict.fromkeys(("files", MODELS, "skills"), None),
-}
-"""First segments below `/v1`, served here or not, with the API that has them; None: several APIs do."""
-_GEMINI_HEADERS: Final = (b"x-goog-api-key", b"x-goog-api-client")
-CHAT_COMPLETIONS: Final = "/v1/chat/completions"
-RESPONSES_PATH: Final = "/v1/responses"
-_MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
-    "openai": (f"/v1/{MODELS}",),
-    "anthropic": (f"/v1/{MODELS}",),
-    "gemini": (f"/v1beta/{MODELS}", f"/v1/{MODELS}"),
-}
 _KNOWN: Final = b"known=true"
 """In a query for models: the request is for the REST API's own list, of all known models."""
 _RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
-
-
-def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
-    """The kind of API that a request belongs to; None for a path that no provider's API has. Header names are in lower
-    case. `/v1/models/MODEL:METHOD` is Gemini's unless it is a GET: newer Gemini clients use that path.
-    """
-    if path.startswith(f"{TWICE}/{OPENAI_VERSION}/"):
-        path = path.removeprefix(TWICE)
-    version, _, rest = path.removeprefix("/").partition("/")
-    if version == GEMINI_VERSION:
-        return "gemini"
-    segment = rest.partition("/")[0]
-    if version != OPENAI_VERSION or segment not in _SEGMENTS:
-        return None
-    kind = _SEGMENTS[segment]
-    if kind is not None:
-        return kind
-    if b"anthropic-version" in headers:
-        return "anthropic"
-    if segment == MODELS and (
-        any(name in headers for name in _GEMINI_HEADERS)
-        or any(part.startswith(b"key=") for part in query.split(b"&"))
-        or (method != "GET" and ":" in rest)
-    ):
-        return "gemini"
-    return "openai"
-
-
-def segments() -> frozenset[str]:
-    """First segments below `/v1` that are providers' APIs."""
-    return frozenset(_SEGMENTS)
 
 
 class LlmEndpoints:
@@ -144,9 +72,9 @@ class LlmEndpoints:
         self._requests = requests
         self._more = more
         self._served: Providers | None = None
-        self._apis: Mapping[ProviderKind, ProviderApi] = {}
+        self._apis: Mapping[ProviderKind, ServedApi] = {}
 
-    async def api(self, scope: Scope) -> ProviderApi | None:
+    async def api(self, scope: Scope) -> ServedApi | None:
         """The API that a request is for; None where it is none of a provider's, or there are no providers. A
         request goes on with the providers that there were when it came.
         """
@@ -155,53 +83,60 @@ class LlmEndpoints:
             return None
         path, query = scope["path"], scope["query_string"]
         kind = kind_of(scope["method"], path, dict(scope["headers"]), query)
-        if kind is None or (_KNOWN in query and path.startswith(_MODELS["openai"])):
+        if kind is None or (_KNOWN in query and path.startswith("/v1/models")):
             return None
         if providers is not self._served:
             self._apis = self._build_apis(providers)
             self._served = providers
         return self._apis[kind]
 
-    def _build_apis(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
+    def _build_apis(self, providers: Providers) -> Mapping[ProviderKind, ServedApi]:
         services = self._services
         preparation = RequestPreparation(services.tools, providers, services.turns)
-        chat = LlmEndpoint(services, preparation, CHAT)
-        anthropic = LlmEndpoint(services, preparation, ANTHROPIC)
-        gemini = GeminiEndpoint(services, preparation)
-        responses = LlmEndpoint(services, preparation, RESPONSES, self._response_store)
+        answers = {
+            name: LlmEndpoint(services, preparation, wire, self._response_store if wire is RESPONSES else None)
+            for name, wire in CLIENT_FORMATS.items()
+        }
+        counts = {kind: TokenCountEndpoint(services, preparation, counting) for kind, counting in COUNTING.items()}
         stored = ResponseEndpoints(self._response_store, providers, services.client, services.limits.seconds)
-        counts = TokenCountEndpoint(services, preparation, COUNTING)
-        response_path = f"{RESPONSES_PATH}/{{response_id}}"
-        routes: dict[ProviderKind, list[Route]] = {
-            "openai": [
-                Route(CHAT_COMPLETIONS, chat.answer, methods=["POST"]),
-                Route(RESPONSES_PATH, responses.answer, methods=["POST"]),
-                Route(response_path, stored.retrieve, methods=["GET"]),
-                Route(response_path, stored.delete, methods=["DELETE"]),
-                Route(f"{response_path}/cancel", stored.cancel, methods=["POST"]),
-                Route(f"{response_path}/input_items", stored.input_items, methods=["GET"]),
-                *self._more,
-            ],
-            "anthropic": [
-                Route(front + path, answer, methods=["POST"])
-                for path, answer in ((MESSAGES, anthropic.answer), (COUNT_TOKENS, counts.answer))
-                for front in ("", TWICE)
-            ],
-            "gemini": [
-                Route(f"{prefix}/{{method:path}}", gemini.answer, methods=["POST"]) for prefix in _MODELS["gemini"]
-            ],
-        }
         return {
-            kind: ProviderApi(kind, services.tools, providers, each, self._requests, services.records)
-            for kind, each in routes.items()
+            kind: ServedApi(
+                api,
+                services.tools,
+                providers,
+                self._more_routes(stored) if kind == RESPONSES_API.kind else (),
+                OperationEndpoints(answers, counts.get(kind)),
+                self._requests,
+                services.records,
+            )
+            for kind, api in APIS.items()
         }
+
+    def _more_routes(self, stored: ResponseEndpoints) -> Sequence[Route]:
+        """Routes of the API that stores responses."""
+        response = f"{RESPONSES_PATH}/{{response_id}}"
+        return (
+            Route(response, stored.retrieve, methods=["GET"]),
+            Route(response, stored.delete, methods=["DELETE"]),
+            Route(f"{response}/cancel", stored.cancel, methods=["POST"]),
+            Route(f"{response}/input_items", stored.input_items, methods=["GET"]),
+            *self._more,
+        )
 
     async def aclose(self) -> None:
         """Close connections to providers."""
         await self._services.client.aclose()
 
 
-class ProviderApi:
+class OperationEndpoints(NamedTuple):
+    """Endpoints for the operations of one API."""
+
+    answers: Mapping[str, LlmEndpoint]
+    """By `ApiOperation.wire`."""
+    counting: TokenCountEndpoint | None
+
+
+class ServedApi:
     """One kind of API in front of models: its endpoints, its list of models, and errors for paths that it lacks."""
 
     public = False
@@ -209,24 +144,26 @@ class ProviderApi:
 
     def __init__(
         self,
-        kind: ProviderKind,
+        api: ProviderApi,
         tools: ToolServices,
         providers: Providers,
-        endpoints: Sequence[Route],
+        routes: Sequence[Route],
+        endpoints: OperationEndpoints,
         requests: Shares,
         records: RequestRecords,
     ) -> None:
-        """`endpoints` come before the list of models. `requests` bounds requests in progress, also of each agent;
-        `records` records those that are refused.
+        """`routes` are served besides the API's operations and its list of models. `requests` bounds requests in
+        progress, also of each agent; `records` records those that are refused.
         """
         self._records = records
         self._requests = requests
-        self._kind = kind
+        self._api = api
+        self._endpoints = endpoints
         self._tools = tools
         self._providers = providers
-        lists = [Route(path, self._list, methods=["GET"]) for path in _MODELS[kind]]
-        models = [Route(f"{path}/{{model:path}}", self._show, methods=["GET"]) for path in _MODELS[kind]]
-        self._routes = (*endpoints, *lists, *models)
+        lists = [Route(path, self._list, methods=["GET"]) for path in api.models_paths]
+        models = [Route(f"{path}/{{model:path}}", self._show, methods=["GET"]) for path in api.models_paths]
+        self._routes = (*routes, *lists, *models)
 
     def credential(self, scope: Scope) -> bytes | None:
         """The credential of a request, from wherever the SDK puts it. Raises Problem."""
@@ -264,14 +201,26 @@ class ProviderApi:
             if match is Match.FULL:
                 scope.update(child)
                 return cast("Endpoint", route.endpoint)
-        here = ", ".join(f"{method} {route.path}" for route in self._routes for method in _methods(route))
+        if scope["method"] == "POST":
+            operation = self._api.operation(scope["path"], dict(parse_qsl(scope["query_string"].decode("latin-1"))))
+            if operation is not None:
+                return partial(self._operate, operation)
+        here = ", ".join(
+            (*self._api.operations, *(f"{method} {route.path}" for route in self._routes for method in _methods(route)))
+        )
         request_line = f"{scope['method']} {scope['path'][:256]}"
         raise LlmError(404, f"{request_line} is not served; this API has: {here}", "NOT_FOUND")
+
+    async def _operate(self, operation: ApiOperation, request: Request) -> Response:
+        if not operation.counts:
+            return await self._endpoints.answers[operation.wire].answer(request, operation.model, operation.stream)
+        assert self._endpoints.counting is not None, "an API that has an operation that counts has a format for it"
+        return await self._endpoints.counting.answer(request, operation.model)
 
     async def _list(self, _: Request) -> Response:
         """Respond with all models."""
         models = list_models(self._providers, await self._windows())
-        return Response(encode(listing(self._kind, models)), 200, None, JSON)
+        return Response(encode(self._api.models(models)), 200, None, JSON)
 
     async def _show(self, request: Request) -> Response:
         """Respond with one model. Raises LlmError."""
@@ -280,13 +229,13 @@ class ProviderApi:
             model = find_model(self._providers, await self._windows(), name)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
-        return Response(encode(document(self._kind, model)), 200, None, JSON)
+        return Response(encode(self._api.model(model)), 200, None, JSON)
 
     async def _windows(self) -> ContextWindows:
         return await self._tools.work.do(lambda: self._tools.models.windows)
 
     def _error_response(self, error: LlmError) -> Response:
-        return Response(FORMAT_OF_KIND[self._kind].error_body(error), error.status, error.headers, JSON)
+        return Response(FORMAT_OF_KIND[self._api.kind].error_body(error), error.status, error.headers, JSON)
 
 
 def _share_error(reached: ShareTaken) -> LlmError:

@@ -9,11 +9,12 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import Scope
 
+from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 
 PROVIDER_KEY: Final = "x-fairlead-provider-key"
 """Header with the caller's own key at the provider, and name of that key in the scope of a request."""
-_KEY_HEADERS: Final = (b"x-api-key", b"x-goog-api-key")
+_KEY_HEADERS: Final = tuple(sorted({api.key_header.encode() for api in APIS.values()} - {b"authorization"}))
 _QUERY: Final = b"key"
 _PROVIDER_KEY: Final = re.compile(rb"[!-~]{1,8192}")
 _TAKEN: Final = frozenset({*_KEY_HEADERS, PROVIDER_KEY.encode()})

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead_formats.provider import ProviderKind
+from fairlead_formats.pairs.provider_apis import APIS
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
+from fairlead_formats.wire.provider_api import ProviderKind
 from fairlead_models.cascaded_engines import CASCADED, CascadedProvider, Seconds, SlowTurns
 
 MAX_NAME: Final = 256
@@ -30,7 +31,7 @@ ROUTE_PREFIX: Final = "fairlead/"
 """Prefix of a route's name in the `model` of a request."""
 OPENAI_HOST: Final = "api.openai.com"
 CallerKey = Literal["Refuse", "Allow", "Require"]
-_SPEAK: Final = frozenset({"openai", "gemini"})
+_SPEAKING: Final = tuple(api.kind for api in APIS.values() if api.speech)
 """Kinds whose speech sessions are bridged."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DOTS: Final = frozenset({".", ".."})
@@ -38,9 +39,7 @@ _PATTERN: Final = re.compile(r"[*?[]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS: Final = frozenset(
     {
-        "authorization",
-        "x-api-key",
-        "x-goog-api-key",
+        *(api.key_header for api in APIS.values()),
         "content-length",
         "content-type",
         "host",
@@ -50,21 +49,6 @@ _OURS: Final = frozenset(
     }
 )
 """Headers that a provider's setting may not name: they are written here."""
-_VERSIONS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
-    "openai": (),
-    "anthropic": ("/v1",),
-    "gemini": ("/v1beta", "/v1"),
-}
-"""Ends of a base URL, by kind of provider, that paths below it repeat."""
-ANTHROPIC_VERSION: Final = "2023-06-01"
-"""`anthropic-version` of requests, unless the provider's `headers` name another."""
-_KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
-    "openai": ("authorization", "Bearer "),
-    "anthropic": ("x-api-key", ""),
-    "gemini": ("x-goog-api-key", ""),
-}
-"""Header of the key, by kind of provider, and the prefix of its value."""
-
 _LISTS: Final = frozenset({"anthropic-beta"})
 """Headers whose values add up: the client's and those of the configuration."""
 
@@ -129,7 +113,7 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         `/v1beta/models/MODEL:generateContent`.
         """
         base = self.base_url.rstrip("/")
-        for version in _VERSIONS[self.kind]:
+        for version in APIS[self.kind].base_versions:
             base = base.removesuffix(version)
         return base + path
 
@@ -137,13 +121,12 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
         the configuration, lists apart. Names are lower-case.
         """
-        headers = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
-        headers.update(more)
+        api = APIS[self.kind]
+        headers = {**api.headers, **more}
         for name, value in ((name.lower(), value) for name, value in self.headers.items()):
             headers[name] = f"{headers[name]},{value}" if name in _LISTS and name in headers else value
         if key:
-            name, prefix = _KEY_HEADERS[self.kind]
-            headers[name] = prefix + key
+            headers[api.key_header] = api.key_prefix + key
         return headers
 
 
@@ -177,9 +160,10 @@ class Providers:
             self._check_cascaded(name, engine)
         for name, provider in providers.items():
             slow = provider.slow_turns
-            if slow is not None and (provider.kind not in _SPEAK or slow.engine not in self.cascaded):
+            if slow is not None and (provider.kind not in _SPEAKING or slow.engine not in self.cascaded):
                 raise InvalidProvider(
-                    f"providers: {name}: slowTurns is of the kinds openai, gemini, and its engine of the kind cascaded"
+                    f"providers: {name}: slowTurns is of the kinds {', '.join(_SPEAKING)}, "
+                    "and its engine of the kind cascaded"
                 )
         for name, route in routes.items() if providers else ():
             try:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead_formats.neutral.translation import FamilyTranslation
-from fairlead_formats.provider import ProviderKind
+from fairlead_formats.providers.anthropic import counting as anthropic_counting
 from fairlead_formats.providers.anthropic import format as anthropic
+from fairlead_formats.providers.gemini import counting as gemini_counting
 from fairlead_formats.providers.gemini import format as gemini
 from fairlead_formats.providers.openai_chat import format as openai_chat
 from fairlead_formats.providers.openai_responses import format as openai_responses
-from fairlead_formats.wire.protocol import WireFormat
+from fairlead_formats.wire.protocol import CountFormat, WireFormat
+from fairlead_formats.wire.provider_api import ProviderKind
 
 FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "openai": openai_chat.CHAT,
@@ -19,6 +21,19 @@ FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "gemini": gemini.GEMINI_EVENTS,
 }
 """The format of every provider of a kind; some of OpenAI's speak Responses too."""
+CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
+    "chat": openai_chat.CHAT,
+    "responses": openai_responses.RESPONSES,
+    "messages": anthropic.ANTHROPIC,
+    "gemini": gemini.GEMINI_EVENTS,
+    "gemini-array": gemini.GEMINI_ARRAY,
+}
+"""Formats that clients speak, by the names in `ApiOperation.wire`."""
+COUNTING: Final[Mapping[ProviderKind, CountFormat]] = {
+    "anthropic": anthropic_counting.COUNTING,
+    "gemini": gemini_counting.COUNTING,
+}
+"""Count requests, by kind of provider; OpenAI's API counts tokens only in `/responses/input_tokens`."""
 FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
     family.name: family
     for family in (

@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.losses import TranslationLosses
+from fairlead_formats.wire.provider_api import ProviderKind
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
@@ -337,3 +338,27 @@ class WireFormat(Protocol):
 
     def error_in(self, body: bytes) -> bytes | None:
         """The raw error object in a provider's refusal, for `WireStream.failed`; None where there is none."""
+
+
+class CountFormat(Protocol):
+    """Count requests of one model API."""
+
+    @property
+    def wire(self) -> WireFormat:
+        """Format of the request whose tokens are counted."""
+
+    @property
+    def kind(self) -> ProviderKind:
+        """Kind of the providers that can count."""
+
+    def read(self, body: bytes, model: str | None) -> WireRequest:
+        """The request whose tokens a client wants to know; `model` is that of the path. Raises BadRequest."""
+
+    def path(self, model: str) -> str:
+        """Path of a count request below the base of the provider's API."""
+
+    def body(self, request: bytes, model: str) -> bytes:
+        """Body of a count request; `request` is the body whose tokens are counted."""
+
+    def write(self, tokens: int) -> bytes:
+        """Body of the answer with a number of tokens."""

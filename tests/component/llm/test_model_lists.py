@@ -11,7 +11,7 @@ import pytest
 from google import genai
 
 from fairlead_app.gateway import Gateway
-from fairlead_llm.routes import segments
+from fairlead_formats.pairs.provider_apis import segments
 from googleclient import google
 from llmworld import LlmWorld, llm_world
 from restworld import get, post

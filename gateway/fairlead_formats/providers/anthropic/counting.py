@@ -9,11 +9,10 @@ from typing import Final
 
 import msgspec
 
-from fairlead_formats.provider import ProviderKind
-from fairlead_formats.providers.anthropic.format import ANTHROPIC, MESSAGES
+from fairlead_formats.providers.anthropic.api import COUNT_TOKENS
+from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.wire.protocol import WireRequest
-
-COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
+from fairlead_formats.wire.provider_api import ProviderKind
 
 
 class AnthropicCounting:

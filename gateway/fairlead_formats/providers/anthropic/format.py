@@ -13,6 +13,7 @@ from msgspec import Raw
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
+from fairlead_formats.providers.anthropic.api import MESSAGES
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, thought_key, tool_name
 from fairlead_formats.providers.anthropic.request import AnthropicRequest, without_thoughts
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
@@ -26,7 +27,6 @@ from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
 from fairlead_formats.wire.raw_json import decode_object
 
-MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()
 
 

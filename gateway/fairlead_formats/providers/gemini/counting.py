@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.provider import ProviderKind
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.gemini.parts import key_of
 from fairlead_formats.providers.gemini.paths import COUNT, path_of, resource_of
 from fairlead_formats.wire.family_format import OWN_MEMBER, reading_body
 from fairlead_formats.wire.protocol import WireRequest
+from fairlead_formats.wire.provider_api import ProviderKind
 
 _WHOLE: Final = ("generateContentRequest", "generate_content_request")
 _encode: Final = msgspec.json.Encoder().encode

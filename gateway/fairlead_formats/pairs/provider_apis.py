@@ -1,0 +1,43 @@
+"""Registry of the HTTP APIs of providers: a family that requests are sent to is a row. Pure module.
+
+Imports no wire format, so that a configuration can be read without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead_formats.providers.anthropic import api as anthropic
+from fairlead_formats.providers.gemini import api as gemini
+from fairlead_formats.providers.openai_chat import api as openai
+from fairlead_formats.wire.provider_api import ProviderApi, ProviderKind, RequestHead
+
+APIS: Final[Mapping[ProviderKind, ProviderApi]] = {api.kind: api for api in (openai.API, gemini.API, anthropic.API)}
+SHARED_SEGMENTS: Final = frozenset(("files", "models", "skills"))
+"""First segments below `/v1` that several APIs have."""
+_VERSION: Final = "v1"
+_DEFAULT: Final[ProviderKind] = "openai"
+"""API of requests to shared segments that no other API owns: clients of it send nothing that tells them apart."""
+
+
+def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
+    """The kind of API that a request belongs to; None for a path that no provider's API has. Header names are in lower
+    case.
+    """
+    if path.startswith(f"/{_VERSION}/{_VERSION}/"):  # clients that append the version to a base URL that has it
+        path = path.removeprefix(f"/{_VERSION}")
+    version, _, rest = path.removeprefix("/").partition("/")
+    segment = rest.partition("/")[0]
+    for api in APIS.values():
+        if version in api.versions or (version == _VERSION and segment in api.segments):
+            return api.kind
+    if version != _VERSION or segment not in SHARED_SEGMENTS:
+        return None
+    head = RequestHead(method, segment, rest, headers, query)
+    return next((api.kind for api in APIS.values() if api.owns(head)), _DEFAULT)
+
+
+def segments() -> frozenset[str]:
+    """First segments below `/v1` that are providers' APIs."""
+    return SHARED_SEGMENTS.union(*(api.segments for api in APIS.values()))

@@ -1,0 +1,64 @@
+"""Anthropic's HTTP API. Pure module.
+
+Source: Anthropic's API reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.wire.provider_api import ApiOperation, ListedModel, ProviderApi, RequestHead
+
+MESSAGES: Final = "/v1/messages"
+COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
+VERSION: Final = "2023-06-01"
+"""`anthropic-version` of requests, unless the provider's `headers` name another."""
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+_OPERATIONS: Final = {
+    version + path: operation
+    for path, operation in (
+        (MESSAGES, ApiOperation("messages")),
+        (COUNT_TOKENS, ApiOperation("messages", counts=True)),
+    )
+    for version in ("", "/v1")  # clients that append the version to a base URL that has it
+}
+
+
+def _owns(head: RequestHead) -> bool:
+    return b"anthropic-version" in head.headers
+
+
+def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
+    return _OPERATIONS.get(path)
+
+
+def _model(model: ListedModel) -> dict[str, Any]:
+    """The creation date, which is not known here, is that of the epoch."""
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.id,
+        "created_at": _EPOCH,
+        "max_input_tokens": model.max_input,
+    }
+
+
+def _models(models: Sequence[ListedModel]) -> dict[str, Any]:
+    first, last = (models[0].id, models[-1].id) if models else (None, None)
+    return {"data": [_model(model) for model in models], "has_more": False, "first_id": first, "last_id": last}
+
+
+API: Final = ProviderApi(
+    kind="anthropic",
+    base_versions=("/v1",),
+    key_header="x-api-key",
+    headers={"anthropic-version": VERSION},
+    segments=frozenset(("complete", "messages")),
+    owns=_owns,
+    models_paths=("/v1/models",),
+    operations=tuple(f"POST {path}" for path in _OPERATIONS),
+    operation=_operation,
+    model=_model,
+    models=_models,
+)

@@ -1,0 +1,67 @@
+"""Gemini's HTTP API, whose paths name model and method. Pure module.
+
+Source: Google's API reference, v1beta; newer clients use v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.providers.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
+from fairlead_formats.wire.provider_api import ApiOperation, ListedModel, ProviderApi, RequestHead
+
+_MODELS: Final = "models"
+_KEY_HEADER: Final = "x-goog-api-key"
+_HEADERS: Final = (_KEY_HEADER.encode(), b"x-goog-api-client")
+
+
+def _owns(head: RequestHead) -> bool:
+    """`/v1/models/MODEL:METHOD` is Gemini's unless it is a GET."""
+    return head.segment == _MODELS and (
+        any(name in head.headers for name in _HEADERS)
+        or any(part.startswith(b"key=") for part in head.query.split(b"&"))
+        or (head.method != "GET" and ":" in head.rest)
+    )
+
+
+def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
+    named = read_path(path)
+    if named is None:
+        return None
+    if named.method == COUNT:
+        return ApiOperation("gemini", counts=True, model=named.model)
+    if named.method == GENERATE:
+        return ApiOperation("gemini", model=named.model, stream=False)
+    if named.method == STREAM:
+        wire = "gemini" if query.get("alt") == "sse" else "gemini-array"
+        return ApiOperation(wire, model=named.model, stream=True)
+    return None
+
+
+def _model(model: ListedModel) -> dict[str, Any]:
+    return {
+        "name": f"{_MODELS}/{model.id}",
+        "displayName": model.id,
+        "inputTokenLimit": model.max_input,
+        "supportedGenerationMethods": (GENERATE, STREAM),
+    }
+
+
+def _models(models: Sequence[ListedModel]) -> dict[str, Any]:
+    return {_MODELS: [_model(model) for model in models]}
+
+
+API: Final = ProviderApi(
+    kind="gemini",
+    base_versions=("/v1beta", "/v1"),
+    key_header=_KEY_HEADER,
+    versions=frozenset(("v1beta",)),
+    owns=_owns,
+    speech=True,
+    models_paths=(f"/v1beta/{_MODELS}", f"/v1/{_MODELS}"),
+    operations=tuple(f"POST /v1beta/{_MODELS}/MODEL:{method}" for method in METHODS),
+    operation=_operation,
+    model=_model,
+    models=_models,
+)

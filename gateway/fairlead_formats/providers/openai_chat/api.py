@@ -1,0 +1,70 @@
+"""OpenAI's HTTP API, which has Chat Completions and Responses. Pure module.
+
+Source: OpenAI's API reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.wire.provider_api import ApiOperation, ListedModel, ProviderApi
+
+CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+RESPONSES: Final = "/v1/responses"
+_OPERATIONS: Final = {CHAT_COMPLETIONS: ApiOperation("chat"), RESPONSES: ApiOperation("responses")}
+
+
+def _operation(path: str, query: Mapping[str, str]) -> ApiOperation | None:
+    return _OPERATIONS.get(path)
+
+
+def _model(model: ListedModel) -> dict[str, Any]:
+    """The creation date, which is not known here, is that of the epoch."""
+    return {
+        "id": model.id,
+        "object": "model",
+        "created": 0,
+        "owned_by": model.owner,
+        "context_window": model.context,
+    }
+
+
+def _models(models: Sequence[ListedModel]) -> dict[str, Any]:
+    return {"object": "list", "data": [_model(model) for model in models]}
+
+
+API: Final = ProviderApi(
+    kind="openai",
+    key_header="authorization",
+    key_prefix="Bearer ",
+    segments=frozenset(
+        (
+            "assistants",
+            "audio",
+            "batches",
+            "chat",
+            "completions",
+            "containers",
+            "conversations",
+            "edits",
+            "embeddings",
+            "evals",
+            "fine_tuning",
+            "images",
+            "moderations",
+            "realtime",
+            "responses",
+            "threads",
+            "uploads",
+            "vector_stores",
+            "videos",
+        )
+    ),
+    speech=True,
+    models_paths=("/v1/models",),
+    operations=(f"POST {CHAT_COMPLETIONS}", f"POST {RESPONSES}"),
+    operation=_operation,
+    model=_model,
+    models=_models,
+)

@@ -1,0 +1,84 @@
+"""Declaration of one provider's HTTP API: its paths, its key, its lists of models. Pure module.
+
+A family declares it in `api.py` of its folder. The gateway's endpoints in front of models and its requests to providers
+read everything that differs between the APIs from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+ProviderKind = Literal["openai", "anthropic", "gemini"]
+"""Kind of a provider that requests are sent to, as configurations name it."""
+
+
+class RequestHead(msgspec.Struct, frozen=True):
+    """Head of a client's request, for an API to say whether the request is its own."""
+
+    method: str
+    segment: str
+    """First segment of the path below the version."""
+    rest: str
+    """Path below the version."""
+    headers: Mapping[bytes, bytes]
+    """Names in lower case."""
+    query: bytes
+
+
+class ApiOperation(msgspec.Struct, frozen=True):
+    """Operation that the path of a POST request names."""
+
+    wire: str
+    """Key of the operation's wire format in `pairs.families.CLIENT_FORMATS`."""
+    counts: bool = False
+    """Whether the tokens of the request are counted instead of the request answered."""
+    model: str | None = None
+    """Model in the path; None where the body names it."""
+    stream: bool | None = None
+    """Whether the path asks for a stream; None where the body says so."""
+
+
+class ListedModel(msgspec.Struct, frozen=True):
+    """A model that callers may use, or a route over several models."""
+
+    id: str
+    owner: str
+    """Name of its provider; `fairlead` for a route."""
+    context: int
+    """Tokens of its context window."""
+    max_input: int
+    """Tokens of the longest request."""
+
+
+class ProviderApi(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider's HTTP API."""
+
+    kind: ProviderKind
+    base_versions: tuple[str, ...] = ()
+    """Ends of a base URL that paths below it repeat, such as `/v1`."""
+    key_header: str
+    key_prefix: str = ""
+    """Text before the key in the value of `key_header`."""
+    headers: Mapping[str, str] = {}
+    """Headers that every request needs, unless the configuration gives others."""
+    versions: frozenset[str] = frozenset()
+    """First segments of paths that no other API has."""
+    segments: frozenset[str] = frozenset()
+    """First segments below `/v1` that no other API has, served here or not."""
+    owns: Callable[[RequestHead], bool] = lambda _: False
+    """Whether a request to a segment that several APIs have comes from a client of this one."""
+    speech: bool = False
+    """Whether its speech sessions are bridged."""
+    models_paths: tuple[str, ...]
+    """Paths of the list of models."""
+    operations: tuple[str, ...]
+    """Methods and paths that are served, as error messages name them."""
+    operation: Callable[[str, Mapping[str, str]], ApiOperation | None]
+    """Operation of a POST request, by its path and its query; None for a path that is not served."""
+    model: Callable[[ListedModel], dict[str, Any]]
+    """One model as a document of this API."""
+    models: Callable[[Sequence[ListedModel]], dict[str, Any]]
+    """All models as a document of this API, in one page."""
