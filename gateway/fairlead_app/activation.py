@@ -77,7 +77,7 @@ class Activation:
         self._measure_by(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:
             self._warn_of(snapshot.rules.policies)
-        await endpoint.streams.swapped(before, endpoint.selection)
+        await endpoint.streams.notify_changed_lists(before, endpoint.selection)
         await self._shared.events.on_swap(before.snapshot, snapshot)
         await in_turns(self.moves.on_swap(before.snapshot, snapshot))
         return not self._registry.incomplete

@@ -374,7 +374,7 @@ SMUGGLING = (
     Guard(
         "a name in the header that is not that of the body, also in base64",
         f"{GATEWAY}.endpoint.inbound",
-        (("if named is None or _named(named) != request.name:", "if False:"),),
+        (("if header_name is None or _decode_name(header_name) != request.name:", "if False:"),),
         "tests/unit/gateway/test_inbound.py",
         "assert",
     ),
@@ -388,7 +388,7 @@ SMUGGLING = (
     Guard(
         "a name that comes twice",
         f"{GATEWAY}.endpoint.reader",
-        (('value if wanted not in headers else headers[wanted] + b", " + value', "value"),),
+        (('value if header_name not in headers else headers[header_name] + b", " + value', "value"),),
         f"{AT}/test_mcp_endpoint.py::test_an_mcp_name_header_that_comes_twice_is_refused",
         "400",
     ),

@@ -104,7 +104,7 @@ IDS = (
     Guard(
         "progress of another call, by the token of one's own",
         f"{GATEWAY}.calls.translation.translate",
-        (("if bytes(_decode_progress(message_params).token) != ours:", "if False:"),),
+        (("if bytes(_decode_progress(message_params).token) != gateway_token:", "if False:"),),
         f"{AT}/test_progress.py::test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no_other",
         "KeyError: 'result'",
     ),

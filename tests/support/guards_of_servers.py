@@ -270,7 +270,7 @@ READERS = (
     Guard(
         "a denied tool, by a name in another case beside that of an allowed one",
         f"{GATEWAY}.endpoint.inbound",
-        (("if misread:", "if False:"),),
+        (("if misread_message:", "if False:"),),
         f"{AT}/test_parser_differences.py::test_a_member_beside_a_known_one_runs_nothing_else",
         "{'name': 'delete_all'",
     ),

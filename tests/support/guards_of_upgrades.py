@@ -27,7 +27,7 @@ UPGRADES = (
     Guard(
         "requests without end behind one for a session",
         f"{GATEWAY}.endpoint.upgrades",
-        (("if len(self._held) > MAX_HEAD:", "if False:"),),
+        (("if len(self._early_bytes) > MAX_HEAD:", "if False:"),),
         f"{_TESTS}::test_bytes_without_end_behind_a_request_end_the_connection",
         "['aborted']",
     ),

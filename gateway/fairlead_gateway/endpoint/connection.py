@@ -1,7 +1,8 @@
-"""HTTP/1.1 connection of a client: an asyncio protocol whose requests are answered in order, one at a time.
+"""HTTP/1.1 connection of a client: an asyncio protocol that answers requests in order, one at a time.
 
-A whole request with the head of the one before is served at once (`head_cache`); everything else goes through the
-`RequestReader`. Timeouts are checked by the listener every second (`check`), because a timer per connection costs more.
+A request that arrives whole, with the same head as the request before, is served without parsing (`head_cache`). All
+others go through the `RequestReader`. The listener checks timeouts every second (`check`), which costs less than a
+timer per connection.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.addresses import unmapped
 
 LINGER_SECONDS: Final = 2.0
-"""Time for a refused client to read the reason, before the connection is aborted."""
+"""Time for a rejected client to read the response, before the connection is aborted."""
 
 
 class ClientConnection(RequestSink):
-    """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
+    """Protocol for `loop.create_server`. Requests are read by `reader`, wait in `pipeline`, and are served as
+    `current`.
+    """
 
     __slots__ = (
         "_admission",
@@ -48,11 +51,11 @@ class ClientConnection(RequestSink):
         "_open",
         "_paused_servers",
         "_service",
+        "_starts_with_request",
         "_tls_buffer",
         "_unread",
         "_upgraded",
         "_upgrades",
-        "_whole",
         "cached_head",
         "current",
         "pipeline",
@@ -79,33 +82,33 @@ class ClientConnection(RequestSink):
         self._limit = service.bounds.body
         self.reader = RequestReader(service, self, fallbacks)
         self.pipeline: list[HttpExchange | FallbackRequest] = []
-        """Requests that wait for the answers to those before them, oldest first."""
+        """Requests that wait for the responses to earlier requests, oldest first."""
         self.current: HttpExchange | FallbackRequest | None = None
         """Request that is being answered."""
         self.cached_head: CachedHead | None = None
         self.since = loop.time()
-        """Start of its present state (idle, reading, serving, paused), in seconds of the loop's clock."""
+        """Start of the present state (idle, reading, serving, paused), in seconds of the loop's clock."""
         self.write_paused = False
         self.reading_stopped = False
-        """Whether all further bytes are ignored, after a refusal."""
+        """Whether all further bytes are ignored, after a rejection."""
         self._paused_servers: list[Callable[[], None]] = []
         self._tls_buffer: BufferedTransport | None = None
         self._agent = ""
         self._unread = 0
-        """Unread bytes that are counted for `_agent`."""
+        """Bytes of responses not yet read by the client, as counted for `_agent`."""
         self._advancing = False
-        self._whole = False
-        """Whether the bytes that are being read began with a request."""
+        self._starts_with_request = False
+        """Whether the bytes that are being parsed begin with the start of a request."""
         self._latest: HttpExchange | None = None
-        """The request that was read last from such bytes."""
+        """The last request parsed from such bytes."""
         self._final_response: bytes | None = None
         self._lingering = False
         self._admission: Admission = CLOSED
         self._upgrades = fallbacks.upgrades
         self._upgraded: PendingUpgrade | None = None
-        """Way to the handler of another protocol, after a request that asked for one."""
+        """Connection to the handler of another protocol, after an `Upgrade` request."""
 
-    # Called by the loop
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         transport.set_write_buffer_limits(UNREAD)
@@ -139,7 +142,7 @@ class ClientConnection(RequestSink):
         self.reader.lost()
         current, self.current = self.current, None
         self.pipeline.clear()
-        self._count(0)
+        self._count_unread_bytes(0)
         if current is not None:
             current.lost()
         self._resume_servers()
@@ -148,7 +151,7 @@ class ClientConnection(RequestSink):
             upgraded.connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Close: a client that sends nothing more is not answered."""
+        """Close the connection (the default of asyncio): half-closed clients get no answer."""
 
     def pause_writing(self) -> None:
         if self._tls_buffer is None:
@@ -162,7 +165,7 @@ class ClientConnection(RequestSink):
         else:
             self._tls_buffer.below_resumed()
 
-    # Called by requests
+    # Interface for requests
 
     @property
     def congested(self) -> bool:
@@ -184,7 +187,7 @@ class ClientConnection(RequestSink):
             self._advance()
 
     def count_unread(self) -> None:
-        self._count(self.transport.get_write_buffer_size())
+        self._count_unread_bytes(self.transport.get_write_buffer_size())
 
     def settle_reading(self) -> None:
         current = self.current
@@ -194,7 +197,7 @@ class ClientConnection(RequestSink):
         else:
             self._buffer.resume()
 
-    # Called by the reader
+    # Interface for the reader
 
     @property
     def waiting(self) -> int:
@@ -210,7 +213,7 @@ class ClientConnection(RequestSink):
     def take_request(self, request: HttpExchange | FallbackRequest) -> None:
         if self.transport.is_closing():
             return
-        if self._whole and isinstance(request, HttpExchange):
+        if self._starts_with_request and isinstance(request, HttpExchange):
             self._latest = request
         if self.current is None and not self.pipeline and not self.write_paused:
             self._serve(request)
@@ -220,7 +223,7 @@ class ClientConnection(RequestSink):
 
     def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
         if self.current is not None or self.pipeline or self.write_paused or self._upgrades is None:
-            self.refuse(400, "a request for another protocol has to wait for the answers to those before it")
+            self.refuse(400, "an Upgrade request must not be sent before the responses to earlier requests")
             return
         self.cached_head = None
         self.reader.stop()
@@ -229,7 +232,7 @@ class ClientConnection(RequestSink):
         upgraded.begin(request, self.client, rest)
 
     def upgrade_refused(self) -> None:
-        """No other protocol is spoken: end the connection, which its client may read the answer from."""
+        """Close the connection after a rejected upgrade, once the client could read the response."""
         self._upgraded = None
         self.reading_stopped = True
         self._write_final_response(b"")
@@ -237,26 +240,26 @@ class ClientConnection(RequestSink):
     def refuse(self, status: int, message: str) -> None:
         self._refuse(status, message, responses.NO_EXTRA)
 
-    # Called by the listener
+    # Interface for the listener
 
     def retire(self) -> None:
-        """Close after the next answer, which says so: a client that is sending just now loses nothing."""
+        """Close after the next response, which has `Connection: close`. A request that is arriving is still answered."""
         self.ending = True
         current = self.current
         if isinstance(current, FallbackRequest):
             current.retire()
 
     def shutdown(self) -> None:
-        """Close when nothing is in progress, else after the request in progress."""
+        """Close at once if no request is in progress, otherwise after its response."""
         self.retire()
         upgraded = self._upgraded is not None and self._upgraded.switched
         if not upgraded and self.current is None and not self.reader.in_message:
             self.transport.close()
 
     def check(self, now: float) -> None:
-        """Apply the timeouts. `now` is the loop's time in seconds."""
+        """Apply the timeouts. `now` is in seconds of the loop's clock."""
         bounds, waited, reader = self._service.bounds, now - self.since, self.reader
-        if self._upgraded is not None:  # once it has switched, its own protocol has deadlines of its own
+        if self._upgraded is not None:  # after the switch, the handler of the new protocol has its own deadlines
             if not self._upgraded.switched and waited > UPGRADE_SECONDS:
                 self.transport.abort()
         elif self._lingering:
@@ -269,12 +272,12 @@ class ClientConnection(RequestSink):
             if waited > (bounds.head_seconds if reader.in_head else bounds.body_seconds):
                 self.refuse(408, "the request did not arrive in time")
         elif self.current is None and waited > bounds.keep_alive:
-            if self.transport.is_closing():  # nobody reads the last bytes
+            if self.transport.is_closing():  # the client does not read the last bytes
                 self.transport.abort()
             else:
                 self.transport.close()
 
-    # Inside
+    # Internals
 
     def _is_idle(self) -> bool:
         """Whether the next byte begins a request that can be served at once."""
@@ -287,13 +290,13 @@ class ClientConnection(RequestSink):
         )
 
     def _read(self, data: bytes) -> None:
-        """Parse it, and keep the head where all of it is one request to an MCP endpoint."""
+        """Parse `data`, and cache its head if `data` is exactly one request to an MCP endpoint."""
         if self._upgraded is not None and not self._buffer.waiting:
             self._upgraded.data_received(data)
             return
-        self._whole = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
+        self._starts_with_request = len(data) <= SLICE and self._is_idle() and not self._buffer.paused
         self._buffer.receive(data)
-        self._whole = False
+        self._starts_with_request = False
         latest, self._latest = self._latest, None
         if latest is not None:
             self.cached_head = self._service.head_cache.learn(latest, data) or self.cached_head
@@ -312,8 +315,9 @@ class ClientConnection(RequestSink):
             request.start()
 
     def _advance(self) -> None:
-        """Serve the pipeline, one request at a time; read on when it is empty. A loop, as responses may be
-        immediate.
+        """Serve the pipeline, one request at a time, then resume reading.
+
+        Iterates instead of recursing, because a request may be answered within `_serve`.
         """
         if self._advancing:
             return
@@ -330,7 +334,7 @@ class ClientConnection(RequestSink):
         self.settle_reading()
 
     def _pause(self) -> None:
-        """The client does not read: read nothing more from it either."""
+        """Stop reading requests while the client does not read responses."""
         if self._upgraded is not None:
             self._upgraded.pause_writing()
             return
@@ -351,7 +355,7 @@ class ClientConnection(RequestSink):
         if self._upgraded is not None:
             self._upgraded.resume_writing()
             return
-        self._count(0)
+        self._count_unread_bytes(0)
         self.write_paused = False
         current = self.current
         if isinstance(current, FallbackRequest):
@@ -359,20 +363,20 @@ class ClientConnection(RequestSink):
         self._resume_servers()
         self._advance()
 
-    def _count(self, unread: int) -> None:
-        more = unread - self._unread
-        if more:
+    def _count_unread_bytes(self, unread: int) -> None:
+        change = unread - self._unread
+        if change:
             self._unread = unread
-            self.buffers.unread(self._agent, more)
+            self.buffers.unread(self._agent, change)
 
     def _resume_servers(self) -> None:
-        """Resume servers whose streams were paused because the client did not read."""
+        """Resume the server streams that were paused because the client did not read."""
         paused_servers, self._paused_servers = self._paused_servers, []
         for resume in paused_servers:
             resume()
 
     def _refuse(self, status: int, message: str, extra: bytes) -> None:
-        """Read nothing more, answer what came before, then this, then close."""
+        """Stop reading, answer the earlier requests, write the rejection, and close."""
         if self._final_response is not None or self.transport.is_closing():
             return
         self.reading_stopped = True
@@ -387,9 +391,7 @@ class ClientConnection(RequestSink):
             self._write_final_response(self._final_response)
 
     def _abandon_unread(self) -> bool:
-        """End a fallback request whose body will not be complete, as if the client had disconnected.
-        True where the request was answered without that rest.
-        """
+        """Disconnect a fallback request whose body will stay incomplete; True if it was answered already."""
         request = self.reader.unread
         if request is None:
             return False
@@ -399,14 +401,14 @@ class ClientConnection(RequestSink):
         if request is not self.current:
             self.pipeline.remove(request)
         elif request.response_started:
-            self.transport.close()  # nothing can follow half of an answer
+            self.transport.close()  # no response can follow half of another one
         else:
             self.current = None
         return False
 
     def _write_final_response(self, final_response: bytes) -> None:
-        """Write, close our half, and let the client read: closing both halves at once would make its kernel drop
-        the answer.
+        """Write, then half-close. Closing both directions would send a RST, and the client's kernel would drop the
+        response.
         """
         if self._lingering:
             return

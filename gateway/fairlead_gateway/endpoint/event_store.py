@@ -1,9 +1,8 @@
-"""Streams of legacy requests that outlive their connection: event ids, and a GET that takes up where one ended.
+"""Event store for resumable streams of legacy requests: assigns event ids, and replays events after a reconnection.
 
-From 2025-11-25 on a client that lost the stream of a request, or whose server ended it to be
-asked again later, comes back with `Last-Event-ID` (Transports, "Resumability and Redelivery"; SEP-1699). What was sent
-on such a stream is kept for a while, within a bound of bytes for all of them together; only the session that the stream
-went to gets it. It is kept in this process: at another replica the id means nothing, and is refused.
+From 2025-11-25 on, a client resumes a stream that broke off, or that the server closed, by a GET with `Last-Event-ID`
+(Transports, "Resumability and Redelivery"; SEP-1699). Sent events are stored for a while, within a total limit of
+bytes. Only the session of the stream can resume it, and only at the same replica: other replicas reject the event id.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.limits.shares import oldest_of_largest
 
 SINCE: Final = "2025-11-25"
-"""Older clients may take the empty event at the start of such a stream for a message."""
+"""First revision with resumable streams. Older clients may treat the empty event at the start as a message."""
 RETRY_MS: Final = 500
-KEPT_SECONDS: Final = 60.0
-"""Seconds that a finished stream is kept, and a call goes on whose stream no client reads."""
-KEPT_BYTES: Final = 8 << 20
+KEEP_SECONDS: Final = 60.0
+"""Time for which a finished stream is stored, and after which an abandoned call may be cancelled."""
+MAX_STORED_BYTES: Final = 8 << 20
 STREAM_BYTES: Final = 1024
-"""Bytes that a stream costs beside its events and the id of its session, about."""
-FEW: Final = 64
-"""Streams that are looked through each time that there is no room."""
-KEPT_EVENTS: Final = 256
-"""Events kept per stream; older ones are forgotten first."""
+"""Approximate memory of a stream, without its events and session id."""
+FEW_STREAMS: Final = 64
+"""Number of streams up to which each eviction scans all of them."""
+MAX_STREAM_EVENTS: Final = 256
+"""Limit on the stored events of one stream; the oldest are dropped first."""
 _NAME_BYTES: Final = 18
 """Random bytes in the name of a stream."""
 _NAME_LENGTH: Final = 24
-"""Letters of a name: its bytes in base64."""
-_NAMES: Final = 64
-"""Names drawn at once: one by one they cost a stream 1.5 µs."""
+"""Length of a name in base64."""
+_NAMES_PER_DRAW: Final = 64
+"""Names per call of `os.urandom`, which costs 1.5 µs."""
 _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
 
 
 class Cancellable(Protocol):
-    """Call in progress that a request became."""
+    """Call in progress."""
 
     def cancel(self) -> object:
-        """No-op once it is answered."""
+        """Cancel the call; no-op once it is answered."""
         ...
 
 
 class EventSink(Protocol):
-    """A connection that a stream is written to."""
+    """Connection that a stream is written to."""
 
     def write(self, chunk: bytes) -> bool:
-        """False where the client is gone or does not read."""
+        """Write a chunk; False if the client is gone or does not read."""
         ...
 
     def end(self, *chunks: bytes) -> None:
-        """The last chunks of the stream."""
+        """Write the last chunks of the stream."""
         ...
 
 
 class ResumableStream:
-    """Event stream of one request. The store has it from `prime` on, which comes first."""
+    """Resumable event stream of one request. `prime` has to be called first, and adds it to the store."""
 
     __slots__ = (
         "_count",
@@ -74,10 +73,10 @@ class ResumableStream:
         "agent",
         "call",
         "done",
-        "left",
+        "expires_at",
         "session",
         "size",
-        "until",
+        "unread_since",
     )
 
     def __init__(self, store: EventStore, name: bytes, session: bytes, agent: str) -> None:
@@ -89,14 +88,14 @@ class ResumableStream:
         self._events: deque[tuple[int, bytes]] = deque()
         self.session = session
         self.agent = agent
-        """Agent that it is kept for."""
+        """Agent that the stream is counted for."""
         self.size = 0
-        """Bytes kept."""
+        """Bytes of memory."""
         self.done = False
-        self.until = float("inf")
+        self.expires_at = float("inf")
         self.call: Cancellable | None = None
-        self.left = float("inf")
-        """Time since which no client reads it."""
+        self.unread_since = float("inf")
+        """When the last client disconnected; infinity while one is connected."""
 
     def prime(self, sink: EventSink) -> bytes:
         """The first event of the stream, which has an id and no data."""
@@ -104,73 +103,71 @@ class ResumableStream:
         self._count = 1
         self._store.keep(self._name, self)
         self.size = STREAM_BYTES + len(self.session)
-        self._store.grown(self.size)
+        self._store.count_bytes(self.size)
         return responses.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
     def append(self, message: bytes) -> bytes:
-        """Number an event and keep it. Returns its bytes, for the client that reads."""
+        """Number an event and store it. Returns the bytes to send to the client."""
         self._count += 1
         event = responses.event(message, b"%b.%d" % (self._name, self._count))
         if self._forgotten:
             return event
         self._events.append((self._count, event))
-        grown = len(event)
-        if len(self._events) > KEPT_EVENTS:
-            grown -= len(self._events.popleft()[1])
-        self.size += grown
-        self._store.grown(grown)
+        added_bytes = len(event)
+        if len(self._events) > MAX_STREAM_EVENTS:
+            added_bytes -= len(self._events.popleft()[1])
+        self.size += added_bytes
+        self._store.count_bytes(added_bytes)
         return event
 
     def push(self, message: bytes) -> bool:
-        """Send a message, or keep it for a client that comes back; it may be forgotten until then. False where there is
-        a client that does not read.
-        """
+        """Store a message, and send it if a client is connected; False if that client does not read."""
         event = self.append(message)
         return self._sink is None or self._sink.write(event)
 
     def finish(self, message: bytes) -> None:
-        """Send the answer, or keep it."""
+        """Store the answer, and send it if a client is connected."""
         event = self.append(message)
         self.done = True
         self.call = None
-        self.until = self._store.clock() + KEPT_SECONDS
+        self.expires_at = self._store.clock() + KEEP_SECONDS
         sink, self._sink = self._sink, None
         if sink is not None:
             sink.end(event, responses.END_OF_STREAM)
 
     def pause(self) -> None:
-        """End the stream for now: its client comes back for the rest."""
+        """Close the client's connection to the stream, which the client resumes later."""
         sink, self._sink = self._sink, None
-        self.left = self._store.clock()
+        self.unread_since = self._store.clock()
         if sink is not None:
             sink.end(responses.END_OF_STREAM)
 
     def detach(self, sink: EventSink) -> None:
-        """The connection is gone."""
+        """Record that the connection was closed."""
         if self._sink is sink:
             self._sink = None
-            self.left = self._store.clock()
+            self.unread_since = self._store.clock()
 
     def attach(self, sink: EventSink, after: int) -> None:
-        """Go on at another connection, with what came after the event of that number. The former ends."""
+        """Continue on another connection, with the events after number `after`. The former connection ends."""
         self.pause()
         missed = b"".join([event for number, event in self._events if number > after])
         if self.done:
             sink.end(missed, responses.END_OF_STREAM)
         else:
             self._sink = sink
-            self.left = float("inf")
+            self.unread_since = float("inf")
             sink.write(missed)
 
     def forget(self) -> None:
-        """Drop its events: it cannot be resumed any more; a client that reads it now reads on."""
+        """Drop the events, so that the stream cannot be resumed; a connected client still gets new ones."""
         self._forgotten = True
         self._events.clear()
         self.size = 0
 
 
 class StreamResumption:
-    """A GET for the rest of a stream. `cancel` is for its exchange, when the client is gone."""
+    """GET that resumes a stream. Its exchange calls `cancel` when the client disconnects."""
 
     __slots__ = ("_sink", "_stream")
 
@@ -183,7 +180,7 @@ class StreamResumption:
 
 
 class StreamNames:
-    """Names of streams, which nobody can guess."""
+    """Generator of unguessable stream names."""
 
     __slots__ = ("_drawn", "_used")
 
@@ -192,10 +189,10 @@ class StreamNames:
         self._used = 0
 
     def new(self) -> bytes:
-        """Letters, digits, `-` and `_`."""
+        """A new name of _NAME_LENGTH letters, digits, `-` and `_`."""
         begin = self._used
         if begin == len(self._drawn):
-            self._drawn = base64.urlsafe_b64encode(os.urandom(_NAME_BYTES * _NAMES))
+            self._drawn = base64.urlsafe_b64encode(os.urandom(_NAME_BYTES * _NAMES_PER_DRAW))
             begin = 0
         self._used = begin + _NAME_LENGTH
         return self._drawn[begin : self._used]
@@ -212,8 +209,8 @@ class EventStore:
         cancels_abandoned: bool = False,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`cancels_abandoned`: cancel a call whose stream no client has read for KEPT_SECONDS. `counts` has the streams
-        that were forgotten for want of room.
+        """`cancels_abandoned` cancels calls whose stream had no client for KEEP_SECONDS. `counts` counts evicted
+        streams.
         """
         self._counts = counts or ShareCounts()
         self.clock = clock
@@ -229,7 +226,7 @@ class EventStore:
         return ResumableStream(self, self._new_name(), session, agent)
 
     def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
-        """The stream of an event that was sent in a session, and the number of that event."""
+        """The stream and number of an event that was sent in the session; None if it is unknown."""
         match = _EVENT_ID.fullmatch(event_id)
         stream = self._streams.get(match[1]) if match is not None else None
         if match is None or stream is None or stream.session != session:
@@ -239,29 +236,30 @@ class EventStore:
     def keep(self, name: bytes, stream: ResumableStream) -> None:
         self._streams[name] = stream
 
-    def grown(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         self._bytes += size
-        if self._bytes > KEPT_BYTES:
+        if self._bytes > MAX_STORED_BYTES:
             self._make_room()
 
     def sweep(self) -> None:
-        """Forget what was finished long enough ago, and cancel what is given up. Called every second or so."""
+        """Drop expired streams, and cancel abandoned calls. To be called about once a second."""
         now = self.clock()
         if self.cancels_abandoned:
-            for stream in [stream for stream in self._streams.values() if now - stream.left >= KEPT_SECONDS]:
+            for stream in [stream for stream in self._streams.values() if now - stream.unread_since >= KEEP_SECONDS]:
                 call, stream.call = stream.call, None
                 if call is not None:
                     call.cancel()
-        for name in [name for name, stream in self._streams.items() if stream.until <= now]:
+        for name in [name for name, stream in self._streams.items() if stream.expires_at <= now]:
             self._drop(name)
 
     def _make_room(self) -> None:
-        """Forget the oldest streams of the agents that keep most. Looking takes a while where there are many streams:
-        then there is room for an eighth afterwards.
+        """Evict the oldest streams of the agents that use most memory.
+
+        With more than FEW_STREAMS streams an eighth of the memory is freed, as each scan takes a while.
         """
         entries = [(name, stream.agent, stream.size) for name, stream in self._streams.items()]
-        spare = KEPT_BYTES // 8 if len(entries) > FEW else 0
-        dropped = oldest_of_largest(entries, self._bytes - KEPT_BYTES + spare)
+        spare = MAX_STORED_BYTES // 8 if len(entries) > FEW_STREAMS else 0
+        dropped = oldest_of_largest(entries, self._bytes - MAX_STORED_BYTES + spare)
         for name in dropped:
             self._drop(name)
         self._counts.count("resumable_streams", "gave_way", len(dropped))

@@ -1,6 +1,6 @@
-"""HTTP exchange of one MCP request: the request as it was read, and its response (RFC 9110 section 3.4).
+"""HTTP exchange of one MCP request: the parsed request and its response (RFC 9110 section 3.4).
 
-Its base, and all that a call knows of it, is `core.request.Exchange`.
+Calls only depend on its base class, `core.request.Exchange`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
-COPIED: Final = 64 << 10
-"""Answers up to this many bytes are written as one piece; larger ones are never copied."""
-MAX_BEHIND: Final = 1 << 20
-"""Bytes of a stream that wait for a client. Servers that can be held up are, long before (`congested`)."""
+MAX_COPIED_BYTES: Final = 64 << 10
+"""Largest answer that is copied into one write together with its head; larger ones are written in parts."""
+MAX_UNREAD_BYTES: Final = 1 << 20
+"""Limit on the unread bytes of a stream; later messages are dropped. Servers that support flow control are paused much
+earlier (`congested`)."""
 
 
 class HttpConnection:
-    """Connection as its requests use it. A class and no Protocol: compiled code reads the attributes of its own classes
-    at a tenth of the price.
+    """Interface of a client connection to its requests.
+
+    A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
 
     __slots__ = ("buffers", "client", "ending", "proxies", "transport")
@@ -41,49 +43,49 @@ class HttpConnection:
 
     def __init__(self, proxies: TrustedProxies, buffers: AnswerBuffers, *, ending: bool) -> None:
         self.client: tuple[str, int] | None = None
-        """Address and port of the other side."""
+        """Address and port of the peer."""
         self.proxies = proxies
-        """Proxies whose `X-Forwarded-For` is believed."""
+        """Proxies whose `X-Forwarded-For` is trusted."""
         self.buffers = buffers
-        """Where bytes of answers are counted."""
+        """Counters of the bytes in unread answers."""
         self.ending = ending
-        """Whether the connection is to be closed after the answer in progress."""
+        """Whether the connection closes after the answer in progress."""
 
     @property
     def congested(self) -> bool:
-        """Whether the client does not read what was written."""
+        """Whether the write buffer is full, because the client does not read."""
         raise NotImplementedError
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Call once it is no longer congested, or gone."""
+        """Call `go_on` once, when the connection is no longer congested or is closed."""
         raise NotImplementedError
 
     @property
     def cancels_abandoned(self) -> bool:
-        """Whether calls of legacy clients that went away are cancelled."""
+        """Whether calls of legacy clients are cancelled when the client disconnects."""
         raise NotImplementedError
 
     def count_unread(self) -> None:
-        """Count what was written and is not read, on a connection that is congested."""
+        """Update the count of unread bytes of a congested connection."""
         raise NotImplementedError
 
     def settle_reading(self) -> None:
-        """Pause or resume reading, after what decides it has changed."""
+        """Pause or resume reading, by the present state of the connection."""
         raise NotImplementedError
 
     def end_exchange(self) -> None:
-        """The exchange in progress is over."""
+        """Record the end of the exchange in progress."""
         raise NotImplementedError
 
 
 class HttpExchange(core.Exchange):
-    """MCP request of a client, with its headers, its body and the state of its answer."""
+    """MCP request of a client, with its headers, its body and the state of its response."""
 
     __slots__ = (
         "_address",
         "_connection",
+        "_deferred_streams",
         "_streaming",
-        "_waits_in",
         "authority",
         "body",
         "call",
@@ -110,13 +112,13 @@ class HttpExchange(core.Exchange):
         *,
         vetted: bool = False,
     ) -> None:
-        super().__init__(headers, ANONYMOUS)  # the endpoint sets the identity before it does anything else
+        super().__init__(headers, ANONYMOUS)  # `McpEndpoint.serve` sets the identity first
         self._connection = connection
         self.method = method
         self.target = target
-        """Target of an endpoint in normalized form; the principal decides which view that is."""
+        """Normalized target of an MCP endpoint; together with the principal it selects the view."""
         self.authority: bytes | None = None
-        """Authority of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
+        """Authority of a target in absolute form, which overrides Host (RFC 9112 section 3.2.2)."""
         self.body = body
         self._address: str | None = None
         self.keep_alive = True
@@ -124,23 +126,26 @@ class HttpExchange(core.Exchange):
         self.cancel_on_disconnect = False
         """Whether closing the connection cancels the call, as in the modern era."""
         self.vetted = vetted
-        """Whether Host, Origin, Accept and Content-Type were checked, here or in an earlier request with equal ones."""
+        """Whether Host, Origin, Accept and Content-Type are valid: checked here, or in an earlier request with equal
+        values.
+        """
         self.call: Cancellable | None = None
         self.response_complete = False
         self.disconnected = False
         self.stream: ResumableStream | None = None
-        """Its event stream, where that may outlive the connection."""
+        """Resumable event stream of the response; None if the response ends with the connection."""
         self.resumes: tuple[EventStore, bytes] | None = None
-        """Store for its stream and the client's session id, where the client can resume streams."""
+        """Event store and session id for a resumable stream; None if the client cannot resume streams."""
         self.streams_first = False
-        """Whether the answer is an event, as the client prefers streams, even where nothing came before it."""
+        """Whether the answer is sent as an event stream even without earlier messages, as the client prefers streams.
+        """
         self._streaming = False
-        self._waits_in: set[DeferredStream] | None = None
-        """Set of exchanges that it is in while its stream has not begun."""
+        self._deferred_streams: set[DeferredStream] | None = None
+        """Set of `StreamStarts` that contains this exchange; None unless `defer_stream` was called."""
 
     @property
     def address(self) -> str:
-        """IP address of the client; empty where it has none."""
+        """IP address of the client; empty for a Unix socket."""
         if self._address is None:
             client = self._connection.client
             forwarded = self.headers.get(b"x-forwarded-for")
@@ -157,12 +162,14 @@ class HttpExchange(core.Exchange):
         return self.disconnected or self._connection.transport.is_closing()
 
     def lost(self) -> None:
-        """The client closed the connection. In the modern era that is how a call is cancelled; in the legacy era it
-        "SHOULD NOT be interpreted as the client cancelling its request" (2025-11-25, Transports), unless a setting
-        says otherwise. A stream that the client knows of is waited for: see `EventStore.sweep`.
+        """Handle a closed connection.
+
+        In the modern era this cancels the call. In the legacy era it "SHOULD NOT be interpreted as the client
+        cancelling its request" (2025-11-25, Transports), and cancels only with `cancels_abandoned`. A resumable stream
+        gives the client time to come back (`EventStore.sweep`).
         """
         self.disconnected = True
-        self._wait_no_longer()
+        self._cancel_deferred_stream()
         if self.stream is not None:
             self.stream.detach(self)
         call, self.call = self.call, None
@@ -173,69 +180,70 @@ class HttpExchange(core.Exchange):
 
     @property
     def congested(self) -> bool:
-        """Whether a server with more to send should wait, for the client does not read its stream."""
+        """Whether the server should be paused, because the client does not read the stream."""
         return self._streaming and not self.gone and self._connection.congested
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """See `HttpConnection.when_writable`."""
+        """Call `go_on` once, when the connection is no longer congested or is closed."""
         self._connection.when_writable(go_on)
 
     def notify(self, message: bytes) -> bool:
-        """Send a message before the answer, as an event. False where that is impossible; it is dropped then."""
+        """Send a message before the answer, as an event. False, and the message is dropped, where that is impossible."""
         if self._streaming:
             stream = self.stream
             return self.write(responses.event(message)) if stream is None else stream.push(message)
         return self.begin_stream(message)
 
     def begin_stream(self, message: bytes | None = None) -> bool:
-        """Answer with an event stream, if that can be: its head, the event to resume from, and the first message where
-        there is one, in one piece. Of one that has begun already, the message alone.
+        """Begin the event stream, with the priming event of a resumable one and `message`, in one write.
+
+        In a stream that has begun already, only `message` is sent. False where the response cannot be a stream.
         """
         if not self._may_begin():
             return False
         if self._streaming:
             return message is None or self.notify(message)
         self._streaming = True
-        self._wait_no_longer()
-        first = b""
+        self._cancel_deferred_stream()
+        first_events = b""
         if self.resumes is not None:
             event_store, session = self.resumes
             self.stream = stream = event_store.new(session, agent_of(self))
             stream.call = self.call
-            first = stream.prime(self)
+            first_events = stream.prime(self)
             if message is not None:
-                first += stream.append(message)
+                first_events += stream.append(message)
         elif message is not None:
-            first = responses.event(message)
-        self._connection.transport.write(responses.stream_head(self._extra()) + first)
+            first_events = responses.event(message)
+        self._connection.transport.write(responses.stream_head(self._extra()) + first_events)
         if self._connection.congested:
             self._connection.count_unread()
         return True
 
     def defer_stream(self, starts: StreamStarts) -> None:
-        """Begin the stream once there is something to write, or the call takes long (`BEGIN_AFTER_S`)."""
+        """Begin the stream with the first message, or after `BEGIN_AFTER_S` at the latest."""
         if not self._streaming and self._may_begin():
-            self._waits_in = starts.enter(self)
+            self._deferred_streams = starts.enter(self)
 
     def wait_for(self, call: Cancellable) -> None:
-        """Cancel `call` when the client is gone."""
+        """Cancel `call` when the client disconnects."""
         self.call = call
         if self.stream is not None:
             self.stream.call = call
 
     def pause(self) -> None:
-        """End the stream before the answer, where its client can resume it."""
-        if self._waits_in is not None and self.resumes is not None:
+        """End a resumable stream before the answer, so that the client resumes it later; no-op for other streams."""
+        if self._deferred_streams is not None and self.resumes is not None:
             self.begin_stream()
         if self.stream is not None:
             self.stream.pause()
 
     def write(self, chunk: bytes) -> bool:
-        """One chunk of the stream. False where the client is gone, or has left MAX_BEHIND bytes unread."""
+        """Write a chunk of the stream. False if the client is gone, or has left MAX_UNREAD_BYTES unread."""
         transport = self._connection.transport
         if self.response_complete or self.disconnected or transport.is_closing():
             return False
-        if self._connection.congested and transport.get_write_buffer_size() > MAX_BEHIND:
+        if self._connection.congested and transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             return False
         transport.write(chunk)
         if self._connection.congested:
@@ -243,7 +251,7 @@ class HttpExchange(core.Exchange):
         return True
 
     def end(self, *chunks: bytes) -> None:
-        """The last chunks of the stream."""
+        """Write the last chunks of the stream."""
         self._finish(b"".join(chunks))
         if self._connection.congested:
             self._connection.count_unread()
@@ -252,7 +260,7 @@ class HttpExchange(core.Exchange):
         return self._connection.buffers.arrival(core.agent_of(self), source)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = responses.NO_EXTRA) -> None:
-        """An answer with a JSON body, as the last event where a stream was begun, or the only one (`streams_first`)."""
+        """Answer with a JSON body, or with an event if a stream has begun or the client prefers one."""
         stream = self.stream
         if stream is not None:
             if not stream.done:
@@ -268,15 +276,15 @@ class HttpExchange(core.Exchange):
         for part in body:
             length += len(part)
         parts = (responses.head(status, length, self._extra(extra)), *body)
-        if length > COPIED:
+        if length > MAX_COPIED_BYTES:
             self._finish(b"", parts)
         else:
             self._finish(b"".join(parts))
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
-        """The answer to a request: its result, raw."""
-        plain = self.keep_alive and not (self._streaming or self.streams_first or self._connection.ending)
-        if plain and len(result) <= COPIED:
+        """Answer with a JSON-RPC result."""
+        single_write = self.keep_alive and not (self._streaming or self.streams_first or self._connection.ending)
+        if single_write and len(result) <= MAX_COPIED_BYTES:
             self._finish(responses.success(ident, result))
         elif self.streams_first and not self._streaming:
             self._answer_in_stream(jsonrpc.result(ident, result), self._extra())
@@ -284,7 +292,7 @@ class HttpExchange(core.Exchange):
             self.answer(200, *responses.result_parts(ident, result))
 
     def acknowledge(self, status: int = 202) -> None:
-        """The answer to what needs none."""
+        """Answer a notification or a response of the client with an empty body."""
         self._finish(responses.empty(status, self._extra()))
 
     def reject(self, rejection: Rejection, extra: bytes = responses.NO_EXTRA) -> None:
@@ -293,10 +301,12 @@ class HttpExchange(core.Exchange):
         self._finish(head if self.method == b"HEAD" else head + body)
 
     def _answer_in_stream(self, message: bytes, extra: bytes) -> None:
-        """Answer with a stream that has not begun: in one write, unless the client can resume and a connection may well
-        break in the middle of so much.
+        """Answer with a stream that has not begun yet.
+
+        The stream is a single write, unless the client can resume it and the message is long enough for the connection
+        to break in the middle.
         """
-        if self.resumes is not None and len(message) > COPIED and self.begin_stream():
+        if self.resumes is not None and len(message) > MAX_COPIED_BYTES and self.begin_stream():
             self.answer(200, message)
         else:
             self._finish(responses.whole_stream(message, extra))
@@ -304,8 +314,8 @@ class HttpExchange(core.Exchange):
     def _may_begin(self) -> bool:
         return self.can_stream and not self.response_complete and not self.gone
 
-    def _wait_no_longer(self) -> None:
-        waits_in, self._waits_in = self._waits_in, None
+    def _cancel_deferred_stream(self) -> None:
+        waits_in, self._deferred_streams = self._deferred_streams, None
         if waits_in is not None:
             waits_in.discard(self)
 
@@ -313,13 +323,13 @@ class HttpExchange(core.Exchange):
         return extra if self.keep_alive and not self._connection.ending else extra + responses.CLOSE
 
     def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
-        """Write the last of the response, in parts where they are too large to be copied. No-op when it is complete."""
+        """Write the end of the response, as `parts` if these are too large to copy. No-op if it is complete."""
         if self.response_complete:
             return
         self.response_complete = True
-        self._wait_no_longer()
-        self.call = None  # they know each other: a cycle for the garbage collector with every call costs 5 µs
-        self.body = b""  # the connection knows its last request for as long as it is idle
+        self._cancel_deferred_stream()
+        self.call = None  # breaks a reference cycle, which would cost the garbage collector 5 µs per call
+        self.body = b""  # an idle connection keeps a reference to its last request
         connection = self._connection
         transport = connection.transport
         if not transport.is_closing():

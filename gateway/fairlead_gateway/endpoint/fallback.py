@@ -1,8 +1,8 @@
-"""Requests for the ASGI application (REST, probes, metadata), each given to a stock uvicorn protocol.
+"""Requests for the ASGI application (REST, probes, metadata), each served by its own uvicorn protocol.
 
-The connection has read and checked the request; it is written out once more, with one framing header, for a uvicorn
-protocol of its own whose transport is the `FallbackRequest`. The end of an answer is seen in its ASGI messages. The
-first of these requests has uvicorn imported (`uvicorn_protocols`).
+The connection parses and checks a request, then writes it again, with a single framing header, to a uvicorn protocol
+whose transport is the `FallbackRequest`. The ASGI messages show the end of the response. uvicorn is imported with the
+first such request (`uvicorn_protocols`).
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ _REQUEST: Final = "fairlead_request"
 
 
 class RequestServer(ABC):
-    """Serves the requests of a port that are for no MCP endpoint."""
+    """Server of the requests for paths other than MCP endpoints."""
 
     upgrades: UpgradeHandler | None = None
-    """Handler of requests for another protocol; None: there are none."""
+    """Handler of `Upgrade` requests; None declines all of them."""
 
     @property
     @abstractmethod
     def tasks(self) -> list[asyncio.Task[None]]:
-        """Requests in progress."""
+        """Tasks of the requests in progress."""
 
     @abstractmethod
     def request(self, connection: HttpConnection) -> FallbackRequest:
-        """A request whose head is to be added."""
+        """Create a request, to which the reader adds head and body."""
 
     @abstractmethod
     def start(self, request: FallbackRequest) -> None:
-        """Serve a request, whose connection has answered what came before."""
+        """Serve a request, after the connection has answered the earlier ones."""
 
     @abstractmethod
     async def end_waits(self) -> None:
-        """End requests that wait for something that need not come; the port is about to close."""
+        """End long polls and event streams, because the port is about to close."""
 
 
 class FallbackServer(RequestServer):
@@ -65,24 +65,24 @@ class FallbackServer(RequestServer):
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        made = self._protocols.made
-        return [*self._starts, *(() if made is None else made.tasks)]
+        protocols = self._protocols.made
+        return [*self._starts, *(() if protocols is None else protocols.tasks)]
 
     def request(self, connection: HttpConnection) -> FallbackRequest:
         return FallbackRequest(self, connection)
 
     def start(self, request: FallbackRequest) -> None:
-        """Give the request to a uvicorn protocol, now or once uvicorn is imported."""
-        made = self._protocols.made
-        if made is not None:
-            request.attach(made.new(**{_REQUEST: request}))
+        """Attach the request to a uvicorn protocol, now or once uvicorn is imported."""
+        protocols = self._protocols.made
+        if protocols is not None:
+            request.attach(protocols.new(**{_REQUEST: request}))
             return
         task = asyncio.get_running_loop().create_task(self._import_for(request), name="import of uvicorn")
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
 
     async def end_waits(self) -> None:
-        """Nothing: the application ends its own."""
+        """No-op: the application ends its own waits."""
 
     def _import(self) -> UvicornProtocols:
         from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
@@ -91,16 +91,16 @@ class FallbackServer(RequestServer):
 
     async def _import_for(self, request: FallbackRequest) -> None:
         try:
-            made = await self._protocols.get()
+            protocols = await self._protocols.get()
         except asyncio.CancelledError:
             request.close()
             raise
         except Exception:
-            log.exception("The server of the application cannot be made")
+            log.exception("The HTTP server of REST and probes cannot be started; the request gets a 500")
             request.fail()
             return
         if not request.response_complete:
-            request.attach(made.new(**{_REQUEST: request}))
+            request.attach(protocols.new(**{_REQUEST: request}))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request: FallbackRequest = scope["state"].pop(_REQUEST)
@@ -118,7 +118,7 @@ class FallbackServer(RequestServer):
 class FallbackRequest(asyncio.Transport):
     """One request for the application, and the transport of the uvicorn protocol that serves it.
 
-    `head` and `body` may be added before `start`, which is when the connection has answered what came before.
+    `head` and `body` may be called before `start`, which waits for the responses to earlier requests.
     """
 
     __slots__ = (
@@ -146,9 +146,9 @@ class FallbackRequest(asyncio.Transport):
         self.response_started = False
         self.response_complete = False
         self.scope: Message = {}
-        """ASGI scope of the request, from its start on."""
+        """ASGI scope of the request; empty before the start."""
 
-    # Called by the reader and the connection
+    # Interface for the reader and the connection
 
     def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
         """Add the checked head, with header names in lower case."""
@@ -169,11 +169,11 @@ class FallbackRequest(asyncio.Transport):
             self._receive(b"0\r\n\r\n")
 
     def start(self) -> None:
-        """Have its server serve it."""
+        """Serve the request."""
         self._server.start(self)
 
     def attach(self, protocol: Any) -> None:
-        """Give what came so far to its protocol, and what comes from now on."""
+        """Pass the bytes received so far to the protocol, and all further ones."""
         if self._full:
             self.resume_reading()
         waiting, self._waiting = self._waiting, []
@@ -186,11 +186,11 @@ class FallbackRequest(asyncio.Transport):
 
     @property
     def wants_no_more(self) -> bool:
-        """Whether the application has enough of the body for now."""
+        """Whether the application has paused reading of the body."""
         return self._full and not self.response_complete
 
     def retire(self) -> None:
-        """Close the connection after the answer, which says so where it has not begun."""
+        """Close the connection after the response, with `Connection: close` if the response has not begun."""
         self.keep_alive = False
         if self._protocol is not None:
             self._protocol.shutdown()
@@ -204,7 +204,7 @@ class FallbackRequest(asyncio.Transport):
             self._protocol.resume_writing()
 
     def lost(self) -> None:
-        """Tell the application that its client is gone."""
+        """Disconnect the application from its client."""
         self.response_complete = True
         self._waiting.clear()
         protocol, self._protocol = self._protocol, None
@@ -212,13 +212,13 @@ class FallbackRequest(asyncio.Transport):
             protocol.connection_lost(None)
 
     def fail(self) -> None:
-        """Answer that it cannot be served."""
+        """Answer with a 500, and close the connection."""
         if not self.response_complete:
             self._connection.transport.write(responses.empty(500, responses.CLOSE))
             self.close()
 
     def finish(self) -> None:
-        """The answer is written."""
+        """Record that the response is written."""
         if not self.response_complete:
             self.lost()
             self._connection.end_exchange()
@@ -230,14 +230,14 @@ class FallbackRequest(asyncio.Transport):
             self._waiting.append(data)
             self.pause_reading()
 
-    # Called by uvicorn
+    # asyncio.Transport, for uvicorn
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if not self.response_complete:
             self._connection.transport.write(data)
 
     def close(self) -> None:
-        """The answer is the last of its connection, or cannot be completed."""
+        """Close the connection, after its last response or after one that cannot be completed."""
         if not self.response_complete:
             self._connection.transport.close()
             self.finish()

@@ -1,4 +1,4 @@
-"""Classifies POST requests to an MCP endpoint: a request, a notification, a response, or a rejection with its status.
+"""Classifies the body of a POST to an MCP endpoint as a request, a notification, a response, or a rejection.
 
 Pure module: no I/O, no servers, no tools. The checks are those of MCP 2026-07-28 (Transports, "Protocol version
 header", "Request metadata"; SEP-2243, SEP-2575), in the order of the Python SDK, so that a client gets the same status
@@ -55,13 +55,13 @@ WANTED: Final = frozenset(
         b"via",
     }
 )
-"""Names of the headers that are kept; everything else of a request's head is dropped unread."""
+"""Headers that are kept; all others are dropped unread."""
 SPELLINGS: Final = (
     {name: name for name in WANTED}
     | {name.title(): name for name in WANTED}
     | {b"MCP-Protocol-Version": b"mcp-protocol-version"}
 )
-"""The names of WANTED as most clients write them."""
+"""Names of WANTED by the spellings that most clients use."""
 
 SESSION: Final = b"mcp-session-id"
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
@@ -73,16 +73,16 @@ _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 _decode_large: Final = msgspec.json.Decoder(LargeBody).decode
 _decode_params: Final = msgspec.json.Decoder(RawParams).decode
 _decode_envelope: Final = msgspec.json.Decoder(RequestBody).decode
-_NAMED: Final = dict(methods.MCP_NAME_MEMBER)
+_NAME_MEMBERS: Final = dict(methods.MCP_NAME_MEMBER)
 
-NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
+NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not supported"
 
 
 _NAME_BYTES: Final = 256
-"""Longest `Mcp-Name` that is remembered."""
+"""Bytes of the longest `Mcp-Name` that is cached."""
 _TOKEN: Final = progress_token.NAME
 _ANY_TOKEN: Final = b"0"
-"""Value of the token in a `_meta` that is cached: each request has another."""
+"""Replaces the progress token in cache keys, because each request has another token."""
 PARAMS: Final = members.Known(
     {
         "_meta",
@@ -105,8 +105,9 @@ PARAMS: Final = members.Known(
         "uri",
     }
 )
-"""Members of `params` in any request of any era. Others are passed on, for a server may have extensions; but not what
-a server may take for one of these, or it would run something else than was decided about.
+"""Members of `params` in any request of any era. Unknown members are passed on, because servers may have extensions.
+A misspelling of a member listed here is rejected: a server might accept it, and run something other than what the
+gateway's policies were applied to.
 """
 META: Final = members.Known(
     {
@@ -125,18 +126,18 @@ META: Final = members.Known(
 )
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
-_REMEMBERED: Final = 256
-"""Values of `_meta` that are cached."""
-_REMEMBERED_BYTES: Final = 1024
-"""Bytes of the longest `_meta` that is cached: clients repeat theirs, but for the progress token."""
-_NAMES: Final = 1024
-"""Values of `Mcp-Name` that are cached."""
-_known_names: Final[dict[bytes, str | None]] = {}
-"""Cache of names by header."""
+_MAX_METAS: Final = 256
+"""Entries in the cache of `_meta`."""
+_MAX_META_BYTES: Final = 1024
+"""Bytes of the longest `_meta` that is cached. Clients repeat their `_meta`, except for the progress token."""
+_MAX_NAMES: Final = 1024
+"""Entries in the cache of `Mcp-Name`."""
+_cached_names: Final[dict[bytes, str | None]] = {}
+"""Decoded names by `Mcp-Name` header; None for an invalid header."""
 
 
 class KnownMetas:
-    """Cache by raw `_meta`, in which a progress token whose place could be told is _ANY_TOKEN."""
+    """Cache of parsed `_meta` by raw JSON, in which _ANY_TOKEN replaces the progress token where that was located."""
 
     def __init__(self) -> None:
         self._metas: dict[bytes, RequestMeta] = {}
@@ -144,8 +145,8 @@ class KnownMetas:
         self._last = NO_META
 
     def get(self, raw: bytes) -> RequestMeta | None:
-        """The members of a `_meta` that is cached."""
-        if raw == self._last_raw:  # clients of one kind say the same: to compare costs less than to hash
+        """The parsed `_meta`; None if it is not cached."""
+        if raw == self._last_raw:  # equal clients send equal bytes, and comparing costs less than hashing
             return self._last
         meta = self._metas.get(raw)
         if meta is not None:
@@ -154,10 +155,10 @@ class KnownMetas:
         return meta
 
     def learn(self, raw: bytes) -> RequestMeta:
-        """The members of a `_meta` that is not cached. Raises one of jsonrpc.UNREADABLE."""
+        """Parse a `_meta` and cache it. Raises one of jsonrpc.UNREADABLE."""
         meta = _read_meta(raw)
-        if len(raw) <= _REMEMBERED_BYTES and not meta.traced:  # a trace is another with each request
-            if len(self._metas) >= _REMEMBERED:
+        if len(raw) <= _MAX_META_BYTES and not meta.traced:  # each request has another trace context
+            if len(self._metas) >= _MAX_METAS:
                 self._metas.clear()
             self._metas[raw] = meta
         return meta
@@ -169,12 +170,14 @@ _known_metas: Final = KnownMetas()
 def classify(
     headers: Headers, body: bytes, *, acceptable: bool = False
 ) -> McpRequest | Notification | ClientResponse | Rejection:
-    """The message in a POST, or the first check that it fails. `headers` are those of WANTED that it has; `acceptable`:
-    `Accept` and `Content-Type` were checked before, in a request with equal headers.
+    """The message in a POST, or the rejection by the first failed check.
+
+    `headers` are those of WANTED. `acceptable` skips the checks of `Accept` and `Content-Type`: an earlier request with
+    equal headers passed them.
     """
-    refused = None if acceptable else _unacceptable(headers)
-    if refused is not None:
-        return refused
+    rejection = None if acceptable else _unacceptable(headers)
+    if rejection is not None:
+        return rejection
     try:
         if not body.isascii():
             body.decode()
@@ -188,7 +191,7 @@ def classify(
         if mended is not None:
             return classify(headers, mended, acceptable=True)
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
-    raw_id = envelope.id  # read once, as an attribute of a Struct costs compiled code a look-up
+    raw_id = envelope.id  # read once, because mypyc looks up attributes of a msgspec Struct by name
     ident = None if raw_id is UNSET else bytes(raw_id)
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
@@ -196,17 +199,16 @@ def classify(
 
 
 def _has_many_members(body: bytes) -> bool:
-    """Whether the `params` of a large body have too many members beside what is in the large ones that MCP knows: each
-    becomes an object of its own.
+    """Whether the `params` of a large body have more than MAX_ITEMS members, each of which costs a Python object.
 
-    Raises one of jsonrpc.UNREADABLE.
+    Counts commas, without those inside the large members that MCP defines. Raises one of jsonrpc.UNREADABLE.
     """
     params = bytes(_decode_large(body).params)
     if params.count(b",") <= MAX_ITEMS or params[:1] != b"{":
         return False
     parts = _decode_params(params)
-    inside = sum(bytes(part).count(b",") for part in msgspec.structs.astuple(parts))
-    return params.count(b",") - inside > MAX_ITEMS
+    commas_inside = sum(bytes(part).count(b",") for part in msgspec.structs.astuple(parts))
+    return params.count(b",") - commas_inside > MAX_ITEMS
 
 
 def _classify_by_era(
@@ -222,9 +224,9 @@ def _classify_by_era(
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
     modern = not legacy_header or meta.versioned
-    misread = meta.misread or _misread_params(params)
-    if misread:
-        return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread, ident or b"null")
+    misread_message = meta.misread or _misread_params(params)
+    if misread_message:
+        return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread_message, ident or b"null")
     if ident is None:
         return Notification(modern, method, params, headers.get(SESSION))
     if not modern:
@@ -241,9 +243,7 @@ def _misread_params(params: RawObject) -> str | None:
 
 
 def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
-    """Members of a raw `_meta` that decide about a request, and its progress token. Raises one of jsonrpc.UNREADABLE
-    where it is not an object.
-    """
+    """The parsed `_meta` and its progress token. Raises one of jsonrpc.UNREADABLE if `raw` is not a JSON object."""
     meta = _known_metas.get(raw)
     if meta is not None and not meta.token:
         return meta, None
@@ -261,37 +261,42 @@ def _read_meta(raw: bytes) -> RequestMeta:
     if len(raw) > LONG_BYTES:
         return RequestMeta("", misread=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
     members = jsonrpc.decode_object(raw)
-    version, capabilities_said = members.get(eras.META_VERSION), members.get(eras.META_CAPABILITIES)
-    lacking = ""
-    if version is None or capabilities_said is None:
+    version, raw_capabilities = members.get(eras.META_VERSION), members.get(eras.META_CAPABILITIES)
+    missing_message = ""
+    if version is None or raw_capabilities is None:
         missing = eras.META_VERSION if version is None else eras.META_CAPABILITIES
-        lacking = f"params._meta lacks the required {missing}"
-    elif bytes(capabilities_said)[:1] != b"{":
-        lacking = f"{eras.META_CAPABILITIES} must be an object"
+        missing_message = f"params._meta lacks the required {missing}"
+    elif bytes(raw_capabilities)[:1] != b"{":
+        missing_message = f"{eras.META_CAPABILITIES} must be an object"
     limit = members.get(META_LIMIT)
     return RequestMeta(
-        lacking,
+        missing_message,
         None if version is None else _as_header(version),
         versioned=version is not None,
         token=_TOKEN in members,
         log_level=eras.META_LOG_LEVEL in members,
         misread=_misread_meta(raw, members),
-        extensions=frozenset() if capabilities_said is None else capabilities.extensions(capabilities_said),
+        extensions=frozenset() if raw_capabilities is None else capabilities.extensions(raw_capabilities),
         result_tokens=None if limit is None else within(msgspec.json.decode(limit)) or 0,
         traced="traceparent" in members,
     )
 
 
 def _misread_meta(raw: bytes, meta: RawObject) -> str:
-    """A sentence about what servers may read otherwise in a `_meta`, which goes on to them byte for byte."""
-    misread = META.misread(meta, "params._meta")
-    if misread is not None:
-        return misread
+    """Error message for a `_meta` that servers might parse differently than the gateway, or "".
+
+    `_meta` is forwarded to servers byte for byte.
+    """
+    misread_message = META.misread(meta, "params._meta")
+    if misread_message is not None:
+        return misread_message
     for member in meta:
-        # members of this prefix are left out for a server of the other era, in this spelling alone
+        # for servers of the other era, members with this prefix are removed, but only in this exact spelling
         if not member.startswith(eras.PREFIX) and members.fold(member).startswith(eras.PREFIX):
             return members.misspelt(member, eras.PREFIX + "…", "params._meta")
-    return "params._meta has a member twice: servers differ in which one they read" if members.repeats(raw) else ""
+    return (
+        "params._meta has a duplicate member, and servers differ in which one they read" if members.repeats(raw) else ""
+    )
 
 
 def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) -> Rejection | None:
@@ -302,16 +307,16 @@ def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) 
         return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
     if headers.get(b"mcp-method", b"") != method.encode():
         return _mismatch("Mcp-Method does not match the method of the body", ident)
-    member = _NAMED.get(method)
+    member = _NAME_MEMBERS.get(method)
     if member is not None and member in params:
-        named = headers.get(b"mcp-name")
+        header_name = headers.get(b"mcp-name")
         request.name = _text(params[member])
-        if named is None or _named(named) != request.name:
+        if header_name is None or _decode_name(header_name) != request.name:
             return _mismatch(f"Mcp-Name does not match params.{member}", ident)
     elif member is None and method in methods.METHODS:
-        refused = _check_row(methods.METHODS[method], headers, meta, ident, params)
-        if refused is not None:
-            return refused
+        rejection = _check_extension_method(methods.METHODS[method], headers, meta, ident, params)
+        if rejection is not None:
+            return rejection
     if version != _MODERN:
         data = jsonrpc.encode({"supported": [MODERN_VERSION], "requested": version.decode("latin-1")})
         message = f"Unsupported protocol version; supported: {MODERN_VERSION}"
@@ -319,20 +324,20 @@ def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) 
     return None
 
 
-def _check_row(
+def _check_extension_method(
     row: methods.Method, headers: Headers, meta: RequestMeta, ident: bytes, params: RawObject
 ) -> Rejection | None:
-    """Check what the row of an extension's method asks: first its declaration, then `Mcp-Name` where it is sent."""
+    """Check a method of an extension: first that the client declares the extension, then `Mcp-Name` if it is sent."""
     if row.needs_declaration and row.extension not in meta.extensions:
         return undeclared(row.extension, ident)
-    named = headers.get(b"mcp-name") if row.header is methods.HeaderRule.CHECKED else None
-    if named is not None and row.member in params and _named(named) != _text(params[row.member]):
+    header_name = headers.get(b"mcp-name") if row.header is methods.HeaderRule.CHECKED else None
+    if header_name is not None and row.member in params and _decode_name(header_name) != _text(params[row.member]):
         return _mismatch(f"Mcp-Name does not match params.{row.member}", ident)
     return None
 
 
 def undeclared(extension: str, ident: bytes) -> Rejection:
-    """JSON-RPC error -32021 for a request that has to declare an extension."""
+    """JSON-RPC error -32021 for a request that does not declare a required extension."""
     message = f"The request does not declare the extension {extension}"
     data = capabilities.required_extension(extension)
     return Rejection(400, jsonrpc.MISSING_CLIENT_CAPABILITY, message, ident, data)
@@ -343,7 +348,7 @@ def _unacceptable(headers: Headers) -> Rejection | None:
     accept = headers.get(b"accept", b"")
     if accept != _USUAL_ACCEPT and not _accepts(accept, _JSON, b"application/*"):
         message = (
-            "Not Acceptable: a client must accept application/json, and text/event-stream for what can only be a stream"
+            "Not Acceptable: Accept must allow application/json, and text/event-stream where the answer is a stream"
         )
         return Rejection(406, jsonrpc.INVALID_REQUEST, message)
     kind = headers.get(b"content-type", b"")
@@ -353,11 +358,12 @@ def _unacceptable(headers: Headers) -> Rejection | None:
 
 
 def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, installation: str) -> Rejection | None:
-    """Check Host (or the authority of an absolute target), Origin and Via, before anything else: the defense against
-    DNS rebinding and loops. `installation` is the value of `Via` in the gateway's own requests.
+    """Check Host (or the authority of an absolute target) and Origin against DNS rebinding, and Via against loops.
+
+    `installation` is the value of `Via` in the gateway's own requests.
     """
     if not allow.host(headers.get(b"host") if authority is None else authority):
-        return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
+        return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not allowed; add it to FAIRLEAD_ALLOWED_HOSTS")
     if not allow.origin(headers.get(b"origin")):
         return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
     looped = via.refusal(headers[b"via"], installation) if b"via" in headers else None
@@ -365,29 +371,27 @@ def check_origin(headers: Headers, authority: bytes | None, allow: AllowList, in
 
 
 def prefers_streams(headers: Headers) -> bool:
-    """Whether a client names event streams before JSON: it then gets one. Most clients name JSON first."""
+    """Whether `Accept` names event streams before JSON: the client then gets a stream. Most clients name JSON first."""
     accept = headers.get(b"accept")
     return accept is not None and accept != _USUAL_ACCEPT and accept[:5].lower() == b"text/"
 
 
 def accepts_streams(headers: Headers) -> bool:
-    """Whether a client takes event streams. MCP has it say so in any case; many peers name JSON alone, as most answers
-    are that.
-    """
+    """Whether `Accept` allows event streams. MCP requires clients to accept them, but many name JSON alone."""
     accept = headers.get(b"accept", b"")
     return accept == _USUAL_ACCEPT or _accepts(accept, b"text/event-stream", b"text/*")
 
 
 def _accepts(accept: bytes, kind: bytes, range_: bytes) -> bool:
-    """Whether an Accept header allows a media type, by name or by range; an empty one allows any. A weight of 0 is not
-    looked for.
+    """Whether an Accept header allows a media type, by name or by range. An empty header allows any type; weights are
+    ignored, also `q=0`.
     """
     ranges = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
     return not ranges.isdisjoint((kind, range_, b"*/*")) or ranges == {b""}
 
 
 def _classify_response(headers: Headers, body: bytes) -> ClientResponse | Rejection:
-    """JSON other than a request: a response from a legacy client is taken, the rest refused."""
+    """Classify JSON that is not a request: a response from a legacy client, or a rejection."""
     ident = b"null"
     try:
         message = jsonrpc.decode_message(body)
@@ -411,15 +415,15 @@ def _text(raw: Raw) -> str | None:
         return None
 
 
-def _named(header: bytes) -> str | None:
-    """The text of an `Mcp-Name`; None for one that is broken."""
-    name = _known_names.get(header)
+def _decode_name(header: bytes) -> str | None:
+    """The decoded `Mcp-Name`; None for an invalid header."""
+    name = _cached_names.get(header)
     if name is None:
         name = eras.text_of_header(header)
         if len(header) <= _NAME_BYTES:
-            if len(_known_names) >= _NAMES:
-                _known_names.clear()
-            _known_names[header] = name
+            if len(_cached_names) >= _MAX_NAMES:
+                _cached_names.clear()
+            _cached_names[header] = name
     return name
 
 

@@ -1,6 +1,6 @@
-"""Answers requests to MCP endpoints: rejects them, answers them at once, or starts a call.
+"""Handler of all requests to MCP endpoints: rejects them, answers them at once, or starts a call.
 
-One per gateway. It is given whole requests, and knows no sockets and no parser.
+There is one `McpEndpoint` per gateway. It gets parsed requests, and is independent of sockets and of the HTTP parser.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ LISTEN: Final = "subscriptions/listen"
 log = logging.getLogger(__name__)
 
 TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
-"""Methods that are counted although they need no server."""
+"""Methods whose latency is recorded although the gateway answers them itself."""
 _FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
-"""Fields of rejections, by status."""
+"""Header lines of rejections, by status."""
 
 
 @dataclass(frozen=True)
 class ClientAccess:
-    """Who may ask, and under which names the gateway is asked."""
+    """Authentication of clients, and the allowed values of Host and Origin."""
 
     allow: AllowList
     identities: Identities
     resource: ProtectedResource
     installation: str
-    """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
+    """Value of `Via` in the gateway's own requests (RFC 9110, 7.6.3)."""
 
 
 @dataclass(frozen=True)
 class RequestHandlers:
-    """Parts that answer requests which were admitted."""
+    """Components that answer authenticated requests."""
 
     dispatcher: Dispatcher
     builtin_methods: BuiltinMethods
@@ -75,13 +75,11 @@ class RequestHandlers:
     recorder: ContextRecorder
     startup_wait: StartupWait
     router_tokens: int | None
-    """Tokens that a result may have at the router endpoint, where nobody says another number."""
+    """Default limit on the tokens of a result at the router endpoint; None for no limit."""
 
 
 class McpEndpoint(HttpService):
-    """Request handler that all connections share. `selection`, the snapshot with its views, is replaced as a whole, by
-    `activate`.
-    """
+    """Request handler shared by all connections. `activate` replaces `selection`, the served snapshot with its views."""
 
     def __init__(
         self,
@@ -107,7 +105,7 @@ class McpEndpoint(HttpService):
         self.metrics = metrics
         self.clock = dispatcher.context.clock
         self._served = served
-        self.selection = served.selection  # each request reads it: a step less
+        self.selection = served.selection  # copied, because each request reads it: one look-up less
         self.targets = self.selection.targets
         self.known_views = self.selection.known_views
         self.streams = streams
@@ -115,7 +113,7 @@ class McpEndpoint(HttpService):
         self.event_store = event_store
         self.stream_starts = StreamStarts()
         self.pending_tasks: set[asyncio.Task[None]] = set()
-        """Requests that wait for their authentication or for a view to be built."""
+        """Tasks of requests that wait for authentication, or for the building of their view."""
         self.held_requests = HeldRequests(
             served.get, handlers.startup_wait, self.context.server_info, metrics, self._fail
         )
@@ -124,7 +122,7 @@ class McpEndpoint(HttpService):
         self._recorders = {method: metrics.recorder(method) for method in TIMED}
 
     def activate(self, selection: Selection) -> None:
-        """Serve it from now on, in place of the last one; requests that wait for a server look again."""
+        """Replace the served selection, and retry requests that wait for a server to start."""
         self.selection = self._served.selection = selection
         self.targets = selection.targets
         self.known_views = selection.known_views
@@ -153,11 +151,11 @@ class McpEndpoint(HttpService):
 
     @property
     def calls(self) -> set[object]:
-        """Calls and tasks that clients wait for."""
+        """Calls and tasks that clients are waiting for."""
         return {*self.context.calls, *self.pending_tasks, *self.held_requests.tasks}
 
     def serve(self, exchange: HttpExchange) -> None:
-        """Answer the request, or start the call that will. Never raises."""
+        """Answer the request, or start the call that answers it. Never raises."""
         try:
             headers, refused = exchange.headers, None
             if not exchange.vetted:
@@ -173,7 +171,7 @@ class McpEndpoint(HttpService):
             self._fail(exchange, error)
 
     def start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Go on with the request in a task; the connection reads on meanwhile."""
+        """Continue the request in an asyncio task, while the connection keeps reading."""
         task = asyncio.get_running_loop().create_task(self._run(exchange, work), name=name)
         self.pending_tasks.add(task)
         task.add_done_callback(self.pending_tasks.discard)
@@ -195,7 +193,9 @@ class McpEndpoint(HttpService):
             self._route(exchange, verdict)
 
     def _route(self, exchange: HttpExchange, identity: Identity, may_wait: bool = True) -> None:
-        """Send an authenticated request to its view; with `may_wait` it may be held for a server that starts."""
+        """Handle an authenticated request with its view. With `may_wait` a request for an unknown endpoint may be held
+        until a starting server is ready.
+        """
         exchange.identity = identity
         view = self.known_views.find(identity, exchange.target)
         if view is None:
@@ -220,7 +220,7 @@ class McpEndpoint(HttpService):
             self._reject_if(exchange, self._open_get_stream(exchange, view))
 
     async def _build_view(self, exchange: HttpExchange, identity: Identity) -> None:
-        """Build the view that this is the first request for, then route the request."""
+        """Build the view, which this request is the first to need, then route the request."""
         await self.view_builds.ready(self.selection, identity, exchange.target)
         if not exchange.gone:
             self._route(exchange, identity)
@@ -228,12 +228,12 @@ class McpEndpoint(HttpService):
     def _unknown_endpoint(self, identity: Identity) -> Rejection:
         views = self.selection.seen_by(identity)
         tiers = ", ".join(tier for tier in self.selection.snapshot.tiers if in_tier(MERGED, tier) in views) or "none"
-        return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
+        return Rejection(404, jsonrpc.INVALID_REQUEST, f"Unknown MCP endpoint or tier; your tiers: {tiers}")
 
     def _end_session(self, exchange: HttpExchange) -> None:
         if self.sessions.end(exchange.headers[SESSION]):
             self.context.end_session(exchange.headers[SESSION])
-            exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
+            exchange.acknowledge(200)  # the client of the Python SDK treats a 202 as a failure
         else:
             self.reject(exchange, client_message.SESSION_ENDED)
 
@@ -260,7 +260,7 @@ class McpEndpoint(HttpService):
         if not (exchange.vetted or accepts_streams(exchange.headers)):
             exchange.can_stream = False
         message = classify(exchange.headers, body, acceptable=exchange.vetted)
-        # the usual type is tested first: an isinstance that fails costs five times as much as one that does not
+        # the usual type is tested first, because an isinstance that fails costs five times as much as one that succeeds
         if isinstance(message, McpRequest):
             self._handle_request(exchange, view, message)
         elif isinstance(message, Rejection):
@@ -269,7 +269,7 @@ class McpEndpoint(HttpService):
             self._take_unanswered(exchange, message)
 
     def _take_unanswered(self, exchange: HttpExchange, message: Notification | ClientResponse) -> None:
-        """Take a message that is not answered."""
+        """Handle a notification or a response, which is acknowledged with 202."""
         exchange.vetted = True
         if message.session is not None:
             sessions, owner = self.sessions, exchange.identity.owner
@@ -304,7 +304,7 @@ class McpEndpoint(HttpService):
             self._answer_builtin(exchange, view, request)
 
     def _shed(self, exchange: HttpExchange, ident: bytes = b"null") -> bool:
-        """Reject a request while too many bytes of responses are unread; False where there is room."""
+        """Reject the request if clients have left too many bytes of responses unread; False if it is admitted."""
         refused = self.buffers.refusal(agent_of(exchange))
         if refused is None:
             return False
@@ -316,7 +316,7 @@ class McpEndpoint(HttpService):
         return True
 
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
-        """Call what the view shows under the name in a request: a tool, a prompt, a resource, a completion."""
+        """Call the tool, prompt, resource or completion that the request names, as the view exposes it."""
         exchange.tier = view.tier
         if view.behind is not None:
             request.default_tokens = self.router_tokens
@@ -338,7 +338,7 @@ class McpEndpoint(HttpService):
         route: Rejection,
         retry: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> None:
-        """Refuse a request that names nothing which the view shows; hold it for a server that starts."""
+        """Reject a request for a name that the view does not have, or hold it until a starting server is ready."""
         by = None
         if request.method == CALL:
             if self.held_requests.hold_call(exchange, view, request, retry):
@@ -357,8 +357,9 @@ class McpEndpoint(HttpService):
             self._call(exchange, view, request, may_wait=False)
 
     def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
-        """Start the call of a request whose `Mcp-Param-*` headers match its arguments (SEP-2243). `named`: whether it
-        was the client that named the tool.
+        """Start a call, or reject it if its `Mcp-Param-*` headers do not match its arguments (SEP-2243).
+
+        With `named` false the client named a meta-tool instead of this tool, and its headers are not checked.
         """
         lines = b""
         if route.param_headers:
@@ -393,7 +394,7 @@ class McpEndpoint(HttpService):
             recorder.record(int((self.clock() - began) * 1e9))
 
     def _reject_credential(self, exchange: HttpExchange, refusal: CredentialRefusal) -> None:
-        """Reject a request whose credential is missing or not accepted (RFC 6750)."""
+        """Reject a request whose credential is missing or invalid (RFC 6750)."""
         self.metrics.reject(refusal.status)
         if self.context.auditor is not None:
             self.context.auditor.record_rejection(exchange, refusal.status, refusal.message)
@@ -403,10 +404,10 @@ class McpEndpoint(HttpService):
         exchange.reject(rejection, "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode())
 
     def _fail(self, exchange: HttpExchange, error: Exception) -> None:
-        log.error("A request failed in the gateway itself", exc_info=error)
+        log.error("A request failed because of a defect in the gateway; please report it", exc_info=error)
         self.reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
 
     def reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
-        """Answer with an error, and count it."""
+        """Answer with an error, and count the rejection."""
         self.metrics.reject(rejection.status)
         exchange.reject(rejection, _FIELDS.get(rejection.status, responses.NO_EXTRA))

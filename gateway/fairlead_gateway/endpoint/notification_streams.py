@@ -1,8 +1,8 @@
-"""Streams of notifications: `subscriptions/listen` of modern clients, and the GET of legacy sessions.
+"""Notification streams: `subscriptions/listen` of modern clients, and the GET stream of legacy sessions.
 
-A list has changed when the bytes that an endpoint lists have, and when a server that is seen there says so: it may
-speak of what no list shows. Clients are notified once they would read the new list. Nothing waits here; a stream costs
-its connection and a few hundred bytes.
+A client gets `list_changed` when the bytes of a list on its endpoint have changed, or when a visible server sends
+`list_changed`, even for a list that looks the same. It is sent after the new list is served. A stream costs a
+connection and a few hundred bytes, but no task.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from fairlead_mcp.uris import UPDATE, UriNames
 KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
 MAX_RESOURCES: Final = 64
-"""Resources that one stream may name, and tasks."""
+"""Limit on the resources of one stream, and on its tasks."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
-"""Bytes of all URIs and ids of tasks that open streams name."""
+"""Limit on the total bytes of resource URIs and task ids in open streams."""
 MAX_CAPABILITIES: Final = 4096
-"""Bytes of client capabilities that a stream keeps; of larger ones servers are told that there are tasks, alone."""
+"""Limit on the bytes of client capabilities kept for a stream. Larger ones are reduced to the tasks extension."""
 MAX_ID: Final = 256
-"""Bytes of the id of a request that a stream answers."""
+"""Limit on the bytes of the JSON-RPC id of a request that opens a stream."""
 LISTS: Final = eras.ANNOUNCED
 _COMMENT: Final = responses.chunk(b": keep-alive\n\n")
 
@@ -60,7 +60,7 @@ class _Listen(msgspec.Struct):
 
 
 class NotificationStream:
-    """One open stream. `cancel` is for the exchange, when its client is gone."""
+    """One open stream. The exchange calls `cancel` when the client disconnects."""
 
     __slots__ = (
         "_streams",
@@ -80,32 +80,32 @@ class NotificationStream:
     ) -> None:
         self._streams = streams
         self.subscription = subscription
-        """Id of the request that opened it, raw JSON; None for a legacy stream."""
+        """Id of the request that opened the stream, raw JSON; None for a legacy stream."""
         self.exchange = exchange
         self.agent = ""
-        """Agent that it is counted for."""
+        """Agent that the stream is counted for."""
         self.release: Callable[[], None] = _nothing
-        """Called at its end."""
+        """Releases the hold on the client's credential; called at the end of the stream."""
         self.lists = tuple(lists)
         self.resources: list[str] = []
-        """URIs that are watched for it."""
+        """URIs that the stream is subscribed to."""
         self.watched: list[tuple[NotificationStream, ServerKey]] = []
-        """Its holders of resources."""
+        """Keys of the stream's subscriptions in `ResourceSubscriptions`."""
         self.tasks: list[str] = []
-        """Sealed ids of tasks that it listens to."""
+        """Sealed ids of the tasks that the stream is subscribed to."""
         self.listened: list[tuple[NotificationStream, ServerKey, bytes | None]] = []
-        """Its holders of tasks."""
+        """Keys of the stream's subscriptions in `TaskSubscriptions`."""
 
     @property
     def id(self) -> bytes:
-        """Id of the request that it answers, raw JSON."""
+        """JSON-RPC id for errors, raw JSON; `null` for a legacy stream."""
         return self.subscription or b"null"
 
     def cancel(self) -> None:
-        self._streams.gone(self)
+        self._streams.remove(self)
 
     def acknowledge(self) -> None:
-        """Send the first message of a modern stream: the subscriptions that are granted."""
+        """Send the first message of a modern stream, which lists the granted subscriptions."""
         granted: dict[str, object] = {f"{name}ListChanged": True for name in self.lists}
         if self.resources:
             granted["resourceSubscriptions"] = self.resources
@@ -117,7 +117,7 @@ class NotificationStream:
         self._send(f"notifications/{name}/list_changed", {})
 
     def updated(self, names: UriNames | None, params: Raw) -> None:
-        """A resource that it watches has changed; `names` are those of its server's URIs on the endpoint."""
+        """Notify the client of a changed resource. `names` maps the server's URIs to those of the endpoint."""
         try:
             shown = params if names is None else names.show_in(params, UPDATE)
             members: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
@@ -126,12 +126,12 @@ class NotificationStream:
         self._send(UPDATED, members)
 
     def task(self, params: bytes) -> bool:
-        """A task that it listens to has changed; False where its client does not read."""
+        """Notify the client of a changed task; False if the client does not read."""
         members: dict[str, object] = {**jsonrpc.decode_object(params)}
         return self._send(NOTIFIED, members)
 
     def end(self) -> None:
-        """The gateway ends it: a modern one with a result, for its request asked for one."""
+        """End the stream from the gateway's side. A modern stream ends with the result of its request."""
         if self.subscription is None:
             self.exchange.end(responses.END_OF_STREAM)
         else:
@@ -144,7 +144,7 @@ class NotificationStream:
 
 
 class NotificationStreams:
-    """All open streams of one gateway. A stream ends with the credential that it was opened with."""
+    """All open streams of one gateway. A stream ends when the credential that opened it expires or is revoked."""
 
     def __init__(
         self,
@@ -155,8 +155,8 @@ class NotificationStreams:
         each: int = 0,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`selection` is the one that is served now; `each`: streams of one agent, 0: a quarter of all; `counts` has
-        those that were refused.
+        """`selection` returns the served selection. `each` limits the streams of one agent; 0 stands for a quarter of
+        MAX_STREAMS. `counts` counts refused streams.
         """
         self._selection = selection
         self.view_builds = ViewBuilds()
@@ -166,7 +166,7 @@ class NotificationStreams:
         self._open: set[NotificationStream] = set()
         self._shares = Shares("streams", MAX_STREAMS, each, counts)
         self._watched = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
-        """Bytes of URIs and ids of tasks that open streams name."""
+        """Bytes of resource URIs and task ids in open streams, by agent."""
         self._of_session: dict[bytes, NotificationStream] = {}
         self._closed = False
         self._kept_alive_at = 0.0
@@ -185,17 +185,17 @@ class NotificationStreams:
             return undeclared(methods.TASKS, request.id)
         if len(request.id) > MAX_ID:
             return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
-        wanted = [name for name in offered(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
-        stream = NotificationStream(self, exchange, wanted, request.id)
-        refused = self._opened(stream)
+        lists = [name for name in listable(view) if bytes(subscriptions.get(f"{name}ListChanged", b"")) == b"true"]
+        stream = NotificationStream(self, exchange, lists, request.id)
+        refused = self._admit(stream)
         if refused is None:
-            self._watch(stream, view, _named(subscriptions.get("resourceSubscriptions")))
-            self._listen(stream, view, _named(subscriptions.get("taskIds")), _capabilities(request))
+            self._watch(stream, view, _names_in(subscriptions.get("resourceSubscriptions")))
+            self._listen(stream, view, _names_in(subscriptions.get("taskIds")), _capabilities(request))
             stream.acknowledge()
         return refused
 
     def _listen(self, stream: NotificationStream, view: View, idents: list[str], capabilities: bytes) -> None:
-        """Listen to the tasks that a stream names, as far as they are its principal's and shown to it."""
+        """Subscribe a stream to tasks: those that belong to its principal and that its view shows."""
         identity, tasks_of_pods = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
         for ident in idents:
             task = self._tasks.find(view, ident, identity)
@@ -215,7 +215,7 @@ class NotificationStreams:
             self._tasks.hold(holder, listener, tasks)
 
     def _watch(self, stream: NotificationStream, view: View, uris: list[str]) -> None:
-        """Watch the resources that a stream names, as far as they can be."""
+        """Subscribe a stream to resources; URIs that cannot be subscribed to are left out."""
         bindings: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
             watched = subscribable(view.offers, uri)
@@ -223,24 +223,25 @@ class NotificationStreams:
                 self._watched.take(stream.agent, len(uri))
                 stream.resources.append(uri)
                 bindings.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
-        for binding, own in bindings.values():
+        for binding, uris in bindings.values():
             tell = partial(stream.updated, view.offers.names(binding.server.key))
-            self._watches.hold((stream, binding.server.key), stream.agent, binding, own, tell)
+            self._watches.hold((stream, binding.server.key), stream.agent, binding, uris, tell)
             stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
         """Open the stream of a legacy session, or return the rejection."""
-        stream = NotificationStream(self, exchange, offered(view), None)
-        refused = self._opened(stream)
+        stream = NotificationStream(self, exchange, listable(view), None)
+        refused = self._admit(stream)
         if refused is None:
             self._of_session[exchange.headers[SESSION]] = stream
             exchange.begin_stream()
             exchange.write(_COMMENT)
         return refused
 
-    async def swapped(self, before: Selection, after: Selection) -> None:
-        """Notify the clients whose lists have changed; end the streams of endpoints that are gone, and those on
-        resources of servers that are gone.
+    async def notify_changed_lists(self, before: Selection, after: Selection) -> None:
+        """Notify the clients whose lists differ between two selections.
+
+        Ends the streams of removed endpoints, and the streams with resources of removed servers.
         """
         changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
         for stream in [*self._open]:
@@ -257,30 +258,30 @@ class NotificationStreams:
             if new is None or old is None or any(server_target(key) not in views for _, key in stream.watched):
                 self._end(stream)
                 continue
-            both = id(old), id(new)
-            if both not in changes:
+            view_ids = id(old), id(new)
+            if view_ids not in changes:
                 differing = frozenset(name for name in LISTS if _differ(old, new, name))
-                changes[both] = old, new, differing  # with the views, so that no other takes over their ids
+                changes[view_ids] = old, new, differing  # keeps the views alive, so that their ids are not reused
             for name in stream.lists:
-                if name in changes[both][2]:
+                if name in changes[view_ids][2]:
                     stream.changed(name)
 
     def keep_alive(self, now: float) -> None:
-        """Called every second or so; `now` in seconds."""
+        """Write keep-alive comments every KEEP_ALIVE_SECONDS; to be called about once a second with `now` in seconds."""
         if now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
             self._kept_alive_at = now
             for stream in self._open:
                 stream.exchange.write(_COMMENT)
 
     def close(self) -> None:
-        """End all of them and take no more."""
+        """End all streams, and reject new ones."""
         self._closed = True
         for stream in [*self._open]:
             self._end(stream)
 
     def notify(self, session: bytes, params: Raw) -> bool:
-        """Notify a legacy session of a changed resource; False where it has no open stream, or does not see that
-        resource any more.
+        """Notify a legacy session of a changed resource; False if the session has no open stream, or its view no
+        longer has the resource.
         """
         stream = self._of_session.get(session)
         if stream is None or not self._sees(stream.exchange, params):
@@ -295,7 +296,7 @@ class NotificationStreams:
         view = self._selection().seen_by(exchange.identity).get(exchange.target)
         return view is not None and view.offers.resource(uri) is not None
 
-    def gone(self, stream: NotificationStream) -> None:
+    def remove(self, stream: NotificationStream) -> None:
         if stream in self._open:
             self._open.remove(stream)
             self._shares.give_back(stream.agent)
@@ -313,22 +314,22 @@ class NotificationStreams:
         if self._of_session.get(session) is stream:
             del self._of_session[session]
 
-    def _opened(self, stream: NotificationStream) -> Rejection | None:
+    def _admit(self, stream: NotificationStream) -> Rejection | None:
         if not stream.exchange.can_stream:
-            message = "Not Acceptable: what this asks for is an event stream: accept text/event-stream, over HTTP/1.1"
+            message = "Not Acceptable: the response is an event stream; send Accept: text/event-stream over HTTP/1.1"
             return Rejection(406, jsonrpc.INVALID_REQUEST, message, stream.id)
         if self._closed:
-            return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now", stream.id)
+            return Rejection(503, jsonrpc.INTERNAL_ERROR, "The gateway is shutting down", stream.id)
         stream.agent = agent_of(stream.exchange)
         reached = self._shares.bound(stream.agent)
         if reached is not None:
             if reached.bound == "agent":
-                message = f"{reached.most} of your streams are open, the most of one agent: close one"
+                message = f"{reached.most} of your streams are open, the limit for one agent: close one"
                 return reject_crowd(429, message, stream.id)
-            return reject_crowd(503, f"{reached.most} streams are open, the most of this gateway", stream.id)
+            return reject_crowd(503, f"{reached.most} streams are open, the limit of this gateway", stream.id)
         self._shares.take(stream.agent)
-        stream.exchange.body = b""  # it may be large, and the stream may stay for days
-        stream.exchange.cancel_on_disconnect = True  # of either era
+        stream.exchange.body = b""  # the body may be large, and a stream may stay open for days
+        stream.exchange.cancel_on_disconnect = True  # for clients of both eras
         stream.exchange.call = stream
         self._open.add(stream)
         stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
@@ -336,11 +337,11 @@ class NotificationStreams:
 
     def _end(self, stream: NotificationStream) -> None:
         stream.end()
-        self.gone(stream)
+        self.remove(stream)
 
 
-def offered(view: View) -> list[str]:
-    """The lists that an endpoint has."""
+def listable(view: View) -> list[str]:
+    """Names of the lists that the view's endpoint offers."""
     return [name for name in LISTS if name == "tools" or name in view.offers.features]
 
 
@@ -360,10 +361,10 @@ def _bytes(view: View, name: str) -> tuple[bytes, ...]:
     return listings["resources/list"], listings["resources/templates/list"]
 
 
-def _named(wanted: Raw | None) -> list[str]:
-    """Names of what a stream wants to hear of; none where they are not texts."""
+def _names_in(lists: Raw | None) -> list[str]:
+    """The first MAX_RESOURCES names in a raw JSON array, without duplicates; empty if it is not an array of strings."""
     try:
-        names = msgspec.json.decode(wanted, type=list[str]) if wanted is not None else []
+        names = msgspec.json.decode(lists, type=list[str]) if lists is not None else []
     except jsonrpc.UNREADABLE:
         return []
     return [*dict.fromkeys(names[:MAX_RESOURCES])]

@@ -1,7 +1,7 @@
-"""HTTP/1.1 requests out of the bytes of one connection: parsed, bounded and checked alike whatever they ask for.
+"""Parses the bytes of a connection into HTTP/1.1 requests, with the same limits and checks for all targets.
 
-A request for an MCP target becomes an `HttpExchange`; every other path becomes a `FallbackRequest`, for the server
-of such requests. Which of the two it is, each request's target decides: a connection may ask for both in turns.
+A request for an MCP endpoint becomes an `HttpExchange`; a request for any other path becomes a `FallbackRequest`. One
+connection may carry both kinds.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ _NO_FIELDS: Final[list[Field]] = []
 
 
 class RequestSink(HttpConnection):
-    """Connection that takes requests out of a reader."""
+    """Connection that receives requests from a `RequestReader`."""
 
     __slots__ = ()
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for the answers to those before them."""
+        """Number of requests that wait for the responses to earlier requests."""
         raise NotImplementedError
 
     def begin_request(self) -> None:
-        """The first byte of a request came."""
+        """Record the arrival of the first byte of a request."""
         raise NotImplementedError
 
     def send_continue(self) -> None:
-        """The client waits for a 100 response before it sends the body (`Expect: 100-continue`)."""
+        """Send a 100 response, which the client expects before it sends the body (`Expect: 100-continue`)."""
         raise NotImplementedError
 
     def take_request(self, request: HttpExchange | FallbackRequest) -> None:
-        """A request can be served: an exchange with its body, a fallback request before it."""
+        """Serve a request: an exchange with its complete body, or a fallback request before its body."""
         raise NotImplementedError
 
     def upgrade(self, request: UpgradeRequest, rest: bytes) -> None:
-        """A request asks for another protocol, and is taken over: the `rest` of the bytes is of that protocol."""
+        """Hand the connection over to another protocol; `rest` are the bytes after the request."""
         raise NotImplementedError
 
     def refuse(self, status: int, message: str) -> None:
-        """Nothing more of this connection can be read."""
+        """Reject the connection, as nothing more of it can be parsed."""
         raise NotImplementedError
 
 
 class RequestReader:
-    """Parser of one connection, and the request that is being read. A request is *in its head*, then *in its body*."""
+    """Parser of one connection. `in_message` is true while a request is being read, `in_head` until its body begins."""
 
     __slots__ = (
         "_fallback",
         "_fallbacks",
         "_fields",
-        "_instead",
         "_number",
         "_overhead",
         "_reading",
+        "_replacement_head",
         "_service",
         "_sink",
-        "_taken_over",
         "_target",
+        "_upgrade",
         "in_head",
         "in_message",
         "parser",
@@ -81,18 +81,21 @@ class RequestReader:
         self._sink = sink
         self._fallbacks = fallbacks
         self.parser: Any = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # what follows `close` is not looked at
+        # bytes after a request with `Connection: close` are ignored instead of being an error
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._target = b""
         self._reading: HttpExchange | None = None
         self._fallback: FallbackRequest | None = None
         self._fields: list[Field] = _NO_FIELDS
-        """Header fields of a fallback request; `_NO_FIELDS` itself where the target is not classified yet."""
+        """Header fields of a fallback request; `_NO_FIELDS` itself while the target is not classified yet."""
         self._number = 0
+        """Header fields read so far."""
         self._overhead = 0
-        self._instead = b""
-        """Head to parse in place of one that offers an upgrade."""
-        self._taken_over: UpgradeRequest | None = None
-        """Request of that head, where it is one for the handler of upgrades."""
+        """Bytes read so far, without those of the body."""
+        self._replacement_head = b""
+        """Head to parse again in place of one that offers an upgrade."""
+        self._upgrade: UpgradeRequest | None = None
+        """Request to hand over to the upgrade handler; None if the upgrade is declined."""
         self.in_head = False
         self.in_message = False
 
@@ -101,13 +104,13 @@ class RequestReader:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as error:
             rest = bytes(data[error.args[0] :])
-            if self._taken_over is not None:
-                self._sink.upgrade(self._taken_over, rest)
+            if self._upgrade is not None:
+                self._sink.upgrade(self._upgrade, rest)
             else:
                 self._decline_upgrade(rest)
             return
         except httptools.HttpParserError as error:
-            # no local variable has it: its traceback has this frame, and the cycle would keep the connection
+            # not assigned to a variable: the traceback refers to this frame, and the cycle would keep the connection
             self._sink.refuse(*framing.refusal(error))
             return
         if self.in_message:
@@ -123,27 +126,28 @@ class RequestReader:
 
     @property
     def asks_for_head(self) -> bool:
-        """Whether the request that is being read is answered without a body."""
+        """Whether the request that is being read is a HEAD, whose response has no body."""
         return self.in_message and self.parser.get_method() == b"HEAD"
 
     def stop(self) -> None:
-        """Drop the request that is being read: the rest of it is missing, or ignored."""
+        """Drop the incomplete request that is being read."""
         self.in_head = self.in_message = False
         self._reading = self._fallback = None
 
     def lost(self) -> None:
-        """Let go of the parser and the connection, which is gone: both know us, and a cycle would wait for the garbage
-        collector, with transport and buffers.
+        """Drop the parser and the closed connection.
+
+        This breaks reference cycles that would keep the transport and its buffers until garbage collection.
         """
         self.stop()
         self.parser = None
         del self._sink
 
-    # Called by the parser
+    # Callbacks of httptools
 
     def on_message_begin(self) -> None:
         if self._sink.waiting >= MAX_PIPELINED:
-            raise FramingError(503, f"more than {MAX_PIPELINED} requests of this connection wait for answers")
+            raise FramingError(503, f"more than {MAX_PIPELINED} pipelined requests wait on this connection")
         self._target = b""
         self._reading = self._fallback = None
         self._fields = _NO_FIELDS
@@ -158,7 +162,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
-            return  # a trailer: what proxies check and rewrite is in the head, so nothing here counts
+            return  # a trailer: ignored, because proxies check and rewrite only the head
         self._number += 1
         if self._number > MAX_FIELDS:
             raise FramingError(431, f"the request has more than {MAX_FIELDS} header fields")
@@ -166,12 +170,12 @@ class RequestReader:
         if exchange is None:
             self._fields.append((name.lower(), value))
             return
-        wanted = SPELLINGS.get(name) or SPELLINGS.get(name.lower())
-        if wanted is None and name[:10].lower() == b"mcp-param-":
-            wanted = name.lower()
-        if wanted is not None:
+        header_name = SPELLINGS.get(name) or SPELLINGS.get(name.lower())
+        if header_name is None and name[:10].lower() == b"mcp-param-":
+            header_name = name.lower()
+        if header_name is not None:
             headers = exchange.headers
-            headers[wanted] = value if wanted not in headers else headers[wanted] + b", " + value
+            headers[header_name] = value if header_name not in headers else headers[header_name] + b", " + value
 
     def on_headers_complete(self) -> None:
         exchange = self._reading or self._classify()
@@ -201,24 +205,25 @@ class RequestReader:
         self.in_message = False
         exchange, self._reading = self._reading, None
         fallback, self._fallback = self._fallback, None
-        if self._instead:
+        if self._replacement_head:
             return
         if exchange is None:
             if fallback is not None:
                 fallback.end()
             return
-        keep = self.parser.should_keep_alive()
-        if not keep or b"connection" in exchange.headers:
+        keep_alive = self.parser.should_keep_alive()
+        if not keep_alive or b"connection" in exchange.headers:
             exchange.can_stream = self.parser.get_http_version() != "1.0"
-            keep = keep and exchange.can_stream
-        exchange.keep_alive = keep
+            keep_alive = keep_alive and exchange.can_stream
+        exchange.keep_alive = keep_alive
         self._sink.take_request(exchange)
 
-    # Inside
+    # Internals
 
     def _classify(self) -> HttpExchange | None:
-        """The target is complete and not one of the usual: an odd form of an MCP endpoint, or a path of the
-        application.
+        """Classify a complete target that is not a known endpoint verbatim.
+
+        Returns an exchange for an unusual form of an MCP target, and None for a path of the application.
         """
         if self._fields is not _NO_FIELDS:
             return None
@@ -231,15 +236,15 @@ class RequestReader:
         return exchange
 
     def _check(self, exchange: HttpExchange) -> None:
-        """Judge the head of a request to an MCP endpoint. Raises FramingError."""
+        """Check the head of a request to an MCP endpoint. Raises FramingError."""
         headers = exchange.headers
         framing.check(self.parser.get_http_version(), headers.get(b"host"), headers.get(b"transfer-encoding"))
         if b"fairlead-tier" in headers:
-            whole = self._service.targets.get(exchange.target)
-            if whole is not None:
-                exchange.target = in_tier(whole.base, headers[b"fairlead-tier"].decode("latin-1").strip())
+            target_view = self._service.targets.get(exchange.target)
+            if target_view is not None:
+                exchange.target = in_tier(target_view.base, headers[b"fairlead-tier"].decode("latin-1").strip())
         if b"connection" in headers and self.parser.should_upgrade():
-            self._instead = framing.without_upgrade(exchange.method, self._target, headers)
+            self._replacement_head = framing.without_upgrade(exchange.method, self._target, headers)
             return
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._service.bounds.body:
@@ -248,16 +253,16 @@ class RequestReader:
             self._sink.send_continue()
 
     def _begin_fallback(self) -> None:
-        """Judge the head of a request for the application, and hand it on. Raises FramingError."""
+        """Check the head of a request for the application, and pass the request on. Raises FramingError."""
         version, method = self.parser.get_http_version(), self.parser.get_method()
         fields = framing.settled(version, self._fields, self._target)
         if self.parser.should_upgrade():
             upgrades = self._fallbacks.upgrades
             if version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields):
-                self._instead = framing.upgrading(method, self._target, fields)
-                self._taken_over = UpgradeRequest(self._target, fields, self._instead)
+                self._replacement_head = framing.upgrading(method, self._target, fields)
+                self._upgrade = UpgradeRequest(self._target, fields, self._replacement_head)
             else:
-                self._instead = framing.forwarded(method, self._target, version, fields)[0]
+                self._replacement_head = framing.forwarded(method, self._target, version, fields)[0]
             return
         self._fallback = request = self._fallbacks.request(self._sink)
         request.keep_alive = self.parser.should_keep_alive()
@@ -265,11 +270,11 @@ class RequestReader:
         self._sink.take_request(request)
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Read the request once more without the offer (RFC 9110 section 7.8 lets a server ignore it).
+        """Parse the request again without its `Upgrade` header (RFC 9110 section 7.8 lets a server ignore it).
 
-        The parser leaves the body of such a request unread. Java's client offers h2c with the first request it makes.
+        The parser does not read the body of such a request. Java's HTTP client offers h2c with its first request.
         """
-        head, self._instead = self._instead, b""
+        head, self._replacement_head = self._replacement_head, b""
         self.parser = httptools.HttpRequestParser(self)
         self.feed(head)
         self.feed(rest)

@@ -1,8 +1,8 @@
-"""Protocols that a connection may go on with after a request that asks for one (RFC 9110 section 7.8).
+"""Upgrade of client connections to another protocol, such as WebSocket (RFC 9110 section 7.8).
 
-A connection that was not switched is HTTP still, and a proxy in front would put it back among those that it sends the
-requests of anybody over. So a request is judged before its connection is handed over, its handler gets that one
-request, and the connection ends with any answer but `101`.
+After a rejected upgrade the connection would still be HTTP, and a proxy could reuse it for requests of other clients.
+An `Upgrade` request is therefore authorized before its handler gets the connection, the handler gets only that one
+request, and any answer other than `101` closes the connection.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 
 UPGRADE_SECONDS: Final = 150.0
-"""Longest time from a request for another protocol to its answer: a session is opened at its provider meanwhile."""
+"""Timeout of the answer to an `Upgrade` request, which includes the opening of a session at a provider."""
 ADMITTED: Final = "fairlead.admitted"
-"""Name of the AdmittedUpgrade among what the transport of its protocol tells of itself (`get_extra_info`)."""
+"""Key of the AdmittedUpgrade in `get_extra_info` of the transport."""
 MAX_HEAD: Final = 64 << 10
-"""Bytes of the head of an answer, and bytes behind a request that nobody has to send before it is answered."""
+"""Limit on the bytes of an answer's head, and on the bytes that a client sends before the answer."""
 _SWITCHED: Final = b"HTTP/1.1 101 "
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _FAILED: Final = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
@@ -32,56 +32,56 @@ log = logging.getLogger(__name__)
 
 
 class UpgradeRequest(NamedTuple):
-    """Request that asks for another protocol."""
+    """Request with an `Upgrade` header."""
 
     target: bytes
     fields: Sequence[Field]
     head: bytes
-    """All of it, as HTTP/1.1 for another parser."""
+    """The complete request as HTTP/1.1 text, to be parsed by the handler."""
 
     @property
     def path(self) -> str:
-        """The target without its query, as it came: nothing is decoded."""
+        """The target without its query, percent-encoded as received."""
         return self.target.partition(b"?")[0].decode("latin-1")
 
 
 class AdmittedUpgrade(Protocol):
-    """Judgement of a request that may speak another protocol."""
+    """Admission of an `Upgrade` request."""
 
     def protocol(self) -> asyncio.Protocol:
-        """The protocol of the connection. It begins with the head of the request."""
+        """Create the protocol of the connection. The first bytes that it receives are the head of the request."""
         ...
 
     def release(self) -> None:
-        """The connection is over, also where it was before `protocol`: give back what was kept for it."""
+        """Release the resources of the admission, at the end of the connection, even if `protocol` was never called."""
         ...
 
 
 class UpgradeHandler(Protocol):
-    """Judges requests for another protocol, and takes over the connections of those that it admits."""
+    """Authorizes `Upgrade` requests, and serves the connections that it admits."""
 
     def takes(self, target: bytes, fields: Sequence[Field]) -> bool:
-        """Whether a request is taken over. Others are answered as if they had asked for no other protocol."""
+        """Whether this handler is responsible for a request. Other requests are answered without an upgrade."""
         ...
 
     async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
-        """Admit a request that is taken over, or the whole answer that refuses it. `client`: address and port."""
+        """Admit a request, or return the complete HTTP response that rejects it. `client` is address and port."""
         ...
 
 
 class UpgradeOwner(Protocol):
-    """Connection that was handed over."""
+    """Connection that a `PendingUpgrade` controls."""
 
     def upgrade_refused(self) -> None:
-        """The answer that refuses it is written: the connection has to close."""
+        """Close the connection, after the response that rejects the upgrade was written."""
         ...
 
 
 class PendingUpgrade(asyncio.Transport):
-    """Stands between a connection and the protocol of its handler: transport of the latter, protocol of the former.
+    """Mediator between a connection and the handler's protocol: transport of the latter, protocol of the former.
 
-    Until the handler has answered `101`, it gets the one request and nothing behind it. Any other answer gets
-    `Connection: close`, and what the client sent behind its request is answered by nobody.
+    Until the handler has answered `101`, it receives only the `Upgrade` request. Any other answer gets
+    `Connection: close`, and bytes that the client sent after its request are dropped.
     """
 
     def __init__(self, owner: UpgradeOwner, transport: asyncio.Transport, upgrades: UpgradeHandler) -> None:
@@ -92,29 +92,29 @@ class PendingUpgrade(asyncio.Transport):
         self._judgement: asyncio.Task[None] | None = None
         self._admitted: AdmittedUpgrade | None = None
         self._handler = asyncio.Protocol()
-        """Until the request is admitted one that ignores everything."""
-        self._held = bytearray()
-        """Bytes behind the request."""
+        """Protocol of the handler; before the admission, a protocol that ignores everything."""
+        self._early_bytes = bytearray()
+        """Bytes that the client sent after the request, before the switch."""
         self._head = bytearray()
-        """Beginning of the answer, until its head is whole."""
+        """Beginning of the answer, until its head is complete."""
         self.switched = False
-        """Whether the connection speaks the other protocol from now on."""
+        """Whether the handler has answered `101`."""
         self._refused = False
-        self._over = False
+        self._closed = False
 
     def begin(self, request: UpgradeRequest, client: tuple[str, int] | None, rest: bytes) -> None:
-        """Judge the request, and hand it over where it is admitted; `rest` is what came behind it."""
-        self._held += rest
+        """Authorize the request, and pass it to the handler if it is admitted. `rest` are the bytes after the request."""
+        self._early_bytes += rest
         self._judgement = asyncio.get_running_loop().create_task(self._judge(request, client))
 
-    # Called by the connection
+    # asyncio.Protocol, for the connection
 
     def data_received(self, data: bytes) -> None:
-        if self.switched and not self._held:
+        if self.switched and not self._early_bytes:
             self._handler.data_received(data)
         elif not self._refused:
-            self._held += data
-            if len(self._held) > MAX_HEAD:
+            self._early_bytes += data
+            if len(self._early_bytes) > MAX_HEAD:
                 self.abort()
 
     def pause_writing(self) -> None:
@@ -124,16 +124,16 @@ class PendingUpgrade(asyncio.Transport):
         self._handler.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._over:
-            self._lose(exc)
+        if not self._closed:
+            self._close(exc)
 
-    # Called by the handler, as its transport
+    # asyncio.Transport, for the handler
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.switched:
             self._transport.write(data)
             return
-        if self._over:
+        if self._closed:
             return
         if self._refused:
             self._transport.write(data)
@@ -150,7 +150,7 @@ class PendingUpgrade(asyncio.Transport):
             self._switch()
         else:
             self._refused = True
-            self._held.clear()
+            self._early_bytes.clear()
             fields = _PERSISTENCE.sub(b"", answer[:end])
             self._transport.write(fields + b"\r\n" + responses.CLOSE + b"\r\n" + answer[end + len(_END_OF_HEAD) :])
 
@@ -161,7 +161,7 @@ class PendingUpgrade(asyncio.Transport):
             self.write(b"".join(list_of_data))
 
     def close(self) -> None:
-        if self.switched or self._over:
+        if self.switched or self._closed:
             self._transport.close()
         else:
             self._end()
@@ -170,7 +170,7 @@ class PendingUpgrade(asyncio.Transport):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        return self._over or self._transport.is_closing()
+        return self._closed or self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._admitted if name == ADMITTED else self._transport.get_extra_info(name, default)
@@ -199,13 +199,13 @@ class PendingUpgrade(asyncio.Transport):
     def write_eof(self) -> None:
         self._transport.write_eof()
 
-    # Inside
+    # Internals
 
     async def _judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> None:
         try:
             verdict = await self._upgrades.judge(request, client)
         except Exception:
-            log.exception("A request for another protocol cannot be judged")
+            log.exception("The authorization of an Upgrade request failed; the client gets a 500")
             verdict = _FAILED
         self._judgement = None
         if isinstance(verdict, bytes):
@@ -219,21 +219,21 @@ class PendingUpgrade(asyncio.Transport):
 
     def _switch(self) -> None:
         self.switched = True
-        if self._held:  # behind what the handler does on its way back from writing
-            asyncio.get_running_loop().call_soon(self._release)
+        if self._early_bytes:  # by call_soon, so that the handler first returns from its write
+            asyncio.get_running_loop().call_soon(self._flush_early_bytes)
 
-    def _release(self) -> None:
-        held, self._held = bytes(self._held), bytearray()
-        if not self._over:
-            self._handler.data_received(held)
+    def _flush_early_bytes(self) -> None:
+        data, self._early_bytes = bytes(self._early_bytes), bytearray()
+        if not self._closed:
+            self._handler.data_received(data)
 
     def _end(self) -> None:
-        """The answer is written, or there is none: the handler is done with the connection."""
+        """Close after the handler has written an answer other than `101`, or none."""
         self._owner.upgrade_refused()
-        self._lose(None)
+        self._close(None)
 
-    def _lose(self, exc: Exception | None) -> None:
-        self._over = True
+    def _close(self, exc: Exception | None) -> None:
+        self._closed = True
         if self._judgement is not None:
             self._judgement.cancel()
         self._handler.connection_lost(exc)

@@ -33,9 +33,9 @@ class Background:
     def post(self, pool: Pool, head: bytes, body: bytes) -> None:
         """Send a message whose outcome is of no interest; dropped while MAX_POSTS are on their way."""
         if len(self._tasks) < MAX_POSTS:
-            self.run(self.posted(pool, head, body, POST_SECONDS), "post to")
+            self.run(self.post_and_wait(pool, head, body, POST_SECONDS), "post to")
 
-    async def posted(self, pool: Pool, head: bytes, body: bytes, seconds: float) -> None:
+    async def post_and_wait(self, pool: Pool, head: bytes, body: bytes, seconds: float) -> None:
         """As `post`, to be waited for."""
         with contextlib.suppress(McpError):  # the request that it belongs to meets the same trouble, if it lasts
             deadline = self._clock() + seconds

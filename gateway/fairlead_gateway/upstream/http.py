@@ -1,8 +1,8 @@
-"""A server behind Streamable HTTP, in either era.
+"""Upstream of a server with Streamable HTTP, for both eras.
 
-It knows one endpoint and one credential; request heads are prepared once. Modern servers are called without a
-handshake; with legacy ones a session is opened at the first request, and once more where the server has lost it. All
-bare clients share one session, so ids and progress tokens are ours and unique.
+An `HttpUpstream` has one endpoint and one credential; the heads of its requests are prepared once. Modern servers are
+called without a handshake. With a legacy server, the first request opens a session, which is reopened if the server
+loses it. Clients without capabilities share a session, so the gateway assigns unique ids and progress tokens.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _START: Final = b"\r\n\r\n" + BEFORE_ID
 _METHOD: Final = b',"method":"%b","params":'
 _END: Final = b"}"
 _FRAME: Final = len(BEFORE_ID) + len(_END)
-"""Bytes of a body beside id, method and params."""
+"""Bytes of a body without id, method and params."""
 
 
 @dataclass(frozen=True)
 class HttpAccess:
-    """How a server is reached over HTTP: fields of every request, TLS, and the addresses of a host, one per pod."""
+    """HTTP access to a server: headers of every request, TLS, and the resolver, which returns one address per pod."""
 
     headers: Mapping[str, str]
     tls: ssl.SSLContext | None = None
@@ -58,7 +58,10 @@ class HttpAccess:
 
 
 class HttpUpstream(Upstream):
-    """`session_idle` is in seconds; `health` is that of the server's pods, where several upstreams share it."""
+    """Upstream of one server over Streamable HTTP.
+
+    `session_idle` is the idle time of client sessions in seconds. `health` is shared with the server's other upstreams.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class HttpUpstream(Upstream):
         self._head = target.head(headers=access.headers)
         self._modern_heads: dict[str, bytes] = {}
         self._methods: dict[str, bytes] = {}
-        """Members of requests between id and params."""
+        """JSON between id and params in requests, by method."""
         self._last_id = 0
 
         def pool(addresses: Resolve, most: int) -> Pool:
@@ -84,14 +87,15 @@ class HttpUpstream(Upstream):
 
         self._health = health or PodHealthTable(random.random)
         self._pools = PodPools(pool, access.resolve, target, limit=traits.limit, listener=self, health=self._health)
-        self.pool = self._pools.any.calls
+        self.pool = self._pools.any_pod.calls
         self.background = Background(target.host, self.pool.clock)
         form = RequestForm(self._head, client, self.next_id, self._read_plainly)
         self.sessions = ServerSessions(form, self._pools, self.background, session_idle)
-        self._sessions = self.sessions.open  # read with every call, as the next is
+        # copied, because every call reads them
+        self._sessions = self.sessions.open
         self._idle = self.sessions.idle
         self._no_legacy = False
-        """Whether a modern server is known to speak no legacy era control."""
+        """Whether a modern server has rejected a legacy session."""
 
     @property
     def modern(self) -> bool:
@@ -107,11 +111,13 @@ class HttpUpstream(Upstream):
         return False if client in self._sessions else None
 
     async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
-        """A client that may be asked is served in a legacy session where the server has such sessions."""
+        """Whether the client is served in the modern era. Clients with capabilities get a legacy session if the server
+        supports one, because only there can a server send requests to the client.
+        """
         if not self._modern or client is None or self._no_legacy:
             return self._modern
         try:
-            await self.sessions.opened(client, deadline)
+            await self.sessions.get_or_open(client, deadline)
         except (RpcError, HttpRefused, NotMcp, UnsupportedVersion):
             self._no_legacy = True
             return True
@@ -147,10 +153,10 @@ class HttpUpstream(Upstream):
         await self.background.aclose()
         await self._pools.aclose()
 
-    # For its calls
+    # Interface for calls
 
     def send_in_session(self, call: HttpCall) -> None:
-        """Send a request in the legacy session of its client, or in the one that is shared at some pod."""
+        """Send a request in the legacy session of its client, or in the shared session of some pod."""
         client = call.request.client
         if client is None and self._pools.spread:
             call.pod = self._pools.pick()
@@ -158,24 +164,24 @@ class HttpUpstream(Upstream):
         else:
             session = self._sessions.get(client)
         if session is None:
-            call.work = self.background.run(self._send_opened(call), "send to")
+            call.work = self.background.run(self._open_and_send(call), "send to")
         else:
             self._send_in(call, session)
 
-    def send_elsewhere(self, call: HttpCall) -> bool:
-        """Send a request whose pod gave no connection to another pod; False where there is none."""
+    def send_to_other_pod(self, call: HttpCall) -> bool:
+        """Eject the pod that a call cannot connect to, and send the call to another one; False if there is none."""
         pod = call.pod
-        if pod is None or call.given_up or not self._pools.leave(pod):
+        if pod is None or call.cancelled or not self._pools.eject(pod):
             return False
         self._send_again(call)
         return True
 
-    async def _send_opened(self, call: HttpCall) -> None:
-        """Send a request in a session that has to be opened first."""
+    async def _open_and_send(self, call: HttpCall) -> None:
+        """Open a session, then send the request in it."""
         try:
-            session = await self.sessions.opened(call.request.client, call.deadline, call.pod)
+            session = await self.sessions.get_or_open(call.request.client, call.deadline, call.pod)
         except ConnectFailed as error:
-            if not self.send_elsewhere(call):
+            if not self.send_to_other_pod(call):
                 call.refuse(error)
         except McpError as error:
             call.refuse(error)
@@ -183,27 +189,27 @@ class HttpUpstream(Upstream):
             call.refuse(ConnectFailed("the connections to the server were closed", reason="Closed"))
             raise
         else:
-            if not call.given_up:
+            if not call.cancelled:
                 self._send_in(call, session)
 
-    def left(self, session: ServerSession, sink: ResponseSink) -> None:
-        """A request in a client's own session is over."""
+    def end_request(self, session: ServerSession, sink: ResponseSink) -> None:
+        """Record the end of a request in a client's own session."""
         if session.leave(sink):
             self._idle.mark_idle(session)
 
     def answer_server(self, session: ServerSession, body: bytes) -> None:
-        """Send a JSON-RPC response to a legacy server, beside the calls: one of them may wait for it."""
+        """Send a JSON-RPC response to a legacy server, over the control pool: a call may wait for it."""
         self.background.post(self.sessions.pools(session).control, session.head, body)
 
-    def give_up(self, call: HttpCall, session: ServerSession) -> None:
-        """Tell a legacy server that nobody waits for its answer; a modern one sees its connection closed."""
-        params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % call.request.id
+    def notify_cancelled(self, call: HttpCall, session: ServerSession) -> None:
+        """Send `notifications/cancelled` to a legacy server. For a modern server, closing the connection cancels."""
+        params = b'{"requestId":%b,"reason":"The client cancelled the call, or its deadline passed"}' % call.request.id
         note = jsonrpc.notification("notifications/cancelled", params)
         pools = self.sessions.pools(session) if call.pod is None else call.pod.pools
         self.background.post(pools.control, session.head, note)
 
     def read(self, answer: Answer, ident: bytes, pool: Pool, *, tasks: bool = False) -> Raw:
-        """The raw result in an answer, which may be a task with `tasks`. Raises McpError."""
+        """The raw result in an answer; with `tasks` it may be a task. Raises McpError."""
         try:
             if not answer.body.isascii():
                 answer.body.decode()
@@ -222,7 +228,7 @@ class HttpUpstream(Upstream):
                 pool.discard(answer)
             raise
 
-    # As PodListener
+    # PodListener
 
     def ping_data(self, pod: ServerPod) -> bytes:
         if self._modern:
@@ -232,23 +238,24 @@ class HttpUpstream(Upstream):
         head = self._head if session is None else session.head
         return with_body(head, jsonrpc.request(self.next_id(), "ping", b"{}"))
 
-    def pods_known(self) -> None:
+    def on_pods_known(self) -> None:
         self.sessions.spread()
-        for call in self.pool.outstanding():  # connections for those would go to any pod, their session lives in one
-            if isinstance(call, HttpCall) and call.connection is None and call.leave_pod():
+        # calls without a connection move to the pod of their session, as they would get a connection to any pod
+        for call in self.pool.outstanding():
+            if isinstance(call, HttpCall) and call.connection is None and call.withdraw_from_pod():
                 self._send_again(call)
 
-    def pod_left(self, pod: ServerPod, calls: list[Call]) -> None:
-        """Send what may be sent again to other pods; everything else waits on, for the pod may only be slow."""
+    def on_pod_ejected(self, pod: ServerPod, calls: list[Call]) -> None:
+        """Move calls that may be repeated to other pods. The rest keep waiting, as the pod may only be slow."""
         self.sessions.stop_opening(pod)
         for call in calls:
-            if isinstance(call, HttpCall) and call.pod is not None and call.leave_pod():
+            if isinstance(call, HttpCall) and call.pod is not None and call.withdraw_from_pod():
                 self._send_again(call)
 
-    def pod_gone(self, address: Address) -> None:
+    def on_pod_removed(self, address: Address) -> None:
         self.sessions.forget(address)
 
-    # Inside
+    # Internals
 
     def _send_again(self, call: HttpCall) -> None:
         call.session = None
@@ -273,10 +280,10 @@ class HttpUpstream(Upstream):
             method, version = request.method.encode(), eras.MODERN_VERSION.encode()
             head = b"%b%b: %b\r\n%b: %b\r\n" % (self._head, eras.H_VERSION, version, eras.H_METHOD, method)
             self._modern_heads[request.method] = head
-        return self._written(head, request.name_lines, request)
+        return self._serialize(head, request.name_lines, request)
 
-    def _written(self, head: bytes, names: bytes, request: UpstreamRequest) -> bytes:
-        """The whole request, joined in one step: a format has to grow what it writes to."""
+    def _serialize(self, head: bytes, names: bytes, request: UpstreamRequest) -> bytes:
+        """The complete HTTP request. A single join is faster than %-formatting, which grows its buffer."""
         method = self._methods.get(request.method)
         if method is None:
             method = self._methods[request.method] = _METHOD % request.method.encode()
@@ -285,20 +292,20 @@ class HttpUpstream(Upstream):
         return b"".join((head, names, request.header_lines, _LENGTH, length, _START, ident, method, params, _END))
 
     async def _send_modern(self, call: HttpCall, request: UpstreamRequest) -> None:
-        """Send a request that has to go to one pod, or whose answer does not end."""
+        """Send a request to the pod of its instance, or a `subscriptions/listen` over the control pool."""
         if request.instance is not None:
-            pools = await self._pools.to(request.instance)
+            pools = await self._pools.pools_for_tag(request.instance)
         else:
-            pools = self._pools.at(None)
-        if not call.given_up:
+            pools = self._pools.pools_at(None)
+        if not call.cancelled:
             call.data = self._modern_data(request)
             call.pool = pools.control if request.method == LISTEN else pools.calls
             call.pool.submit(call)
 
     def _send_in(self, call: HttpCall, session: ServerSession) -> None:
-        """Send a request in a legacy session, at the level of log messages that its client wants."""
+        """Send a request in a legacy session, after setting the level of log messages that its client asked for."""
         request = call.request
-        call.data = self._written(session.head, b"", request)
+        call.data = self._serialize(session.head, b"", request)
         call.session = session
         if session.client is not None:
             session.enter(call.sink)
@@ -317,7 +324,7 @@ class HttpUpstream(Upstream):
         except asyncio.CancelledError:
             call.refuse(ConnectFailed("the connections to the server were closed", reason="Closed"))
             raise
-        if not call.given_up:
+        if not call.cancelled:
             self._submit(call, session)
 
     def _submit(self, call: HttpCall, session: ServerSession) -> None:

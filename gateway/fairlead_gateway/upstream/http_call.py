@@ -1,5 +1,7 @@
-"""One request of `upstream.http` from its session to its answer: events on the way, the rest of an answer that came in
-parts, a session that the server has lost, and a server held up while the client does not read.
+"""One request of an `HttpUpstream`, from its session to its answer.
+
+Handles the events before the answer, the resumption of a stream that ended early, a session that the server has lost,
+and the pausing of a server whose client does not read.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ if TYPE_CHECKING:
 
 
 class HttpCall(Call):
-    """`cancel` is for the one that gives it up: its sink hears nothing more."""
+    """One request of an `HttpUpstream`. After `cancel` the sink receives nothing more."""
 
     __slots__ = (
         "_carrier",
-        "_held_up",
         "_members",
         "_moved",
+        "_reading_paused",
         "_reopened",
         "_result",
         "_upstream",
-        "given_up",
+        "cancelled",
         "over",
         "pod",
         "pool",
@@ -48,7 +50,7 @@ class HttpCall(Call):
     )
 
     def __init__(self, upstream: HttpUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
-        self.data = b""  # not by super().__init__: it costs as much as all of these lines
+        self.data = b""  # super().__init__ is not called, as it costs as much as all of these lines
         self.deadline = request.deadline
         self.max_bytes = request.max_bytes
         self.connection = None
@@ -59,28 +61,28 @@ class HttpCall(Call):
         self.request = request
         self.sink = sink
         self.session: ServerSession | None = None
-        """Legacy session that it was sent in."""
+        """Legacy session of the request; None for a modern server."""
         self.pod: ServerPod | None = None
-        """Pod that it was sent to, where any would do."""
+        """Pod that was picked for the request; None if the request has to go to a certain pod."""
         self.pool: Pool | None = None
-        """Pool that it was submitted to."""
+        """Pool that the request was submitted to."""
         self.work: asyncio.Task[None] | None = None
-        """Opens its session, or asks for the rest of its answer."""
+        """Task that opens the session, or fetches the rest of the answer."""
         self.over = False
-        self.given_up = False
+        self.cancelled = False
         self._reopened = False
         self._moved = False
         self._carrier: Carrier | None = None
-        self._held_up = False
+        self._reading_paused = False
         self._result: Raw | None = None
-        """Result in the body or event that is the answer, where nothing has to be added to it."""
+        """Result that is forwarded without changes; None before the answer, or if it needs changes."""
         self._members: ResultMembers | None = None
-        """Members of that, where they were read with it."""
+        """Parsed members of `_result`, if it was parsed."""
 
     def accept(self, data: bytes, start: int) -> bool:
         if not self._take_result(data, start) and (self.session is not None or not self.request.tasks):
             body = data[start:]
-            if self._as_it_is(body):
+            if self._is_forwardable(body):
                 self._result = result_in(body, self.request.id)
         if self._result is None:
             return False
@@ -94,8 +96,8 @@ class HttpCall(Call):
         if self.cursor is not None and not answer.body and self.session is not None:
             self._resume(answer)
             return
-        if answer.status >= 400 and self._lost(answer):
-            return  # the server does not know the session, so it did not execute the request
+        if answer.status >= 400 and self._reopen_if_lost(answer):
+            return  # the server rejected the session, so it did not execute the request
         assert self.pool is not None
         try:
             result = self._upstream.read(answer, self.request.id, self.pool, tasks=self.request.tasks)
@@ -106,28 +108,28 @@ class HttpCall(Call):
 
     def take_error(self, error: Exception) -> None:
         session = self.session
-        if self.pod is not None and isinstance(error, ConnectFailed) and self._upstream.send_elsewhere(self):
+        if self.pod is not None and isinstance(error, ConnectFailed) and self._upstream.send_to_other_pod(self):
             return
         if session is not None:
             if self.cursor is not None and isinstance(error, ConnectionLost):
                 self._resume(error)
                 return
             if isinstance(error, ConnectFailed) and session.client is not None and not self._reopened:
-                self._reopen(session)  # its pod is gone
+                self._reopen(session)  # the session's pod is gone
                 return
             if isinstance(error, Timeout):
-                self._upstream.give_up(self, session)
+                self._upstream.notify_cancelled(self, session)
         self.refuse(error)
 
     def refuse(self, error: Exception) -> None:
-        """End it with an error, in which the credential is masked."""
+        """End the call with an error, in which credentials are masked."""
         if self._end():
             self.sink.take_error(self._upstream.mask.error(error) if isinstance(error, McpError) else error)
 
     def cancel(self) -> None:
         if self.over:
             return
-        self.given_up = True
+        self.cancelled = True
         session, pool = self.session, self.pool
         self._end()
         if self.work is not None:
@@ -135,10 +137,10 @@ class HttpCall(Call):
         if pool is not None:
             pool.cancel(self)
             if session is not None:
-                self._upstream.give_up(self, session)
+                self._upstream.notify_cancelled(self, session)
 
-    def leave_pod(self) -> bool:
-        """Take it back from a pod that is left; False where it has to wait on, as it may be executed there."""
+    def withdraw_from_pod(self) -> bool:
+        """Take the call back from an ejected pod; False if the pod may be executing it and it must not be repeated."""
         pool, session, sent = self.pool, self.session, self.connection is not None
         if self.over or pool is None:
             return False
@@ -148,7 +150,7 @@ class HttpCall(Call):
             self._moved = True
         pool.cancel(self)
         if sent and session is not None:
-            self._upstream.give_up(self, session)
+            self._upstream.notify_cancelled(self, session)
         return True
 
     def on_open(self, connection: Carrier) -> None:
@@ -156,34 +158,37 @@ class HttpCall(Call):
 
     def on_event(self, data: bytes) -> bool:
         if self._take_result(data):
-            self._go_on()
+            self._resume_reading()
             return True
         try:
             message = jsonrpc.decode_message(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return True
         if message.method is UNSET:
-            self._go_on()
+            self._resume_reading()
             if message.result is not UNSET and message.error is UNSET and message.id is not UNSET and data.isascii():
-                self._result = message.result if bytes(message.id) == self.request.id and self._as_it_is(data) else None
+                self._result = (
+                    message.result if bytes(message.id) == self.request.id and self._is_forwardable(data) else None
+                )
             return message.is_response
         session = self.session
         if not message.is_request:
             self.sink.notify(message)
         elif session is not None:
             self.sink.ask(message, lambda body: self._upstream.answer_server(session, body))
-        self._hold_up()
+        self._pause_reading()
         return False
 
-    # Inside
+    # Internals
 
-    def _as_it_is(self, body: bytes) -> bool:
-        """Whether a result of this body goes to the client as it is: nothing in it has to lead back to the server."""
+    def _is_forwardable(self, body: bytes) -> bool:
+        """Whether the result in a body is forwarded without changes, as it has no state or task to tag with its pod."""
         return self.session is not None or not (self.request.tasks or b'"requestState"' in body)
 
     def _take_result(self, data: bytes, start: int = 0) -> bool:
-        """Keep the result of a response in the usual form, which begins at `start`, read in one pass with its members;
-        False for any other, and where something has to be added to it.
+        """Parse a response in the usual form, which begins at `start`, in one pass.
+
+        False for any other form, and for a result that has to be changed.
         """
         modern = self.session is None
         framed = None if modern and self.request.tasks else jsonrpc.framed_result(data, self.request.id, start)
@@ -193,7 +198,7 @@ class HttpCall(Call):
             if not framed.isascii():
                 framed.decode()
             members = jsonrpc.decode_result(framed)
-        except jsonrpc.UNREADABLE:  # perhaps more follows the result than the end of the response
+        except jsonrpc.UNREADABLE:  # the response may have members after the result
             return False
         if modern and members.request_state is not UNSET:
             return False
@@ -202,21 +207,23 @@ class HttpCall(Call):
         return True
 
     def _succeed(self, result: Raw, members: ResultMembers | None = None) -> None:
-        self._result = self._members = None  # a hedged call lives on in a cycle, a large result must not
+        self._result = self._members = (
+            None  # a hedged call stays in a reference cycle, which must not keep a large result
+        )
         if self._end():
             self.sink.take_result(result, members)
 
     def _end(self) -> bool:
-        """Whether this is the end, and not one after it."""
+        """End the call; False if it has ended already."""
         if self.over:
             return False
         self.over = True
         session = self.session
         if session is not None and session.client is not None:
-            self._upstream.left(session, self.sink)
+            self._upstream.end_request(session, self.sink)
         return True
 
-    def _lost(self, answer: Answer) -> bool:
+    def _reopen_if_lost(self, answer: Answer) -> bool:
         session = self.session
         if session is None or self._reopened or not session.lost(answer):
             return False
@@ -224,10 +231,10 @@ class HttpCall(Call):
         return True
 
     def _reopen(self, session: ServerSession) -> None:
-        """Send it once more, in a new session."""
+        """Send the request again, in a new session."""
         upstream = self._upstream
         self._reopened = True
-        upstream.sessions.lose(session)
+        upstream.sessions.forget_session(session)
         if session.client is not None:
             session.leave(self.sink)
         self.session = None
@@ -238,7 +245,7 @@ class HttpCall(Call):
         upstream.send_in_session(self)
 
     def _resume(self, before: Answer | McpError) -> None:
-        """The stream ended before its answer: ask for the rest."""
+        """Fetch the rest of a stream that ended before the answer."""
         self.work = self._upstream.background.run(self._ask_for_rest(before), "resume")
 
     async def _ask_for_rest(self, before: Answer | McpError) -> None:
@@ -252,8 +259,8 @@ class HttpCall(Call):
         get = get_head(self.session.head)
         try:
             self.take_answer(await resuming.rest(self.pool, get, cursor, before, reader, self.sink.pause))
-        except ConnectFailed as error:  # of the request for the rest: the call itself was sent
-            lost = ConnectionLost(f"the rest of the answer cannot be had: {error}", sent=True, received=True)
+        except ConnectFailed as error:  # an error of the GET; the call itself was sent
+            lost = ConnectionLost(f"the rest of the answer cannot be fetched: {error}", sent=True, received=True)
             lost.__cause__ = error
             self.take_error(lost)
         except McpError as error:
@@ -262,21 +269,21 @@ class HttpCall(Call):
             self.refuse(ConnectionLost("the connections to the server were closed", sent=True, received=True))
             raise
 
-    def _hold_up(self) -> None:
-        """Stop reading the server while its client does not read."""
-        if not self._held_up and self._carrier is not None and self.sink.congested:
-            self._held_up = True
+    def _pause_reading(self) -> None:
+        """Stop reading from the server while the client does not read."""
+        if not self._reading_paused and self._carrier is not None and self.sink.congested:
+            self._reading_paused = True
             self._carrier.pause_reading()
-            self.sink.when_writable(self._go_on)
+            self.sink.when_writable(self._resume_reading)
 
-    def _go_on(self) -> None:
-        if self._held_up and self._carrier is not None:
-            self._held_up = False
+    def _resume_reading(self) -> None:
+        if self._reading_paused and self._carrier is not None:
+            self._reading_paused = False
             self._carrier.resume_reading()
 
 
 def result_in(body: bytes, ident: bytes) -> Raw | None:
-    """The result in a response to the request `ident`; None where it is anything else."""
+    """The result in a response to the request `ident`; None for any other body."""
     try:
         if not body.isascii():
             body.decode()

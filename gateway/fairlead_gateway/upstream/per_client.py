@@ -1,9 +1,9 @@
-"""A server with `session: PerClient`: every client session has a session with it, or a process, of its own.
+"""Upstream of a server with `session: PerClient`: each client session has its own session or process at the server.
 
-What one client does in its session no other sees; it ends with the client's session, after a while without a call, or
-when others need the room. A request that belongs to no session (2026-07-28 has none, nor has REST) is alone in one that
-ends with it, unless it leaves something behind that only its process knows: a task, or the state of a call that asks
-its client. Requests that go on with those name the process (`upstream.affinity`).
+A server session ends with the client's session, after a time without calls, or to make room for another one. Requests
+outside of a client session (modern MCP and REST) get a temporary server session, which ends with the request. It is
+kept if its process now has state that later requests need: a task, or a call that asks its client. Such requests name
+the process (`upstream.affinity`).
 """
 
 from __future__ import annotations
@@ -34,54 +34,54 @@ from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.messages import ResultMembers
 
 DEFAULT_SETTINGS: Final = PerClientSettings()
-TOLD_SECONDS: Final = 10.0
-"""How long a process without a client's session is there after the end of its tasks was told: the answer may have been
-lost, and is asked for again."""
+FINISHED_SECONDS: Final = 10.0
+"""Time that a process without a client session is kept after its last task was reported as ended, because a client may
+repeat the request if the response was lost."""
 CLOSE_SECONDS: Final = 5.0
-"""Time that requests in progress get when their session ends."""
+"""Time for requests in progress to complete when their session ends."""
 
 
 class _Session:
-    """One client's upstream. `client` is its session id; None for one that a request without a session began."""
+    """Server session of one client. `client` is the client's session id, or None for a request outside of a session."""
 
     __slots__ = (
         "agent",
-        "awaited",
+        "awaits_answers",
         "busy",
         "client",
-        "counted",
+        "counted_for_tasks",
         "ended",
         "in_use",
+        "persistent",
         "process",
-        "stays",
+        "subscriptions",
         "tasks",
         "upstream",
-        "watched",
     )
 
     def __init__(self, upstream: Upstream, client: bytes | None, agent: str) -> None:
         self.upstream = upstream
         self.client = client
         self.agent = agent
-        """Agent that it is for."""
+        """Agent that the session is counted for."""
         self.in_use = False
-        """Whether it counts among the sessions of its agent that cannot make room: something is in progress in it, or
-        it has a task."""
+        """Whether the session has a request in progress or an open task, and so cannot be ended to make room."""
         self.busy = 0
-        self.stays = client is not None
-        """Whether it outlives the request that began it."""
+        """Requests in progress."""
+        self.persistent = client is not None
+        """Whether the session outlives the request that opened it."""
         self.ended = False
-        """Whether it is to be closed when nothing is in progress in it."""
+        """Whether the session is retired, and closes after the requests in progress."""
         self.process: bytes | None = None
-        """Name of its process (`StreamClient.process`), where requests name it."""
+        """Name of the server process (`StreamClient.process`), if later requests have to reach the same one."""
         self.tasks: ProcessTasks | None = None
-        """Tasks that its process has open; None before the first."""
-        self.awaited = False
-        """Whether its last call asked its client by its result, and goes on with the answers."""
-        self.watched = 0
-        """Resources that its client is subscribed to."""
-        self.counted = False
-        """Whether it counts among those that have a task open, or may get one."""
+        """Open tasks of the process; None before the first."""
+        self.awaits_answers = False
+        """Whether the last call was answered with `input_required`, and continues with the client's answers."""
+        self.subscriptions = 0
+        """Resources that the client is subscribed to."""
+        self.counted_for_tasks = False
+        """Whether the session is counted in `PerClientUpstream._with_tasks`."""
 
     @property
     def has_tasks(self) -> bool:
@@ -89,7 +89,7 @@ class _Session:
 
 
 class PerClientUpstream(Upstream):
-    """`make` makes an upstream of its own for one client, by its normalized capabilities."""
+    """Upstream that opens a separate upstream for each client. `make` creates one from normalized capabilities."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class PerClientUpstream(Upstream):
         settings: PerClientSettings = DEFAULT_SETTINGS,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`counts` has the sessions that were refused."""
+        """`counts` counts refused sessions."""
         self.name = name
         self._modern = modern
         self._make = make
@@ -108,19 +108,19 @@ class PerClientUpstream(Upstream):
         self._most = most
         self._in_use = Shares("server_sessions", most, settings.each or -(-most * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
-        self._told: IdleTimes[_Session] = IdleTimes(min(idle, TOLD_SECONDS), self._retire)
-        """Sessions of no client that nothing is expected of any more."""
+        self._finished: IdleTimes[_Session] = IdleTimes(min(idle, FINISHED_SECONDS), self._retire)
+        """Persistent sessions without a client whose tasks have ended."""
         self._count = itertools.count(1).__next__
         self._sessions: OrderedDict[_Session, None] = OrderedDict()
-        """Those that outlive their requests, the one used last at the end."""
+        """Persistent sessions, the most recently used last."""
         self._clients: dict[bytes, _Session] = {}
-        """By client session."""
+        """Sessions by client session id."""
         self._processes: dict[bytes, _Session] = {}
-        """By name of the process."""
-        self._alone = 0
-        """Sessions of requests that have none."""
+        """Sessions by name of the process."""
+        self._temporary = 0
+        """Number of temporary sessions, which end with their request."""
         self._with_tasks = 0
-        """Sessions of no client that have a task open, or may get one from the request in progress."""
+        """Number of sessions without a client that have an open task, or a request in progress that may create one."""
         self._closing = TaskSet()
         self._closed = False
 
@@ -130,7 +130,7 @@ class PerClientUpstream(Upstream):
 
     @property
     def keeps_tasks(self) -> bool:
-        """A task takes a process until its end: no more than half of them, so that calls have the others."""
+        """Whether another task may be created. A task occupies a process until its end; half of them are for calls."""
         return self._with_tasks < max(1, self._most // 2)
 
     def next_id(self) -> bytes:
@@ -138,24 +138,26 @@ class PerClientUpstream(Upstream):
 
     @property
     def sessions(self) -> int:
-        return len(self._sessions) + self._alone
+        return len(self._sessions) + self._temporary
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        """Under an id of the client's own upstream, for that counts those of its handshakes too."""
+        # the request gets an id from the client's own upstream, which also numbers its handshake
         client = request.client
-        named = request.session if client is None else client.session
+        client_session = request.session if client is None else client.session
         if client is not None and client.passing:
-            named = None
+            client_session = None
         try:
-            session = self._entered(request, named, b"{}" if client is None else client.features, sink.agent)
+            session = self._enter_session(
+                request, client_session, b"{}" if client is None else client.features, sink.agent
+            )
         except McpError as error:
             sink.take_error(error)
             return ANSWERED
-        if named is not None and client is None and not self._modern:
-            # one session with the server for all requests of the client: they have to look alike there
-            client = ClientPeer(named, b"{}")
+        if client_session is not None and client is None and not self._modern:
+            # a legacy server needs the same ClientPeer for all requests of a session
+            client = ClientPeer(client_session, b"{}")
         call = _Call(self, session, sink, request if self._modern else None)
-        call.began(session.upstream.send(request.in_session(session.upstream.next_id(), client), call))
+        call.set_pending(session.upstream.send(request.in_session(session.upstream.next_id(), client), call))
         return call
 
     def end_session(self, session: bytes) -> None:
@@ -164,78 +166,78 @@ class PerClientUpstream(Upstream):
             self._retire(client)
 
     def gauges(self) -> Gauges:
-        busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._alone
-        some = next(iter(list(self._sessions)), None)  # all see the same pods
-        own = Gauges() if some is None else some.upstream.gauges()
-        return Gauges(busy, self.sessions - busy, 0, own.pods_serving, own.pods_left)
+        busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._temporary
+        some = next(iter(list(self._sessions)), None)  # all sessions share the same pods
+        pod_gauges = Gauges() if some is None else some.upstream.gauges()
+        return Gauges(busy, self.sessions - busy, 0, pod_gauges.pods_serving, pod_gauges.pods_left)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         self._closed = True
         for session in list(self._sessions):
             self._retire(session)
         self._idle.close()
-        self._told.close()
+        self._finished.close()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    # For its calls
+    # Interface for calls
 
-    def left(self, session: _Session) -> None:
-        """A request in a session is over."""
+    def end_request(self, session: _Session) -> None:
+        """Record the end of a request, and retire the session or mark it idle."""
         session.busy -= 1
         if session.busy:
             return
         if session.ended:
-            self._out_of_use(session)
+            self._mark_unused(session)
             return
-        if not session.stays:
-            self._alone -= 1
+        if not session.persistent:
+            self._temporary -= 1
             self._retire(session)
             return
         if not session.has_tasks:
-            self._out_of_use(session)
-            if session.counted:
-                self._discount(session)
-        if session.client is None and not session.has_tasks and not session.awaited:
-            self._told.mark_idle(session)
-        elif not session.watched:  # updates come in it, without a request
+            self._mark_unused(session)
+            if session.counted_for_tasks:
+                self._uncount_tasks(session)
+        if session.client is None and not session.has_tasks and not session.awaits_answers:
+            self._finished.mark_idle(session)
+        elif not session.subscriptions:  # a session with subscriptions receives updates without any request
             self._idle.mark_idle(session)
 
-    def answered(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
-        """A modern server has answered: keep a session that has something which only its process knows."""
+    def record_answer(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
+        """Take the result of a modern server, and keep the session if its process now has state."""
         if session.ended:
             return
         if is_about_task(request):
-            self._told_of_task(session, request, result)
+            self._update_task(session, request, result)
             return
         process = None
-        session.awaited = False
+        session.awaits_answers = False
         try:
             if request.tasks and server_tasks.is_first_answer(result):
                 task = server_tasks.read(result)
                 task_id, process = affinity.split(task.task_id)
                 if process is not None:
-                    self._tasks_of(session, process).open(task_id, task)
+                    self._open_tasks_of(session, process).open(task_id, task)
             elif b'"requestState"' in bytes(result):
                 state = states.state_in(jsonrpc.decode_object(result))
                 process = None if state is None else affinity.split(state)[1]
-                session.awaited = process is not None
+                session.awaits_answers = process is not None
         except (NotMcp, *jsonrpc.UNREADABLE):
-            return  # the caller reads the same and says so
+            return  # the caller parses the result too, and reports the error
         if process is not None:
-            self._stay(session, process)
+            self._make_persistent(session, process)
 
-    def refused(self, session: _Session, request: UpstreamRequest, error: Exception) -> None:
-        """A modern server has refused a request: a task, or state, that it does not know is over."""
+    def record_refusal(self, session: _Session, request: UpstreamRequest, error: Exception) -> None:
+        """Take an error of a modern server: a task or state that the server rejects has ended."""
         if not isinstance(error, RpcError):
             return
         if not is_about_task(request):
-            session.awaited = False
+            session.awaits_answers = False
         elif session.tasks is not None:
             session.tasks.close(_task_id(request))
 
-    # Inside
+    # Internals
 
-    def _told_of_task(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
+    def _update_task(self, session: _Session, request: UpstreamRequest, result: Raw) -> None:
         if session.tasks is None:
             return
         task_id = _task_id(request)
@@ -247,72 +249,77 @@ class PerClientUpstream(Upstream):
             except NotMcp:
                 return
 
-    def _tasks_of(self, session: _Session, process: bytes) -> ProcessTasks:
-        """Open tasks of a session's process; those of one before it ended with that."""
+    def _open_tasks_of(self, session: _Session, process: bytes) -> ProcessTasks:
+        """Open tasks of the session's process. Tasks of an earlier process ended with it."""
         if session.tasks is None:
-            session.tasks = ProcessTasks(lambda: self._expired(session))
+            session.tasks = ProcessTasks(lambda: self._expire_tasks(session))
         elif session.process != process:
             session.tasks.clear()
         return session.tasks
 
-    def _stay(self, session: _Session, process: bytes) -> None:
-        """Have a session outlive its request, and be found by the name of its process."""
+    def _make_persistent(self, session: _Session, process: bytes) -> None:
+        """Keep the session after its request, and index it by the name of its process."""
         if session.ended:
             return
-        if not session.stays:
-            session.stays = True
-            self._alone -= 1
+        if not session.persistent:
+            session.persistent = True
+            self._temporary -= 1
             self._sessions[session] = None
         if session.process is not None and session.process != process:
             del self._processes[session.process]
         session.process = process
         self._processes[process] = session
 
-    def _expired(self, session: _Session) -> None:
-        """The time of its tasks is over."""
+    def _expire_tasks(self, session: _Session) -> None:
+        """Handle the expiry of all tasks of the session."""
         if not session.busy:
-            self._out_of_use(session)
-        if session.client is None and not session.awaited:
+            self._mark_unused(session)
+        if session.client is None and not session.awaits_answers:
             self._retire(session)
 
-    def _entered(self, request: UpstreamRequest, named: bytes | None, features: bytes, agent: str) -> _Session:
-        """Raises PoolFull, ConnectFailed once it is closed, and RpcError for a task of a process that is not here."""
+    def _enter_session(
+        self, request: UpstreamRequest, client_session: bytes | None, features: bytes, agent: str
+    ) -> _Session:
+        """The session for a request, opened if needed and counted as in use.
+
+        Raises PoolFull, ConnectFailed after `aclose`, and RpcError for a task of another process.
+        """
         session = None if request.instance is None else self._processes.get(request.instance)
-        if session is None and named is not None:
-            session = self._clients.get(named)
+        if session is None and client_session is not None:
+            session = self._clients.get(client_session)
         if session is None:
             if self._modern and is_about_task(request):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
             self._check_share(agent)
             self._make_room()
-            session = _Session(self._make(features), named, agent)
-            if named is None:
-                self._alone += 1
+            session = _Session(self._make(features), client_session, agent)
+            if client_session is None:
+                self._temporary += 1
             else:
-                self._clients[named] = session
+                self._clients[client_session] = session
                 self._sessions[session] = None
         elif not session.in_use:
             self._check_share(session.agent)
         if not session.in_use:
             session.in_use = True
             self._in_use.take(session.agent)
-        if session.stays:
+        if session.persistent:
             self._sessions.move_to_end(session)
-        if request.tasks and session.client is None and not session.counted:
-            session.counted = True
+        if request.tasks and session.client is None and not session.counted_for_tasks:
+            session.counted_for_tasks = True
             self._with_tasks += 1
         if request.method == SUBSCRIBE:
-            session.watched += 1
+            session.subscriptions += 1
         elif request.method == UNSUBSCRIBE:
-            session.watched = max(session.watched - 1, 0)
+            session.subscriptions = max(session.subscriptions - 1, 0)
         self._idle.mark_used(session)
-        self._told.mark_used(session)
+        self._finished.mark_used(session)
         session.busy += 1
         return session
 
     def _make_room(self) -> None:
         if self._closed:
-            raise ConnectFailed(f"{self.name} is not called in this way any more", reason="Closed")
+            raise ConnectFailed(f"the sessions of {self.name} are closed", reason="Closed")
         if self.sessions < self._most:
             return
         idle = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
@@ -321,15 +328,15 @@ class PerClientUpstream(Upstream):
         self._retire(idle[0])
 
     def _check_share(self, agent: str) -> None:
-        """Raises PoolFull where an agent gets no further session to use."""
+        """Raises PoolFull if the agent may not use another session."""
         reached = self._in_use.bound(agent)
         if reached is None:
             return
         if reached.bound == "agent":
-            raise PoolFull(f"{reached.most} of your sessions with {self.name} are in use, the most of one agent")
+            raise PoolFull(f"{reached.most} of your sessions with {self.name} are in use, the limit for one agent")
         raise PoolFull(f"{reached.most} clients have a session with {self.name}, and all of them are busy")
 
-    def _out_of_use(self, session: _Session) -> None:
+    def _mark_unused(self, session: _Session) -> None:
         if session.in_use:
             session.in_use = False
             self._in_use.give_back(session.agent)
@@ -337,7 +344,7 @@ class PerClientUpstream(Upstream):
     def _retire(self, session: _Session) -> None:
         session.ended = True
         self._idle.mark_used(session)
-        self._told.mark_used(session)
+        self._finished.mark_used(session)
         self._sessions.pop(session, None)
         if session.client is not None:
             self._clients.pop(session.client, None)
@@ -345,21 +352,21 @@ class PerClientUpstream(Upstream):
             self._processes.pop(session.process, None)
         if session.tasks is not None:
             session.tasks.clear()
-            session.tasks = None  # it knows us
+            session.tasks = None  # breaks a reference cycle
         if not session.busy:
-            self._out_of_use(session)
-        if session.counted:
-            self._discount(session)
+            self._mark_unused(session)
+        if session.counted_for_tasks:
+            self._uncount_tasks(session)
         grace = CLOSE_SECONDS if session.busy else 0.0
         self._closing.start(session.upstream.aclose(grace), f"end session {self.name}")
 
-    def _discount(self, session: _Session) -> None:
-        session.counted = False
+    def _uncount_tasks(self, session: _Session) -> None:
+        session.counted_for_tasks = False
         self._with_tasks -= 1
 
 
 def _task_id(request: UpstreamRequest) -> str:
-    """The server's own id of the task that a request is about; empty where it has none that can be read."""
+    """The `taskId` in the params of a request; empty if it is missing or not a string."""
     try:
         return jsonrpc.decode_text(jsonrpc.decode_object(request.params)["taskId"])
     except (KeyError, *jsonrpc.UNREADABLE):
@@ -367,9 +374,7 @@ def _task_id(request: UpstreamRequest) -> str:
 
 
 class _Call(RelaySink):
-    """A request in progress in one session. `request`: as it was, of a modern server, whose answer may need its process
-    again.
-    """
+    """A request in progress in one session. `request` is the original request to a modern server, None for legacy."""
 
     def __init__(
         self, upstream: PerClientUpstream, session: _Session, sink: ResponseSink, request: UpstreamRequest | None
@@ -381,20 +386,20 @@ class _Call(RelaySink):
         self._over = False
         self._pending: Pending = ANSWERED
 
-    def began(self, pending: Pending) -> None:
-        """Take what cancels the request, unless that is answered already."""
+    def set_pending(self, pending: Pending) -> None:
+        """Set the handle that cancels the request, unless the request was answered already."""
         if not self._over:
             self._pending = pending
 
     def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
         if self._request is not None and not self._over:
-            self._upstream.answered(self._session, self._request, result)
+            self._upstream.record_answer(self._session, self._request, result)
         self._end()
         self.sink.take_result(result, members)
 
     def take_error(self, error: Exception) -> None:
         if self._request is not None and not self._over:
-            self._upstream.refused(self._session, self._request, error)
+            self._upstream.record_refusal(self._session, self._request, error)
         self._end()
         self.sink.take_error(error)
 
@@ -406,5 +411,5 @@ class _Call(RelaySink):
     def _end(self) -> None:
         if not self._over:
             self._over = True
-            self._pending = ANSWERED  # it knows us: a cycle would keep the whole call for the garbage collector
-            self._upstream.left(self._session)
+            self._pending = ANSWERED  # breaks a reference cycle that would leave the call to the garbage collector
+            self._upstream.end_request(self._session)

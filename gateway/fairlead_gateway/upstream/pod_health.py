@@ -1,8 +1,10 @@
-"""Decides which pods of one server get calls: a pod is left while it answers no ping beside calls that wait for it.
+"""Outlier detection for the pods of one server: a pod is ejected when calls wait for it and it answers no ping.
 
-Pure module. Times are in seconds of one clock. A slow tool alone says nothing of its pod, as long as pings are
-answered beside it. Some servers answer nothing at all while a tool runs: how long they were silent before, without
-being dead, is remembered, and a pod is left only after a longer silence.
+An ejected pod gets no new calls until it answers again. Metrics and REST call its state `left`. Pure module; times are
+in seconds of one clock.
+
+A slow tool does not lead to ejection while the pod answers pings. Some servers answer nothing while a tool runs. For
+those, the longest silence after which a pod turned out to be alive is remembered, and only a longer one ejects a pod.
 """
 
 from __future__ import annotations
@@ -13,94 +15,97 @@ from typing import Final
 from fairlead_mcp.http.dial import Address
 
 PING_AFTER: Final = 1.0
-"""Least time without a sign of life, beside a call that waits, before a pod is pinged."""
+"""Seconds of silence, while a call waits, after which a pod is pinged."""
 PING_SECONDS: Final = 1.0
-"""How long a ping may take."""
+"""Timeout of a ping."""
 MAX_PING_PAUSE: Final = 5.0
-"""Between pings beside one slow call: doubled with each that is answered while nothing else is."""
+"""Longest pause between pings during one slow call. The pause doubles with each answered ping."""
 FIRST_PAUSE: Final = 1.0
+"""First pause between pings of an ejected pod."""
 MAX_PAUSE: Final = 30.0
-"""Between pings of a pod that was left: doubled after each that is not answered, and cut by up to a fifth at random."""
+"""Longest pause between pings of an ejected pod. It doubles after each failed ping, minus a random fifth at most."""
 STEADY_SECONDS: Final = 60.0
-"""How long a pod has to answer until its next pause is the first again."""
+"""Time that a pod has to be healthy before its next ejection starts with FIRST_PAUSE again."""
 MAX_PATIENCE: Final = 30.0
-"""Longest silence, beside a call that waits, of a pod that is not left."""
+"""Upper bound of `PodHealthTable.patience`."""
 MAX_PODS: Final = 256
-"""Pods that are remembered."""
+"""Limit on the pods in a `PodHealthTable`."""
 
 
 class PodHealth:
-    """One pod, as the gateway sees it."""
+    """Health of one pod, as observed by this gateway."""
 
     __slots__ = (
         "_pause",
         "_ping_pause",
         "_returned_at",
-        "heard_at",
-        "left",
+        "ejected",
+        "has_answered",
+        "next_ping_at",
+        "ping_answered_at",
         "pinging",
-        "seen",
         "silent_since",
-        "try_at",
     )
 
     def __init__(self) -> None:
-        self.left = False
-        """Whether it gets no new calls that another pod can take."""
-        self.seen = False
-        """Whether it has ever answered: an address that never did may lead nowhere from here."""
+        self.ejected = False
+        """Whether new calls go to other pods."""
+        self.has_answered = False
+        """Whether the pod has ever answered. An address that never has may be unreachable from this gateway."""
         self.pinging = False
-        self.heard_at = 0.0
-        """When a ping was answered last."""
+        self.ping_answered_at = 0.0
+        """When the pod last answered a ping."""
         self.silent_since = 0.0
-        """Last sign of life before it was left, or when the call was sent; infinity where it refuses connections."""
-        self.try_at = 0.0
-        """Next ping of a pod that was left."""
+        """Start of the silence that led to the ejection; infinity if the pod refuses connections."""
+        self.next_ping_at = 0.0
+        """When to ping the pod next, while it is ejected."""
         self._returned_at = 0.0
         self._pause = 0.0
         self._ping_pause = PING_AFTER
 
-    def ping_due(self, now: float, oldest: float, heard: float) -> bool:
-        """Whether to ping it: `oldest` is when the call that waits longest was sent, `heard` the last answer to one."""
+    def ping_due(self, now: float, oldest: float, answered_at: float) -> bool:
+        """Whether to ping the pod. `oldest` is when the oldest call in flight was sent, `answered_at` when the pod last
+        answered a call.
+        """
         if self.pinging:
             return False
-        if self.left:
-            return now >= self.try_at
-        if heard > self.heard_at:
+        if self.ejected:
+            return now >= self.next_ping_at
+        if answered_at > self.ping_answered_at:
             self._ping_pause = PING_AFTER
-        since = max(oldest, heard)
+        since = max(oldest, answered_at)
         if now - since < PING_AFTER:
             return False
-        return self.heard_at < since or now - self.heard_at >= self._ping_pause
+        return self.ping_answered_at < since or now - self.ping_answered_at >= self._ping_pause
 
     def record_answer(self, now: float) -> None:
-        """A ping was answered."""
-        self._ping_pause = min(self._ping_pause * 2, MAX_PING_PAUSE) if self.heard_at else PING_AFTER
-        self.heard_at = now
-        self.seen = True
+        """Record the answer to a ping."""
+        self._ping_pause = min(self._ping_pause * 2, MAX_PING_PAUSE) if self.ping_answered_at else PING_AFTER
+        self.ping_answered_at = now
+        self.has_answered = True
 
-    def leave(self, now: float, since: float, random: float) -> None:
-        """Take it out, or leave it out for longer; it was silent since `since`."""
-        if not self.left:
+    def eject(self, now: float, since: float, random: float) -> None:
+        """Eject the pod, which was silent since `since`, or extend its ejection. `random` is in [0, 1)."""
+        if not self.ejected:
             self.silent_since = since
             if now - self._returned_at > STEADY_SECONDS:
                 self._pause = 0.0
-        self.left = True
+        self.ejected = True
         self._pause = min(self._pause * 2, MAX_PAUSE) if self._pause else FIRST_PAUSE
-        self.try_at = now + self._pause * (1.0 - random / 5)
+        self.next_ping_at = now + self._pause * (1.0 - random / 5)
 
-    def take_back(self, now: float) -> None:
-        self.left = False
+    def readmit(self, now: float) -> None:
+        self.ejected = False
         self._returned_at = now
 
 
 class PodHealthTable:
-    """Health of all pods of one server, over all its sessions. `random` gives [0, 1)."""
+    """Health of all pods of one server, shared by its upstreams. `random` returns values in [0, 1)."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self.random = random
         self.concurrent = False
-        """Whether the server is known to answer while a call is in progress."""
+        """Whether the server has answered one request while another was in progress."""
         self._patience = PING_AFTER
         self._pods: dict[Address, PodHealth] = {}
 
@@ -112,22 +117,22 @@ class PodHealthTable:
                 self._pods.pop(next(iter(self._pods)))
         return health
 
-    def keep(self, addresses: Collection[Address]) -> None:
-        """Forget all other pods."""
+    def retain(self, addresses: Collection[Address]) -> None:
+        """Remove all pods with other addresses."""
         for address in [address for address in self._pods if address not in addresses]:
             del self._pods[address]
 
     @property
     def patience(self) -> float:
-        """Seconds of silence, beside a call that waits, after which an unanswered ping counts."""
+        """Seconds of silence, while a call waits, after which a failed ping ejects the pod."""
         return PING_AFTER if self.concurrent else self._patience
 
     def learn_patience(self, silence: float) -> None:
-        """A pod that was left after `silence` seconds answered after all: it may have been at work."""
+        """Raise `patience`, because a pod that was ejected after `silence` seconds has answered: it was only busy."""
         self._patience = min(max(self._patience, silence * 2), MAX_PATIENCE)
 
     def counts(self) -> tuple[int, int]:
-        """Pods that get calls, and those that were left."""
-        seen = [health for health in list(self._pods.values()) if health.seen]
-        left = sum(health.left for health in seen)
+        """Numbers of serving and of ejected pods, without pods that have never answered."""
+        seen = [health for health in list(self._pods.values()) if health.has_answered]
+        left = sum(health.ejected for health in seen)
         return len(seen) - left, left

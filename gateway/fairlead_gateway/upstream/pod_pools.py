@@ -1,11 +1,11 @@
-"""Connection pools of one server: one for each of its pods, and one over all while only one pod is known.
+"""Connection pools of one server: a single pool while one pod is known, then one per pod.
 
-Calls have a pool, as large as there may be calls. Answers to questions, cancellations and streams that stay open have a
-control pool, for they would wait behind the calls that wait for them; pings have it too, so that no call is in their
-way.
+Each pod has two pools. Calls use one as large as the limit on concurrent calls. Responses to the server's requests,
+cancellations, long-lived streams and pings use a control pool, so that they do not queue behind calls, which may be
+waiting for them.
 
-A call goes to the pod with the fewest calls in flight, those with equally few by turns: equal pods get equal shares,
-and a pod that answers late, or not at all, gets few calls even before it is left (`upstream.pod_health`).
+A call goes to the pod with the fewest calls in flight; ties are broken by round-robin. A slow or silent pod thus gets
+few calls even before it is ejected (`upstream.pod_health`).
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from fairlead_mcp.http.target import Target
 log = logging.getLogger(__name__)
 
 MAX_SPREAD: Final = 64
-"""Pods that calls are spread over."""
+"""Limit on the pods that get new calls."""
 MAX_PINNED: Final = 2 * MAX_SPREAD
-"""Pods that have pools of their own, those that hold a session or a state and are going away among them."""
+"""Limit on the pods with their own pools, including terminating pods that still hold a session or state."""
 MAX_CONTROL: Final = 512
 RETIRE_SECONDS: Final = 10.0
-LOOK_SECONDS: Final = 0.25
-"""Between looks at the calls that wait for pods."""
+CHECK_SECONDS: Final = 0.25
+"""Interval of checks for calls that wait for a silent pod."""
 REFRESH_SECONDS: Final = 10.0
-"""Between look-ups of the pods of a server that is called."""
+"""Interval of DNS look-ups of the server's pods, while the server gets calls."""
 STALLED_SECONDS: Final = 0.5
-"""Lateness of a timer from which on this process, and no pod, is what was slow."""
+"""Lateness of a timer that shows a stalled event loop, so that silence is not blamed on a pod."""
 MAX_PING_BYTES: Final = 1 << 20
 
 
 class Pools(NamedTuple):
-    """Connections for calls, and for the messages that calls wait for."""
+    """Connection pools for calls, and for control messages."""
 
     calls: Pool
     control: Pool
 
 
 class ServerPod:
-    """One pod that calls are spread over."""
+    """One pod that gets new calls."""
 
     __slots__ = ("address", "dialing_since", "health", "pools")
 
@@ -61,32 +61,34 @@ class ServerPod:
         self.pools = pools
         self.health = health
         self.dialing_since = 0.0
-        """When calls were first seen to wait for a connection to it; 0 while none does."""
+        """When a check first saw calls wait for a connection to the pod; 0 while none waits."""
 
 
 class PodListener(Protocol):
-    """Upstream of the pods, as they notify it."""
+    """Callbacks of `PodPools` to the upstream."""
 
     def ping_data(self, pod: ServerPod) -> bytes:
-        """A whole HTTP request that any live server answers soon."""
+        """A complete HTTP request that a live server answers at once."""
         ...
 
-    def pods_known(self) -> None:
-        """The server has several pods: from now on calls are spread over them."""
+    def on_pods_known(self) -> None:
+        """The server has several pods; from now on calls are spread over them."""
         ...
 
-    def pod_left(self, pod: ServerPod, calls: list[Call]) -> None:
-        """It gets no new calls. `calls` wait for it, or for a connection to it."""
+    def on_pod_ejected(self, pod: ServerPod, calls: list[Call]) -> None:
+        """The pod gets no new calls. `calls` wait for its answer, or for a connection to it."""
         ...
 
-    def pod_gone(self, address: Address) -> None:
-        """The server has this pod no more."""
+    def on_pod_removed(self, address: Address) -> None:
+        """DNS no longer lists the pod."""
         ...
 
 
 class PodPools:
-    """Pools over all pods, and of each. `pool` makes a pool of so many connections to the addresses that it is given;
-    `resolve` gives those of the server, one per pod; `health` is shared by all upstreams of the server.
+    """Connection pools of all pods of one server.
+
+    `pool` creates a pool from a resolver and a number of connections. `resolve` returns the server's addresses, one per
+    pod. `health` is shared by all upstreams of the server.
     """
 
     def __init__(
@@ -103,32 +105,33 @@ class PodPools:
         self._resolve = resolve
         self.host = target.host
         self._port = target.port
-        self._named = not _is_address(target.host)
+        self._has_host_name = not _is_address(target.host)
         self._limit = limit
         self._listener = listener
         self.health = health
-        self._turn = random.randrange(1 << 16)  # so that neither gateways nor sessions begin with one and the same pod
+        # random, so that gateways and sessions do not all start with the same pod
+        self._next_turn = random.randrange(1 << 16)
         self._pinned: OrderedDict[Address, Pools] = OrderedDict()
         self._work = TaskSet()
         self._timer: asyncio.TimerHandle | None = None
-        self._look_at = 0.0
+        self._check_due_at = 0.0
         self._refresh_at = 0.0
         self._refreshing = False
         self._exchanges = 0
         self._closed = False
         self.spread = False
-        """Whether `pick` may be called: several pods are known, or were."""
+        """Whether `pick` may be called: several pods are or were known."""
         self._pods: list[ServerPod] = []
-        self._in: list[ServerPod] = []
-        """Those that get calls: never empty once calls are spread."""
-        self.any = self._make(self._resolved)
-        self._clock = self.any.calls.clock
+        self._receiving: list[ServerPod] = []
+        """Pods that get new calls; never empty once `spread` is true."""
+        self.any_pod = self._make(self._resolved)
+        self._clock = self.any_pod.calls.clock
 
     def pick(self) -> ServerPod:
-        """The pod for a new call: of those with the fewest calls in flight the next in turn."""
-        pods = self._in
+        """The pod for a new call: the next in turn among those with the fewest calls in flight."""
+        pods = self._receiving
         count = len(pods)
-        turn = self._turn
+        turn = self._next_turn
         best, least = turn % count, 1 << 30
         for step in range(count):
             index = (turn + step) % count
@@ -137,19 +140,19 @@ class PodPools:
                 best, least = index, load
                 if not load:
                     break
-        self._turn = best + 1
+        self._next_turn = best + 1
         if self._timer is None:
-            self._watch(LOOK_SECONDS)
+            self._schedule_check(CHECK_SECONDS)
         return pods[best]
 
     def pod(self, peer: Address | None) -> Address | None:
-        """`peer`, where the server may have others: it is reached by a name."""
+        """`peer` if the server has a host name, and so may have several pods; None if it has an IP address."""
         return None if peer is None or peer[0] == self.host else peer
 
-    def at(self, address: Address | None) -> Pools:
-        """Pools of one pod and no other; for None those that a new call would take."""
+    def pools_at(self, address: Address | None) -> Pools:
+        """Pools of the pod at `address`; for None, the pools for a new call."""
         if address is None:
-            return self.pick().pools if self.spread else self.any
+            return self.pick().pools if self.spread else self.any_pod
         pools = self._pinned.get(address)
         if pools is not None:
             self._pinned.move_to_end(address)
@@ -164,66 +167,67 @@ class PodPools:
             self._work.start(_close(oldest, RETIRE_SECONDS), "close pinned")
         return pools
 
-    async def to(self, tag: bytes) -> Pools:
-        """Pools of the pod that a tag means (`upstream.affinity`); those of a new call where it is gone."""
+    async def pools_for_tag(self, tag: bytes) -> Pools:
+        """Pools of the pod that an affinity tag names (`upstream.affinity`), or those for a new call if it is gone."""
         try:
             address = affinity.address_of(tag, await self._resolve(self.host, self._port))
         except OSError:
             address = None
-        return self.at(address)
+        return self.pools_at(address)
 
-    def leave(self, pod: ServerPod, since: float = NEVER) -> bool:
-        """Give it no new calls; False where no other pod gets any. `since`: when it fell silent; NEVER where it
-        refuses connections.
+    def eject(self, pod: ServerPod, since: float = NEVER) -> bool:
+        """Stop giving the pod new calls; False, without effect, if no other pod can take them.
+
+        `since` is when the pod fell silent; NEVER if it refuses connections.
         """
         now = self._clock()
-        others = [other for other in self._in if other is not pod and not other.health.left]
+        others = [other for other in self._receiving if other is not pod and not other.health.ejected]
         if not others:
             return False
-        self._in = others
-        if pod.health.left:  # another upstream of the server saw it first
+        self._receiving = others
+        if pod.health.ejected:  # another upstream of the server ejected it first
             return True
-        pod.health.seen = pod.health.seen or pod.pools.calls.activity().answered_at > 0
-        pod.health.leave(now, since, self.health.random())
+        pod.health.has_answered = pod.health.has_answered or pod.pools.calls.activity().answered_at > 0
+        pod.health.eject(now, since, self.health.random())
         if self._timer is None:
-            self._watch(LOOK_SECONDS)
-        log.warning("the pod %s of %s does not answer and gets no calls for now", pod.address[0], self.host)
-        self._listener.pod_left(pod, pod.pools.calls.outstanding())
+            self._schedule_check(CHECK_SECONDS)
+        log.warning("Pod %s of %s does not answer: new calls go to other pods until it does", pod.address[0], self.host)
+        self._listener.on_pod_ejected(pod, pod.pools.calls.outstanding())
         return True
 
     async def aclose(self) -> None:
-        """Close all connections but those for calls of `any`, which its owner lets end."""
+        """Close all connections, except the call pool of `any_pod`, which the owner closes."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         await self._work.cancel()
-        await asyncio.gather(self.any.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values()))
+        await asyncio.gather(self.any_pod.control.aclose(), *(_close(pools, 0.0) for pools in self._pinned.values()))
 
     def all_calls(self) -> list[Pool]:
-        """Pools of calls, of all pods."""
-        return [self.any.calls, *(pools.calls for pools in list(self._pinned.values()))]
+        """The call pools of all pods."""
+        return [self.any_pod.calls, *(pools.calls for pools in list(self._pinned.values()))]
 
-    # Inside
+    # Internals
 
     def _make(self, resolve: Resolve) -> Pools:
         return Pools(self._pool(resolve, self._limit), self._pool(resolve, MAX_CONTROL))
 
     async def _resolved(self, host: str, port: int) -> list[Address]:
-        """Addresses to try in order, for a connection to any pod."""
+        """Addresses of all pods, in the order in which to try them."""
         addresses = sorted(await self._resolve(host, port))
-        self._learn(addresses)
-        first = self._turn % len(addresses) if addresses else 0
-        self._turn += 1
+        self._update_pods(addresses)
+        first = self._next_turn % len(addresses) if addresses else 0
+        self._next_turn += 1
         return addresses[first:] + addresses[:first]
 
-    def _learn(self, addresses: list[Address]) -> None:
-        """Spread over these pods from now on; while there was never more than one, nothing is spread."""
-        if not self._named or self._closed:
+    def _update_pods(self, addresses: list[Address]) -> None:
+        """Take the current addresses of the pods. Calls are spread once there is more than one."""
+        if not self._has_host_name or self._closed:
             return
         now = self._clock()
         self._refresh_at = now + REFRESH_SECONDS * (1.0 - self.health.random() / 5)
         if self._timer is None:
-            self._watch(LOOK_SECONDS if self.spread else REFRESH_SECONDS)
+            self._schedule_check(CHECK_SECONDS if self.spread else REFRESH_SECONDS)
         current = dict.fromkeys(addresses)
         if not current or not (self.spread or len(current) > 1):
             return
@@ -232,77 +236,79 @@ class PodPools:
         fresh = [address for address in current if address not in pod_addresses]
         gone = [pod for pod in self._pods if pod.address not in current]
         if fresh or gone:
-            self.health.keep(current)
-            random.shuffle(fresh)  # where there are too many, each gateway takes others
+            self.health.retain(current)
+            random.shuffle(fresh)  # if there are more than MAX_SPREAD, gateways use different pods
             for address in fresh[: MAX_SPREAD - len(pods)]:
-                pods.append(ServerPod(address, self.at(address), self.health.of(address)))
+                pods.append(ServerPod(address, self.pools_at(address), self.health.of(address)))
             self._pods = pods
-        self._sort()
+        self._update_receiving()
         if not self.spread:
             self.spread = True
-            self._watch(LOOK_SECONDS)
-            self._listener.pods_known()
+            self._schedule_check(CHECK_SECONDS)
+            self._listener.on_pods_known()
         for pod in gone:
-            self._listener.pod_gone(pod.address)
+            self._listener.on_pod_removed(pod.address)
 
-    def _sort(self) -> None:
-        """Take in what other upstreams of the server saw, too."""
-        self._in = [pod for pod in self._pods if not pod.health.left] or self._pods
+    def _update_receiving(self) -> None:
+        """Recompute the pods that get calls, because other upstreams of the server change `PodHealth` too."""
+        self._receiving = [pod for pod in self._pods if not pod.health.ejected] or self._pods
 
-    def _watch(self, seconds: float) -> None:
+    def _schedule_check(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if not self._closed:
-            self._look_at = self._clock() + seconds
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+            self._check_due_at = self._clock() + seconds
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._check_pods)
 
-    def _look(self) -> None:
-        """Ping pods that calls wait for, and those that were left, and look up which there are."""
+    def _check_pods(self) -> None:
+        """Ping pods that calls wait for and ejected pods, and refresh the list of pods."""
         self._timer = None
         now = self._clock()
-        stalled = now - self._look_at > STALLED_SECONDS
+        stalled = now - self._check_due_at > STALLED_SECONDS
         exchanges = sum(pool.statistics().exchanges for pool in self.all_calls())
-        used, self._exchanges = exchanges != self._exchanges, exchanges
-        working = False
+        had_calls, self._exchanges = exchanges != self._exchanges, exchanges
+        busy = False
         if self.spread:
-            self._sort()
+            self._update_receiving()
             for pod in self._pods:
-                working |= pod.health.left or pod.pools.calls.load > 0
+                busy |= pod.health.ejected or pod.pools.calls.load > 0
                 if not stalled:
-                    self._look_at_pod(pod, now)
-        if now >= self._refresh_at and (used or working) and not self._refreshing:
+                    self._check_pod(pod, now)
+        if now >= self._refresh_at and (had_calls or busy) and not self._refreshing:
             self._refreshing = True
             self._work.start(self._refresh(), f"resolve {self.host}")
-        if working:
-            self._watch(LOOK_SECONDS)
-        elif used:
-            self._watch(LOOK_SECONDS if self.spread else REFRESH_SECONDS)
+        if busy:
+            self._schedule_check(CHECK_SECONDS)
+        elif had_calls:
+            self._schedule_check(CHECK_SECONDS if self.spread else REFRESH_SECONDS)
 
-    def _look_at_pod(self, pod: ServerPod, now: float) -> None:
+    def _check_pod(self, pod: ServerPod, now: float) -> None:
         pool, health = pod.pools.calls, pod.health
         activity = pool.activity()
-        health.seen = health.seen or activity.answered_at > 0
+        health.has_answered = health.has_answered or activity.answered_at > 0
         if activity.overtaken:
             self.health.concurrent = True
         if not activity.dialing:
             pod.dialing_since = 0.0
         elif not pod.dialing_since:
             pod.dialing_since = now
-        if health.left and activity.answered_at > health.silent_since:
-            self._return(pod, now)
+        if health.ejected and activity.answered_at > health.silent_since:
+            self._readmit(pod, now)
             return
         oldest = min(activity.oldest, pod.dialing_since or activity.oldest)
-        if (health.left or oldest <= now) and health.ping_due(now, oldest, activity.answered_at):
+        if (health.ejected or oldest <= now) and health.ping_due(now, oldest, activity.answered_at):
             health.pinging = True
-            self._work.start(self._ping(pod, max(oldest, activity.answered_at, health.heard_at)), f"ping {self.host}")
+            self._work.start(
+                self._ping(pod, max(oldest, activity.answered_at, health.ping_answered_at)), f"ping {self.host}"
+            )
 
     async def _ping(self, pod: ServerPod, since: float) -> None:
-        """Ping a pod that gave no sign of life since `since`."""
+        """Ping a pod that was silent since `since`, and eject it if it does not answer."""
         health, asked_at = pod.health, self._clock()
         try:
             data = self._listener.ping_data(pod)
             await pod.pools.control.exchange(data, deadline=asked_at + PING_SECONDS, max_bytes=MAX_PING_BYTES)
-        except McpError as error:  # any other was caused by an answer, or on this side
+        except McpError as error:  # other errors come from an answer, or from the gateway
             alive = not isinstance(error, Timeout | ConnectionLost | ConnectFailed)
         else:
             alive = True
@@ -313,26 +319,26 @@ class PodPools:
             if pod.pools.calls.activity().oldest <= asked_at:
                 self.health.concurrent = True
             health.record_answer(now)
-            if health.left:
-                self._return(pod, now)
+            if health.ejected:
+                self._readmit(pod, now)
         elif now - asked_at > PING_SECONDS + STALLED_SECONDS:
-            pass  # this process was held up: the answer may lie in a buffer
-        elif health.left:
-            health.leave(now, since, self.health.random())
+            pass  # the event loop stalled, so the answer may be in a buffer
+        elif health.ejected:
+            health.eject(now, since, self.health.random())
         elif now - since >= self.health.patience and pod.pools.calls.activity().answered_at <= since:
-            self.leave(pod, since)
+            self.eject(pod, since)
 
-    def _return(self, pod: ServerPod, now: float) -> None:
-        log.info("the pod %s of %s answers again", pod.address[0], self.host)
+    def _readmit(self, pod: ServerPod, now: float) -> None:
+        log.info("Pod %s of %s answers again and gets calls", pod.address[0], self.host)
         self.health.learn_patience(now - pod.health.silent_since)
-        pod.health.take_back(now)
-        self._sort()
+        pod.health.readmit(now)
+        self._update_receiving()
 
     async def _refresh(self) -> None:
         try:
-            self._learn(sorted(await self._resolve(self.host, self._port)))
+            self._update_pods(sorted(await self._resolve(self.host, self._port)))
         except OSError:
-            self._refresh_at = self._clock() + REFRESH_SECONDS  # those that are known stay
+            self._refresh_at = self._clock() + REFRESH_SECONDS  # the known pods stay
         finally:
             self._refreshing = False
 

@@ -1,6 +1,7 @@
-"""Upstreams by server: made when a snapshot first names the server, kept while nothing about it changes.
+"""Registry of all upstreams by server.
 
-`sync` goes before each activation. Credentials are read here and go nowhere but into an upstream.
+An upstream is created with its server, and replaced when its configuration changes. `sync` has to be called before each
+activation. Credentials are read here, and given only to the upstream.
 """
 
 from __future__ import annotations
@@ -64,20 +65,20 @@ from fairlead_mcp.tcp import TcpOpener
 log = logging.getLogger(__name__)
 
 CREDENTIAL_SECONDS: Final = 2.0
-"""Bound on reading one; a snapshot waits for it."""
+"""Timeout for reading a credential, which delays the activation of a snapshot."""
 IDLE_SECONDS: Final = 300.0
-"""How long a stream of messages, and with it a server's process, is kept without a call."""
+"""Time without calls after which a shared link, and with it the server's process, is closed."""
 RETIRE_DELAY: Final = 1.0
-"""How long a replaced upstream still takes calls: those that were resolved just before the swap."""
+"""Time for which a replaced upstream still takes calls, for calls that were resolved just before the activation."""
 RETIRE_SECONDS: Final = 60.0
-"""How long calls may then still run on it."""
+"""Time for calls in progress to complete on a replaced upstream, after RETIRE_DELAY."""
 
 
 PER_CLIENT: Final = "PerClient"
 
 
 class Unreachable(Upstream):
-    """Takes the place of a server that cannot be called as things are, and fails every request with the reason."""
+    """Substitute for an upstream that cannot be created; fails every request with the reason."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -94,8 +95,8 @@ class Unreachable(Upstream):
         return ANSWERED
 
 
-class _Identity(msgspec.Struct, frozen=True):
-    """All that makes an upstream what it is; while it stays equal, so does the upstream."""
+class _UpstreamConfig(msgspec.Struct, frozen=True):
+    """Configuration of an upstream. The upstream is replaced when this changes."""
 
     endpoint: Endpoint
     credential: CredentialRef | None
@@ -103,21 +104,21 @@ class _Identity(msgspec.Struct, frozen=True):
     rate: float | None
     """Calls a second."""
     burst: int | None
-    """Calls that may come at once after a pause."""
+    """Calls that are admitted at once after a pause."""
     per_client: bool
 
 
-class _Held(msgspec.Struct):
-    identity: _Identity
+class _Entry(msgspec.Struct):
+    config: _UpstreamConfig
     upstream: Upstream
     guard: Guard
     complete: bool
-    """False for a substitute of one that could not be made; tried again at the next sync."""
+    """False if `upstream` is a substitute that the next `sync` tries to replace."""
 
 
 class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How a gateway reaches servers, and as whom. `children` None refuses child processes; with `shared_children` the
-    operator runs them.
+    """Access of the gateway to servers. With `children` None the gateway cannot run child processes; with
+    `shared_children` the operator runs them.
     """
 
     client: eras.Client
@@ -125,16 +126,18 @@ class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Value of `Via` in requests (RFC 9110, 7.6.3)."""
     credentials: Credentials
     resolve: Callable[[ServerKey], Resolve]
-    """Gives the addresses of a server's host."""
+    """Returns the resolver for a server's host."""
     children: ChildHost | None
     shared_children: bool
     local: Callable[[int], Upstream]
-    """Makes the upstream of the gateway's own tools, for so many calls at once."""
+    """Creates the upstream of the gateway's own tools, for the given number of concurrent calls."""
 
 
 class Registry:
-    """Owner of all upstreams. `lost` gets the reason each time that a server could not be reached; with `sharing` rates
-    are those of all replicas.
+    """Owner of all upstreams and their guards.
+
+    `lost` is called with the reason each time that a server cannot be reached. With `sharing`, all replicas share the
+    rate limits.
     """
 
     def __init__(
@@ -147,7 +150,7 @@ class Registry:
         lost: Callable[[ServerKey, str], None],
     ) -> None:
         self.link_seconds = IDLE_SECONDS
-        """How long a stream that all clients share stays open without a call."""
+        """Seconds without calls after which a shared link is closed."""
         self._via = via.header(access.installation)
         self._credentials = access.credentials
         self._children = access.children
@@ -160,65 +163,68 @@ class Registry:
         self._sharing = sharing
         self._resolve = access.resolve
         self._lost = lost
-        self._held: dict[ServerKey, _Held] = {}
+        self._entries: dict[ServerKey, _Entry] = {}
         self._retiring: dict[asyncio.Task[None], Upstream] = {}
         self._system_tls: ssl.SSLContext | None = None
 
     @property
     def incomplete(self) -> bool:
-        """Whether `sync` should be tried again although no document changed."""
-        return any(not held.complete for held in self._held.values())
+        """Whether `sync` should be repeated although no document has changed."""
+        return any(not entry.complete for entry in self._entries.values())
 
     def gauges(self) -> dict[ServerKey, Gauges]:
         gauges = {}
-        for key, held in list(self._held.items()):
-            own = held.upstream.gauges()
-            gauges[key] = own._replace(waiting=own.waiting + held.guard.waiting)
+        for key, entry in list(self._entries.items()):
+            own = entry.upstream.gauges()
+            gauges[key] = own._replace(waiting=own.waiting + entry.guard.waiting)
         return gauges
 
     @property
     def guards(self) -> dict[ServerKey, Guard]:
-        return {key: held.guard for key, held in list(self._held.items())}
+        return {key: entry.guard for key, entry in list(self._entries.items())}
 
     def upstream(self, key: ServerKey) -> Upstream:
-        return self._held[key].upstream
+        return self._entries[key].upstream
 
     def guard(self, key: ServerKey) -> Guard:
-        return self._held[key].guard
+        return self._entries[key].guard
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
-        """Make what is new, keep what is equal, retire the rest. A server that cannot be reached delays no other."""
-        wanted = await in_turns(
-            table_in_slices((key, self._identity(server.catalog)) for key, server in servers.items())
+        """Create upstreams of new servers, replace changed ones, and retire those of removed servers.
+
+        A server that cannot be reached does not delay the others.
+        """
+        configs = await in_turns(
+            table_in_slices((key, self._config(server.catalog)) for key, server in servers.items())
         )
         changed = {
-            key: identity
-            for key, identity in wanted.items()
-            if key not in self._held or self._held[key].identity != identity or not self._held[key].complete
+            key: config
+            for key, config in configs.items()
+            if key not in self._entries or self._entries[key].config != config or not self._entries[key].complete
         }
-        made = await asyncio.gather(*(self._make(key, identity) for key, identity in changed.items()))
-        for key in [key for key in self._held if key not in wanted]:
-            self._retire(key, self._held.pop(key).upstream)
-        for (key, identity), (upstream, complete) in zip(changed.items(), made, strict=True):
-            held = self._held.get(key)
-            if held is not None:
-                if held.identity == identity and not complete:
-                    continue  # still not to be had
-                self._retire(key, held.upstream)
-            self._held[key] = _Held(identity, upstream, self._guard(key, identity), complete)
+        made = await asyncio.gather(*(self._make(key, config) for key, config in changed.items()))
+        for key in [key for key in self._entries if key not in configs]:
+            self._retire(key, self._entries.pop(key).upstream)
+        for (key, config), (upstream, complete) in zip(changed.items(), made, strict=True):
+            entry = self._entries.get(key)
+            if entry is not None:
+                if entry.config == config and not complete:
+                    continue  # the retry failed again, so the old substitute stays
+                self._retire(key, entry.upstream)
+            self._entries[key] = _Entry(config, upstream, self._guard(key, config), complete)
 
     async def aclose(self, grace: float) -> None:
-        upstreams = [*(held.upstream for held in self._held.values()), *self._retiring.values()]
-        self._held.clear()
+        upstreams = [*(entry.upstream for entry in self._entries.values()), *self._retiring.values()]
+        self._entries.clear()
         for task in self._retiring:
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
         await asyncio.gather(*(upstream.aclose(grace) for upstream in upstreams))
 
-    def _identity(self, catalog: Catalog) -> _Identity:
+    def _config(self, catalog: Catalog) -> _UpstreamConfig:
         modern = eras.era_of(catalog.protocol_version) is eras.Era.MODERN
         limit = min(catalog.limits.concurrency or self._settings.connections, self._settings.connections)
-        return _Identity(
+        return _UpstreamConfig(
             catalog.endpoint,
             catalog.credential,
             ServerTraits(modern, limit),
@@ -227,15 +233,15 @@ class Registry:
             per_client=catalog.session == PER_CLIENT,
         )
 
-    def _guard(self, key: ServerKey, identity: _Identity) -> Guard:
-        local = isinstance(identity.endpoint, LocalEndpoint)
+    def _guard(self, key: ServerKey, config: _UpstreamConfig) -> Guard:
+        local = isinstance(config.endpoint, LocalEndpoint)
         bounds = AdmissionLimits(
-            identity.traits.limit,
-            identity.rate,
+            config.traits.limit,
+            config.rate,
             self._settings.waiting,
             self._settings.queue_seconds,
             breaks=not local,
-            burst=identity.burst,
+            burst=config.burst,
         )
         loop = asyncio.get_running_loop()
         return Guard(
@@ -244,91 +250,93 @@ class Registry:
             Timing(loop.call_later),
             sharing=self._sharing,
             lost=lambda reason: self._lost(key, reason),
-            ping=Pinger(lambda: self._held[key].upstream, self._client, time.monotonic, PING_SECONDS),
+            ping=Pinger(lambda: self._entries[key].upstream, self._client, time.monotonic, PING_SECONDS),
         )
 
-    async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
+    async def _make(self, key: ServerKey, config: _UpstreamConfig) -> tuple[Upstream, bool]:
         try:
             credential = Credential()
-            if identity.credential is not None:
+            if config.credential is not None:
                 async with asyncio.timeout(CREDENTIAL_SECONDS):
-                    credential = await self._credentials.read(identity.credential)
-            return await self._reached(key, identity, credential), True
+                    credential = await self._credentials.read(config.credential)
+            return await self._build_upstream(key, config, credential), True
         except (CredentialUnreadable, TimeoutError) as error:
-            why = str(error) or "the credential was not read in time"
+            why = str(error) or f"its credential was not read within {CREDENTIAL_SECONDS:g} s"
             log.warning("%s cannot be called: %s", key, why)
             return Unreachable(f"the gateway cannot read the credential of {key}"), False
         except (McpError, ssl.SSLError, ValueError) as error:
             log.warning("%s cannot be called: %s", key, error)
-            return Unreachable(f"{key} cannot be called; the gateway's log says why"), True
+            return Unreachable(f"{key} cannot be called; the gateway's log has the reason"), True
 
-    async def _reached(self, key: ServerKey, identity: _Identity, credential: Credential) -> Upstream:
-        endpoint = identity.endpoint
+    async def _build_upstream(self, key: ServerKey, config: _UpstreamConfig, credential: Credential) -> Upstream:
+        endpoint = config.endpoint
         if isinstance(endpoint, LocalEndpoint):
-            return self._local(identity.traits.limit)
-        stateless = isinstance(endpoint, HttpEndpoint) and identity.traits.modern
-        per_client = identity.per_client and not stateless
+            return self._local(config.traits.limit)
+        stateless = isinstance(endpoint, HttpEndpoint) and config.traits.modern
+        per_client = config.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
 
             def child(offered: bytes) -> Upstream:
-                return self._child(f"{key} for client {next(self._numbers)}", identity, endpoint, credential, offered)
+                return self._child(f"{key} for client {next(self._numbers)}", config, endpoint, credential, offered)
 
-            own = self._per_client(key, identity, child)
+            own = self._per_client(key, config, child)
             if per_client and self._children is not None:
                 return own
-            return GatedUpstream(self._child(key, identity, endpoint, credential), own)
+            return GatedUpstream(self._child(key, config, endpoint, credential), own)
         make = await (
-            self._http(key, identity, endpoint, credential)
+            self._http(key, config, endpoint, credential)
             if isinstance(endpoint, HttpEndpoint)
-            else self._link(key, identity, endpoint, credential)
+            else self._link(key, config, endpoint, credential)
         )
-        return self._per_client(key, identity, make) if per_client else make(None)
+        return self._per_client(key, config, make) if per_client else make(None)
 
-    def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[bytes], Upstream]) -> PerClientUpstream:
+    def _per_client(
+        self, key: ServerKey, config: _UpstreamConfig, make: Callable[[bytes], Upstream]
+    ) -> PerClientUpstream:
         return PerClientUpstream(
             str(key),
             make,
-            modern=identity.traits.modern,
+            modern=config.traits.modern,
             settings=self._settings.per_client,
             counts=self._shares,
         )
 
     def end_session(self, session: bytes) -> None:
-        """End what servers hold for a client's session."""
-        for held in self._held.values():
-            held.upstream.end_session(session)
+        """End all server sessions of a client session."""
+        for entry in self._entries.values():
+            entry.upstream.end_session(session)
 
     def _child(
         self,
         key: Hashable,
-        identity: _Identity,
+        config: _UpstreamConfig,
         endpoint: ChildEndpoint,
         credential: Credential,
         own: bytes | None = None,
     ) -> Upstream:
         if self._children is None:
-            return Unreachable(f"{key} is a child process, and this gateway runs none")
+            return Unreachable(f"{key} is a child process, which this gateway cannot run")
         return ChildUpstream(
             self._children,
             key,
             ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd),
-            identity.traits,
+            config.traits,
             shared=self._shared and own is None,
             own=None if own is None else ClientStream(own),
         )
 
     async def _http(
-        self, key: ServerKey, identity: _Identity, endpoint: HttpEndpoint, credential: Credential
+        self, key: ServerKey, config: _UpstreamConfig, endpoint: HttpEndpoint, credential: Credential
     ) -> Callable[[bytes | None], Upstream]:
         target = Target.from_url(endpoint.url, endpoint.host_header)
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
-        idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
+        idle = NEVER if config.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
         access = HttpAccess({**credential.headers, **self._via}, tls, self._resolve(key))
-        return lambda _: HttpUpstream(target, identity.traits, self._client, access, session_idle=idle, health=health)
+        return lambda _: HttpUpstream(target, config.traits, self._client, access, session_idle=idle, health=health)
 
     async def _link(
-        self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
+        self, key: ServerKey, config: _UpstreamConfig, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
     ) -> Callable[[bytes | None], Upstream]:
         opener: StreamOpener
         if isinstance(endpoint, TcpEndpoint):
@@ -345,16 +353,16 @@ class Registry:
 
         def make(features: bytes | None) -> Upstream:
             own = None if features is None else ClientStream(features)
-            idle = self.link_seconds if own is None else NEVER  # `PerClientUpstream` ends those of clients
+            idle = self.link_seconds if own is None else NEVER  # `PerClientUpstream` closes the links of clients
             side = ClientSide(self._client) if own is None else ClientSide(self._client, own.offering, own.relay)
-            link = StreamClient(str(key), opener, StreamPolicy(legacy=not identity.traits.modern, idle=idle), side=side)
-            shared = LinkUpstream(link, identity.traits, own=own, mask=Mask(credential))
-            return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))
+            link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
+            shared = LinkUpstream(link, config.traits, own=own, mask=Mask(credential))
+            return shared if own is not None else GatedUpstream(shared, self._per_client(key, config, make))
 
         return make
 
     async def _tls(self, ca_bundle: str | None) -> ssl.SSLContext:
-        """In a thread: reading the system's certificates takes tens of milliseconds."""
+        """TLS context, created in a thread because reading the system's certificates takes tens of milliseconds."""
         if ca_bundle is not None:
             return await asyncio.to_thread(ssl.create_default_context, cadata=ca_bundle)
         if self._system_tls is None:
@@ -368,4 +376,4 @@ class Registry:
 
     async def _close_later(self, key: ServerKey, upstream: Upstream) -> None:
         await asyncio.sleep(RETIRE_DELAY)
-        await upstream.aclose(RETIRE_SECONDS, replaced=key in self._held)
+        await upstream.aclose(RETIRE_SECONDS, replaced=key in self._entries)

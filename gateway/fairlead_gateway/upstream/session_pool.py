@@ -1,8 +1,8 @@
-"""Sessions with one legacy server over HTTP: one at each pod, that all bare clients share, and one per other client.
+"""Sessions with one legacy server over HTTP: a shared one at each pod, and one for each client with capabilities.
 
-A client that offers something to servers (sampling, elicitation, roots) has a session that declares just that, for only
-there can a server ask in mid-call. It is the client's own while requests of it are in progress and a while longer: many
-servers ask on a stream apart from that of the request, where nothing but the session says whom they mean.
+A client with capabilities (sampling, elicitation, roots) needs a session that declares them, so that the server can
+send requests to it during a call. The session stays the client's own for a while after its requests: many servers send
+requests on the session's GET stream, where only the session identifies the client.
 """
 
 from __future__ import annotations
@@ -29,58 +29,61 @@ from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.waiting import wait_until_set
 
 OPEN_SECONDS: Final = 10.0
-"""Bound on opening a session."""
+"""Timeout for opening a session."""
 END_SECONDS: Final = 1.0
-"""Bound on telling a server that a session has ended."""
+"""Timeout for the DELETE of a session."""
 MAX_SESSIONS: Final = 256
-"""Most clients that have a session of their own at once."""
+"""Limit on open sessions."""
 IDLE_SECONDS: Final = 60.0
-"""How long the session of one client is kept without a request."""
+"""Time without requests after which a client's own session is ended."""
 STREAM_SECONDS: Final = 2.0
-"""How long a request waits for the stream that questions may arrive on."""
+"""Time for which the first request waits for the session's GET stream."""
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class RequestForm(NamedTuple):
-    """Form of requests to a server, and of its answers."""
+    """How requests to a server are built, and how its answers are parsed."""
 
     head: bytes
     """Prepared head of requests."""
     client: eras.Client
     next_id: Callable[[], bytes]
     read: Callable[[Answer, bytes], Raw]
-    """Gives the result in the answer to a request id, or raises McpError."""
+    """Returns the result in the answer to a request id. Raises McpError."""
 
 
 class ServerSessions:
-    """Legacy sessions with one server, shared ones and clients' own. `idle` is in seconds."""
+    """Legacy sessions with one server: shared sessions, and clients' own. `idle` is in seconds."""
 
     def __init__(self, form: RequestForm, pools: PodPools, background: Background, idle: float = IDLE_SECONDS) -> None:
         self.most = MAX_SESSIONS
-        """Sessions that may be open before an idle one is ended for another."""
+        """Limit on open sessions, beyond which an idle one is ended."""
         self._head = form.head
         self._client = form.client
         self._pools = pools
         self._next_id = form.next_id
         self._read = form.read
         self._background = background
-        self._clock = pools.any.calls.clock
+        self._clock = pools.any_pod.calls.clock
         self._opening: dict[SessionKey, asyncio.Task[ServerSession]] = {}
         self.open: dict[SessionKey, ServerSession] = {}
         self.idle: IdleTimes[ServerSession] = IdleTimes(idle, self._drop)
-        """Ends clients' own sessions."""
+        """Ends clients' own sessions after `idle` seconds."""
 
     def pools(self, session: ServerSession) -> Pools:
-        return self._pools.at(session.pod)
+        return self._pools.pools_at(session.pod)
 
     def shared_at(self, pod: ServerPod) -> ServerSession | None:
-        """The shared session for calls that go to a pod: its own, or that of a server without sessions."""
+        """The shared session for calls to a pod: the pod's, or the only one of a server without session ids."""
         session = self.open.get(None)
         return self.open.get(pod.address) if session is None else session
 
-    async def opened(self, client: ClientPeer | None, deadline: float, pod: ServerPod | None = None) -> ServerSession:
-        """The session of a client, or the shared one at a pod, opened for the first that needs it; a request that gives
-        up does not stop it for others. Raises McpError.
+    async def get_or_open(
+        self, client: ClientPeer | None, deadline: float, pod: ServerPod | None = None
+    ) -> ServerSession:
+        """The session of a client, or the shared one at a pod, opened on first use.
+
+        A cancelled request does not cancel the opening, as others may wait for it. Raises McpError.
         """
         key = client if pod is None else pod.address
         session = self.open.get(key) if pod is None else self.shared_at(pod)
@@ -95,19 +98,19 @@ class ServerSessions:
             opening.add_done_callback(lambda task: self._session_opened(key, task))
         done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
         if not done:
-            raise Timeout("the server's session was not opened in time", sent=False)
-        if opening.cancelled() and pod is not None and pod.health.left:
-            raise ConnectFailed("the pod does not answer")
+            raise Timeout(f"the session with {self._pools.host} was not opened in time", sent=False)
+        if opening.cancelled() and pod is not None and pod.health.ejected:
+            raise ConnectFailed(f"pod {pod.address[0]} of {self._pools.host} does not answer")
         return opening.result()
 
-    def lose(self, session: ServerSession) -> None:
-        """The server does not know the session any more."""
+    def forget_session(self, session: ServerSession) -> None:
+        """Drop a session that the server has lost."""
         if self.open.get(session.key) is session:
             del self.open[session.key]
             self._close(session)
 
     def spread(self) -> None:
-        """The shared session is that of its pod from now on, where the server has sessions."""
+        """Assign the shared session to its pod, as calls are now spread over several. No-op without session ids."""
         session = self.open.get(None)
         if session is not None and session.named and session.pod is not None:
             del self.open[None]
@@ -115,32 +118,35 @@ class ServerSessions:
             self.open[session.key] = session
 
     def stop_opening(self, pod: ServerPod) -> None:
-        """Fail the requests that wait for the shared session of a pod, with ConnectFailed."""
+        """Fail the requests that wait for the opening of a pod's shared session, with ConnectFailed."""
         opening = self._opening.get(pod.address)
         if opening is not None:
             opening.cancel()
 
     def forget(self, address: Address) -> None:
-        """The pod of a shared session is gone."""
+        """Drop the shared session of a removed pod."""
         session = self.open.get(address)
         if session is not None:
-            self.lose(session)
+            self.forget_session(session)
 
     def level_due(self, session: ServerSession, client: bytes | None, level: str | None) -> str | None:
-        """The level of log messages to set before a request that asks for `level`; None for none. It counts as set."""
+        """The level to set by `logging/setLevel` before a request that asks for `level`, which is then recorded as set.
+
+        None if nothing has to be set.
+        """
         if level is None or session.levels is None:
             return None
         return session.levels.due(client, level, self._clock())
 
-    async def set_level(self, session: ServerSession, due: str | None) -> None:
-        """Have the server send log messages from a level on, after others that are being set. Its answer is ignored."""
+    async def set_level(self, session: ServerSession, level: str | None) -> None:
+        """Send `logging/setLevel`, if `level` is not None, after those in progress. The answer is ignored."""
         async with session.setting_level:
-            if due is not None:
-                body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": due}))
-                await self._background.posted(self.pools(session).control, session.head, body, POST_SECONDS)
+            if level is not None:
+                body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": level}))
+                await self._background.post_and_wait(self.pools(session).control, session.head, body, POST_SECONDS)
 
     async def aclose(self) -> None:
-        """End all sessions. Bounded."""
+        """End all sessions, within END_SECONDS."""
         sessions = [*self.open.values()]
         self.open.clear()
         self.idle.close()
@@ -151,13 +157,13 @@ class ServerSessions:
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         await asyncio.gather(*(self._end(session) for session in sessions))
 
-    # Inside
+    # Internals
 
     async def _end(self, session: ServerSession) -> None:
-        """Tell the server, so that it need not keep it (MCP 2025-11-25, Transports, "Session Management")."""
+        """Delete the session at the server (MCP 2025-11-25, Transports, "Session Management")."""
         if session.named:
             head = session.head.replace(b"POST ", b"DELETE ", 1)
-            await self._background.posted(self.pools(session).control, head, b"", END_SECONDS)
+            await self._background.post_and_wait(self.pools(session).control, head, b"", END_SECONDS)
 
     def _drop(self, session: ServerSession) -> None:
         if self.open.get(session.key) is session:
@@ -175,12 +181,12 @@ class ServerSessions:
             session = task.result()
             self.open[session.key] = session
             if session.client is not None:
-                self.idle.mark_idle(session)  # the caller that asked for it may have given up
+                self.idle.mark_idle(session)  # the request that needed it may have been cancelled
             if len(self.open) > self.most:
                 self._make_room(session)
 
     def _make_room(self, newest: ServerSession) -> None:
-        """Drop the oldest session of a client that has no request in progress; none where all have."""
+        """Drop the oldest client session without requests in progress, if there is one."""
         for session in self.open.values():
             if session.client is not None and session is not newest and not session.working:
                 self._drop(session)
@@ -188,32 +194,32 @@ class ServerSessions:
 
     async def _open(self, client: ClientPeer | None, pod: ServerPod | None) -> ServerSession:
         deadline = self._clock() + OPEN_SECONDS
-        at = pod if pod is not None or not self._pools.spread else self._pools.pick()
-        calls = self._pools.any.calls if at is None else at.pools.calls
+        target_pod = pod if pod is not None or not self._pools.spread else self._pools.pick()
+        calls = self._pools.any_pod.calls if target_pod is None else target_pod.pools.calls
         ident = self._next_id()
-        offered = b"{}" if client is None else client.features
-        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
+        capabilities = b"{}" if client is None else client.features
+        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, capabilities))
         answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
         negotiated = eras.read_initialize(self._read(answer, ident))
         session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
         if client is not None or session.named:
-            session.pod = self._pools.pod(answer.connection.peer) if at is None else at.address
+            session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address
         if client is None and session.named and self._pools.spread:
             session.key = session.pod
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
-        notes = calls if at is not None or client is None else self.pools(session).calls
-        await notes.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
+        note_pool = calls if target_pod is not None or client is None else self.pools(session).calls
+        await note_pool.exchange(note, deadline=deadline, max_bytes=ANSWER_BYTES)
         if client is not None:
-            heard = asyncio.Event()
-            listening = self._listen(session, heard)
+            stream_opened = asyncio.Event()
+            listening = self._listen(session, stream_opened)
             session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pools.host}")
-            await wait_until_set(heard, STREAM_SECONDS)
+            await wait_until_set(stream_opened, STREAM_SECONDS)
         return session
 
-    async def _listen(self, session: ServerSession, heard: asyncio.Event) -> None:
-        """Hold the stream on which a server asks apart from its answers, as far as it has one."""
+    async def _listen(self, session: ServerSession, stream_opened: asyncio.Event) -> None:
+        """Read the session's GET stream, on which the server sends requests and notifications."""
         pools = self.pools(session)
 
         def answer(body: bytes) -> None:
@@ -240,9 +246,9 @@ class ServerSessions:
                 deadline=NEVER,
                 max_bytes=ANSWER_BYTES,
                 on_event=on_event,
-                on_open=lambda _: heard.set(),
+                on_open=lambda _: stream_opened.set(),
             )
         except McpError:
-            pass  # a server without such a stream asks on that of the request
+            pass  # a server without a GET stream sends its requests on the stream of the call
         finally:
-            heard.set()
+            stream_opened.set()

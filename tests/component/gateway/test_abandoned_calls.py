@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.endpoint.event_store import KEPT_SECONDS
+from fairlead_gateway.endpoint.event_store import KEEP_SECONDS
 from gatewayworld import LEGACY, Ask, Wire, ask, calling, catalog, legacy, reached, running
 from toolservers import broken_server
 from waiting import eventually
@@ -82,13 +82,13 @@ async def test_a_stream_that_a_client_can_come_back_to_is_waited_with(tmp_path: 
         wire = await Wire.connect(gateway)
         wire.send(Ask(headers=back, body=b"", verb="GET"))
         await wire.reader.readuntil(b"\r\n\r\n")
-        ahead = KEPT_SECONDS - 1
+        ahead = KEEP_SECONDS - 1
         gateway.endpoint.event_store.sweep()
         assert len(gateway.endpoint.calls) == 1, "its client is back"
 
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
-        ahead += KEPT_SECONDS + 1
+        ahead += KEEP_SECONDS + 1
         gateway.endpoint.event_store.sweep()
         await asyncio.wait_for(server.broken_off.wait(), 5)
         await eventually(lambda: not gateway.endpoint.calls)

@@ -82,7 +82,8 @@ async def listening(folder: Path, server: SlowImport) -> AsyncIterator[Listening
         return ClientConnection(gateway.endpoint, server, connections, loop)
 
     async with running(folder) as gateway:
-        socket = await loop.create_server(lambda: accepted(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
+        # it takes what has a protocol's methods
+        socket = await loop.create_server(lambda: accepted(gateway), "127.0.0.1", 0)  # type: ignore[arg-type,return-value]
         try:
             yield Listening(server, connections, socket.sockets[0].getsockname()[1])
         finally:
@@ -175,6 +176,6 @@ async def test_an_import_that_fails_is_told_in_the_log_and_tried_again(
             answer = await wire.ask(SENT)
             assert (answer.status, answer.headers["connection"]) == (500, "close")
             assert await wire.closed() == b""
-        assert "The server of the application cannot be made" in caplog.text
+        assert "The HTTP server of REST and probes cannot be started" in caplog.text
         async with await Wire.connect(world) as wire:
             assert (await wire.ask(SENT)).body == b"5"

@@ -14,7 +14,7 @@ import pytest
 from askers import session_of
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
-from fairlead_gateway.endpoint.exchange import COPIED
+from fairlead_gateway.endpoint.exchange import MAX_COPIED_BYTES
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.stream_starts import StreamStarts
 from fairlead_gateway.heap import Heap
@@ -141,7 +141,7 @@ def message_in(body: bytes) -> Any:
 
 
 @pytest.mark.parametrize("indent", [None, 2], ids=["on one line", "indented"])
-@pytest.mark.parametrize(("size", "resumable"), [(4, True), (4, False), (COPIED + 1, False)])
+@pytest.mark.parametrize(("size", "resumable"), [(4, True), (4, False), (MAX_COPIED_BYTES + 1, False)])
 async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resume(
     tmp_path: Path, indent: int | None, size: int, resumable: bool
 ) -> None:
@@ -165,7 +165,7 @@ async def test_an_answer_that_comes_soon_is_one_write_and_leaves_nothing_to_resu
 
 
 async def test_a_large_answer_can_be_resumed_however_soon_it_comes(tmp_path: Path) -> None:
-    server = Server("x" * COPIED)
+    server = Server("x" * MAX_COPIED_BYTES)
     server.may_answer.set()
     async with world(tmp_path, server) as (gateway, _):
         client = Client(gateway)
@@ -177,7 +177,7 @@ async def test_a_large_answer_can_be_resumed_however_soon_it_comes(tmp_path: Pat
         name = first.partition(b"id: ")[2].partition(b"\n")[0]
         resumed = gateway.endpoint.event_store.find(session.encode(), name)
         assert resumed is not None
-        assert resumed[0].size > COPIED
+        assert resumed[0].size > MAX_COPIED_BYTES
 
 
 async def test_a_call_that_lasts_has_a_stream_that_can_be_resumed(tmp_path: Path) -> None:

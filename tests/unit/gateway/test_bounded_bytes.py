@@ -33,7 +33,7 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
-from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
+from fairlead_gateway.endpoint.event_store import MAX_STORED_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -221,9 +221,9 @@ def test_streams_that_say_nothing_are_counted_too() -> None:
             """Nobody reads."""
 
     threads = EventStore(lambda: 0.0)
-    for _ in range(KEPT_BYTES // STREAM_BYTES + 100):
+    for _ in range(MAX_STORED_BYTES // STREAM_BYTES + 100):
         threads.new(b"s", "agent").prime(Outlet())
-    assert len(threads) <= KEPT_BYTES // STREAM_BYTES
+    assert len(threads) <= MAX_STORED_BYTES // STREAM_BYTES
 
 
 def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:

@@ -6,9 +6,9 @@ import re
 
 from fairlead_gateway.endpoint import event_store
 from fairlead_gateway.endpoint.event_store import (
-    KEPT_BYTES,
-    KEPT_EVENTS,
-    KEPT_SECONDS,
+    KEEP_SECONDS,
+    MAX_STORED_BYTES,
+    MAX_STREAM_EVENTS,
     STREAM_BYTES,
     EventStore,
     ResumableStream,
@@ -81,10 +81,10 @@ def test_finished_streams_are_forgotten_after_a_while() -> None:
     running = thread_of(threads)
     done = thread_of(threads)
     done.finish(b"answer")
-    clock.now = KEPT_SECONDS - 1
+    clock.now = KEEP_SECONDS - 1
     threads.sweep()
     assert len(threads) == 2
-    clock.now = KEPT_SECONDS
+    clock.now = KEEP_SECONDS
     threads.sweep()
     assert len(threads) == 1
     running.push(b"goes on")
@@ -95,7 +95,7 @@ def test_the_oldest_streams_make_room_and_go_on_for_those_who_listen() -> None:
     paper = Paper()
     oldest = thread_of(threads, paper)
     oldest.push(b"a" * 3000)
-    thread_of(threads).push(b"b" * (KEPT_BYTES - 2 * STREAM_BYTES - 600))
+    thread_of(threads).push(b"b" * (MAX_STORED_BYTES - 2 * STREAM_BYTES - 600))
     assert len(threads) == 1
     oldest.finish(b"the end")
     assert b"the end" in paper.written
@@ -106,11 +106,11 @@ def test_the_oldest_streams_make_room_and_go_on_for_those_who_listen() -> None:
 def test_of_a_long_stream_the_latest_events_are_kept() -> None:
     threads = EventStore()
     thread = thread_of(threads)
-    for number in range(KEPT_EVENTS + 50):
+    for number in range(MAX_STREAM_EVENTS + 50):
         thread.push(b"%d" % number)
     paper = Paper()
     thread.attach(paper, 1)
-    assert paper.written.count(b"data: ") == KEPT_EVENTS
+    assert paper.written.count(b"data: ") == MAX_STREAM_EVENTS
     assert thread.size == STREAM_BYTES + len(thread.session) + len(paper.written)
 
 
@@ -143,7 +143,7 @@ def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> 
     clock = HandClock()
     threads = EventStore(clock)
     call = abandoned(threads)
-    clock.now = 10 * KEPT_SECONDS
+    clock.now = 10 * KEEP_SECONDS
     threads.sweep()
     assert not call.cancelled
 
@@ -152,10 +152,10 @@ def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> No
     clock = HandClock()
     threads = EventStore(clock, cancels_abandoned=True)
     call = abandoned(threads)
-    clock.now = KEPT_SECONDS - 1
+    clock.now = KEEP_SECONDS - 1
     threads.sweep()
     assert not call.cancelled
-    clock.now = KEPT_SECONDS
+    clock.now = KEEP_SECONDS
     threads.sweep()
     assert call.cancelled
 
@@ -166,9 +166,9 @@ def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> No
     thread = thread_of(threads)
     thread.call = call = Call()
     thread.pause()
-    clock.now = KEPT_SECONDS - 1
+    clock.now = KEEP_SECONDS - 1
     thread.attach(Paper(), 1)
-    clock.now = 2 * KEPT_SECONDS
+    clock.now = 2 * KEEP_SECONDS
     threads.sweep()
     assert not call.cancelled
     thread.finish(b"answer")

@@ -13,7 +13,7 @@ from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import ANSWERED, result_of
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.per_client import TOLD_SECONDS, PerClientUpstream
+from fairlead_gateway.upstream.per_client import FINISHED_SECONDS, PerClientUpstream
 from fairlead_gateway.upstream.settings import PerClientSettings
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, PoolFull, RpcError
@@ -146,7 +146,7 @@ async def test_a_process_is_there_for_a_moment_after_the_end_of_its_task_was_tol
     process.task["status"] = "completed"
     for _ in range(2):
         assert b"completed" in bytes(await processes.about(process))
-    assert await processes.lasts() == pytest.approx(TOLD_SECONDS)
+    assert await processes.lasts() == pytest.approx(FINISHED_SECONDS)
 
 
 @in_virtual_time
@@ -156,7 +156,7 @@ async def test_a_process_whose_task_was_cancelled_or_lost_ends_soon() -> None:
         process = await processes.task()
         process.task["status"] = status
         await code_of(lambda: processes.about(process, method))  # noqa: B023 - it is awaited here
-        assert await processes.lasts() == pytest.approx(TOLD_SECONDS)
+        assert await processes.lasts() == pytest.approx(FINISHED_SECONDS)
 
 
 @in_virtual_time
@@ -167,7 +167,7 @@ async def test_a_process_that_asked_by_its_result_waits_for_the_answer() -> None
     assert processes.open == 1
     await processes.call(instance=processes.all[0].name)
     assert len(processes.all) == 1
-    assert await processes.lasts() == pytest.approx(IDLE - 1 + TOLD_SECONDS)
+    assert await processes.lasts() == pytest.approx(IDLE - 1 + FINISHED_SECONDS)
 
 
 @in_virtual_time

@@ -12,27 +12,27 @@ def test_pings_of_a_pod_that_was_left_have_growing_pauses_with_a_bound() -> None
     now = 100.0
     pauses = []
     for _ in range(8):
-        health.leave(now, now, 0.0)
-        pauses.append(health.try_at - now)
-        assert not health.ping_due(health.try_at - 0.01, now, now)
-        now = health.try_at
+        health.eject(now, now, 0.0)
+        pauses.append(health.next_ping_at - now)
+        assert not health.ping_due(health.next_ping_at - 0.01, now, now)
+        now = health.next_ping_at
         assert health.ping_due(now, now, now)
     assert pauses == [1, 2, 4, 8, 16, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
 
 
 def test_pauses_are_cut_at_random() -> None:
     health = PodHealth()
-    health.leave(100.0, 99.0, 0.5)
-    assert health.try_at == pytest.approx(100.9)
+    health.eject(100.0, 99.0, 0.5)
+    assert health.next_ping_at == pytest.approx(100.9)
 
 
 @pytest.mark.parametrize(("steady", "pause"), [(10.0, 2.0), (61.0, 1.0)])
 def test_a_pod_that_is_soon_left_again_has_its_longer_pause(steady: float, pause: float) -> None:
     health = PodHealth()
-    health.leave(100.0, 99.0, 0.0)
-    health.take_back(101.0)
-    health.leave(101.0 + steady, 101.0, 0.0)
-    assert health.try_at == 101.0 + steady + pause
+    health.eject(100.0, 99.0, 0.0)
+    health.readmit(101.0)
+    health.eject(101.0 + steady, 101.0, 0.0)
+    assert health.next_ping_at == 101.0 + steady + pause
 
 
 def test_a_pod_is_pinged_beside_a_call_that_waits_over_a_second_and_rarely_while_it_answers() -> None:
@@ -67,7 +67,7 @@ def test_patience_follows_the_longest_silence_of_a_pod_that_was_at_work() -> Non
 def test_addresses_that_never_answered_are_not_counted() -> None:
     table = PodHealthTable(lambda: 0.0)
     unreachable, frozen, well = (table.of(("10.0.0.1", port)) for port in range(3))
-    unreachable.leave(1.0, 1.0, 0.0)
-    frozen.seen = well.seen = True
-    frozen.leave(1.0, 1.0, 0.0)
+    unreachable.eject(1.0, 1.0, 0.0)
+    frozen.has_answered = well.has_answered = True
+    frozen.eject(1.0, 1.0, 0.0)
     assert table.counts() == (1, 1)

@@ -9,7 +9,7 @@ import pytest
 from fairlead_gateway.calls.questions.server_requests import MAX_LEVELS, ServerRequests
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.share_counts import ShareCounts
-from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
+from fairlead_gateway.endpoint.event_store import MAX_STORED_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.shares import Shares, ShareTaken, oldest_of_largest
 
 
@@ -100,11 +100,11 @@ def test_streams_to_resume_of_an_agent_with_thousands_do_not_push_those_of_other
     store = EventStore(lambda: 0.0, counts=counts)
     own = store.new(b"session of alice", "alice")
     event = own.prime(Outlet()).partition(b"\r\n")[2].split(b"\n")[0].removeprefix(b"id: ")
-    for number in range(2 * KEPT_BYTES // STREAM_BYTES):
+    for number in range(2 * MAX_STORED_BYTES // STREAM_BYTES):
         store.new(b"session %d" % number, "mallory").prime(Outlet())
     assert store.find(b"session of alice", event) == (own, 1)
-    assert len(store) <= KEPT_BYTES // STREAM_BYTES
-    assert counts.outcomes["resumable_streams", "gave_way"] > KEPT_BYTES // STREAM_BYTES // 2
+    assert len(store) <= MAX_STORED_BYTES // STREAM_BYTES
+    assert counts.outcomes["resumable_streams", "gave_way"] > MAX_STORED_BYTES // STREAM_BYTES // 2
 
 
 def test_levels_of_an_agent_with_thousands_of_sessions_do_not_push_those_of_others_out() -> None:

@@ -1,7 +1,7 @@
 """Attempts of one request at its server: admission by the server's guard, sending, and retries.
 
-Held by the calls of clients and by those that a bridge makes for them. An upstream calls it back from its parser; a
-task waits only where the era in which the server serves the client has to be negotiated first.
+`Attempts` is a `ResponseSink`: the upstream's parser calls it back. An asyncio task exists only where the era in which
+the server serves the client has to be negotiated first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 
 from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.watched_calls import NOT_AGAIN
+from fairlead_gateway.calls.path.watched_calls import CALL_ENDED
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.request import Exchange, McpRequest
@@ -33,9 +33,9 @@ from fairlead_mcp.retries import next_delay
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AttemptOwner:
-    """Decides what a request to a server is, and takes its outcome and what the server sends before it.
+    """Builds the request that `Attempts` sends, and receives the server's messages and the outcome.
 
-    A class and no Protocol: compiled code calls a method of a compiled class ten times as fast.
+    A class instead of a Protocol, because mypyc calls methods of compiled classes ten times as fast.
     """
 
     __slots__ = ()
@@ -46,42 +46,48 @@ class AttemptOwner:
         return ""
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
-        """The request for a server of that era; None where it has been answered without one. Raises McpError."""
-        raise NotImplementedError  # of attempts that are over, too: they fail, and free their place
+        """The request for a server of that era; None where no request is needed, and the answer was sent already.
+
+        Raises McpError.
+        """
+        raise NotImplementedError  # also reached by attempts that were released: they fail, which frees their slot
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
-        """The raw result of the last attempt; `members` are its own, where they were read already."""
+        """Take the raw result of the last attempt; `members` are its parsed members, or None if it was not parsed."""
 
     def give_up(self, error: Exception) -> None:
-        """The error of the last attempt. A McpError, but for defects of the gateway."""
+        """Take the error of the last attempt: a McpError, or another exception for a defect of the gateway."""
 
     def relay(self, message: Message) -> bool:
-        """Pass a notification of the server on; True for progress of this request."""
+        """Forward a notification of the server; True if it reports progress of this request."""
         return False
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        """Have a request of the server answered, by its client or with an error."""
+        """Answer a request of the server through `answer`: with the client's response, or with an error."""
         answer(jsonrpc.reply_to_server(message))
 
     def pause(self) -> None:
-        """Pause the client's stream as the server paused its own (SEP-1699); no-op unless overridden."""
+        """Close the client's stream for resumption later, as the server closed its own (SEP-1699). No-op by default."""
 
     @property
     def congested(self) -> bool:
-        """Whether the client does not read what it is sent."""
+        """Whether the client's connection has a full write buffer."""
         return False
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called, once, when the client reads again, or is gone."""
+        """Call `go_on` once, when the client reads again or has disconnected."""
         go_on()
 
 
-_NOBODY: Final = AttemptOwner()
-"""Owner of attempts that are over."""
+_NO_OWNER: Final = AttemptOwner()
+"""Owner of attempts that were released."""
 
 
 class Attempts(ResponseSink):
-    """Attempts of one request. `started` is in seconds of the context's clock; the owner has to `release` it."""
+    """The attempts of one request: one at a time, with retries. The owner has to call `release` at its end.
+
+    `started` is in seconds of the context's clock.
+    """
 
     __slots__ = (
         "_attempts",
@@ -111,30 +117,32 @@ class Attempts(ResponseSink):
         self.route = route
         self.started = started
         self.client: ClientPeer | None = None
-        """Client whose own session with the server is used."""
+        """Client whose own session with the server is used; None for a shared session."""
         self.idempotent = route.idempotent
         self.span: CallSpan | None = None
-        """Where calls are traced."""
+        """Trace span of the call; None where calls are not traced."""
         self.done = False
-        """Whether it was released."""
+        """Whether `release` was called."""
         self._outgoing: UpstreamRequest | None = None
         self.pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
-        """Work that its end cancels: an attempt, a wait for the next one, or a task between attempts."""
+        """Work to cancel with the request: an attempt, the timer of a retry, or a task between attempts."""
         self._attempts = 0
         self._ticket: Ticket = QUEUED
         self._responses_seen = 0
         self._measured = 0
-        """Number of the attempt at its tool's meter; 0 between attempts."""
+        """Number that the tool's latency meter gave the attempt; 0 between attempts."""
         self.moved_to = NEVER
-        """Deadline that its last progress led to."""
+        """Deadline as extended by the server's last progress notification; NEVER before the first."""
         self._watched = False
-        """Whether its deadline moves, and its upstream would wait for the last one."""
+        """Whether progress may extend the deadline: `WatchedCalls` then enforces it, as the upstream only has the
+        latest deadline possible.
+        """
         self.sent_at = NEVER
-        """When its last attempt began, unless that is in `trail`."""
+        """Start of the last attempt; NEVER once the attempt is in `trail`."""
         self.answered_at = NEVER
-        """When that ended."""
+        """End of the last attempt."""
         self.trail: CallTrail | None = None
-        """Phases beside its last attempt; None for a plain call."""
+        """Earlier phases of the call; None for a call with a single attempt."""
 
     @property
     def agent(self) -> str:
@@ -145,13 +153,14 @@ class Attempts(ResponseSink):
         return self.started + self.route.timeout if self.moved_to < 0 else self.moved_to
 
     def begin(self) -> None:
-        """Send it as soon as its server's guard admits it. Raises nothing."""
+        """Send the request as soon as the server's guard admits it. Raises nothing."""
         guard = self.route.guard
         if guard.enter_now():
             self.proceed(PLAIN)
             return
         try:
-            ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)  # no quota is on polls
+            # requests about a task enter as retries, so that polling is not counted by the rate limit
+            ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)
         except McpError as error:
             self.reject(error)
             return
@@ -175,7 +184,7 @@ class Attempts(ResponseSink):
                 request = self._outgoing = self._owner.build_request(modern)
             if request is not None:
                 self._send(request)
-        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `give_up` logs defects
+        except Exception as error:  # noqa: BLE001  # the end of another call may call this; `give_up` logs defects
             self.take_error(error)
 
     def reject(self, error: McpError) -> None:
@@ -190,13 +199,13 @@ class Attempts(ResponseSink):
 
     def take_error(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
-        # the caller's own time says nothing of the tool
-        own = isinstance(error, Timeout) and self._is_bounded_by_caller()
-        self.measure(NEUTRAL if own else outcome_of(error))
+        # a timeout that the caller chose says nothing about the tool
+        caller_timeout = isinstance(error, Timeout) and self._is_bounded_by_caller()
+        self.measure(NEUTRAL if caller_timeout else outcome_of(error))
         if self.span is not None:
             self.span.attempt_over(type(error).__name__)
         self._leave_attempt(type(error).__name__)
-        self._leave(error, given_up=own)
+        self._leave(error, given_up=caller_timeout)
         if not self._retry_later(error):
             self._owner.give_up(error)
 
@@ -207,7 +216,7 @@ class Attempts(ResponseSink):
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         self.route.guard.responses_seen += 1
-        self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
+        self.measure(NEUTRAL)  # the rest of the duration is that of a person or a model, not of the tool
         self._owner.ask(message, answer)
 
     def pause(self) -> None:
@@ -221,30 +230,32 @@ class Attempts(ResponseSink):
         self._owner.when_writable(go_on)
 
     def begin_again(self) -> None:
-        """Send another request in place of the last one, with attempts of its own."""
+        """Send another request of the same owner, with the full number of retries."""
         self._outgoing = None
         self._attempts = 0
         self.begin()
 
     def release(self, *, listens: bool = False) -> None:
-        """Let go of the owner, who holds this and is kept until the garbage collector comes otherwise. With `listens`
-        it still gets messages of the server: a session keeps the sink that subscribed last, for updates.
+        """Drop the reference to the owner, to break the reference cycle without the garbage collector.
+
+        With `listens` the reference stays: a session keeps the sink that subscribed last, and sends it resource
+        updates.
         """
         self.done = True
         self.pending = None
         if not listens:
-            self._owner = _NOBODY
+            self._owner = _NO_OWNER
         self._unwatch()
 
     def measure(self, outcome: str) -> None:
-        """Record how long the attempt took, for the operator; no-op after the first time in an attempt."""
+        """Record the attempt's duration and `outcome` as a latency sample; no-op after the first time in an attempt."""
         number, meter = self._measured, self.route.meter
         if number and meter is not None:
             self._measured = 0
             meter.end(number, self.context.clock() if self.answered_at < 0 else self.answered_at, outcome)
 
     def stop(self) -> None:
-        """Give the attempt up, at the server too."""
+        """Abandon the attempt, and cancel the request at the server."""
         pending, self.pending = self.pending, None
         if self._ticket == QUEUED:
             self.route.guard.withdraw(self)
@@ -254,7 +265,10 @@ class Attempts(ResponseSink):
             pending.cancel()
 
     def watch_deadline(self) -> float:
-        """Deadline for the upstream of a request that asks for progress, which moves its own one up to there."""
+        """Latest possible deadline, for the upstream of a request that asks for progress.
+
+        Each progress notification extends the request's own deadline, up to this one.
+        """
         route = self.route
         longest = self.started + route.longest
         if longest <= self.deadline:
@@ -265,14 +279,14 @@ class Attempts(ResponseSink):
         return longest
 
     def _extend_deadline(self) -> None:
-        """The server reported progress: begin its time again (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
+        """Restart the server's timeout after a progress notification (MCP, Lifecycle, "Timeouts"), within `longest`."""
         if self._watched:
             route = self.route
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
 
     def timeout_message(self) -> str:
-        """Message for an attempt that timed out at the server: which bound it was."""
-        # not by durations, of which rounding may leave a little more or less than `longest`
+        """Error message of a timed-out attempt, which names the limit that applied."""
+        # compares deadlines, because durations may differ from `longest` by a rounding error
         bounded = self.moved_to >= self.started + self.route.longest
         return self.route.timeout_message(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
 
@@ -281,9 +295,9 @@ class Attempts(ResponseSink):
             self._watched = False
             self.context.watched.discard(self)
 
-    def look_at_time(self, now: float) -> float:
-        """End the attempt at a deadline that has come; implements WatchedCall. What comes between attempts has a limit
-        of its own.
+    def check_deadline(self, now: float) -> float:
+        """Fail the attempt if its deadline is over (implements WatchedCall). Work between attempts has limits of its
+        own.
         """
         deadline, pending = self.deadline, self.pending
         if deadline > now or not self._ticket or isinstance(pending, asyncio.Task):
@@ -293,10 +307,10 @@ class Attempts(ResponseSink):
         if pending is not None:
             pending.cancel()
         self.take_error(Timeout("it was not answered in time", sent=True))
-        return NOT_AGAIN
+        return CALL_ENDED
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
-        """Note what the call waits for beside attempts, from now on unless it began before."""
+        """Record that the call now waits for something other than an attempt; `since` if that began earlier."""
         self._leave_attempt("")
         if self.trail is None:
             self.trail = CallTrail()
@@ -305,13 +319,13 @@ class Attempts(ResponseSink):
     # Inside
 
     def _is_bounded_by_caller(self) -> bool:
-        """Whether its deadline is that of its caller or of a tier."""
+        """Whether the deadline was set by the caller or by a tier, not by the server's own timeout."""
         if self.moved_to < 0:
             return self.route.caller_deadline
         return self.route.caller_longest and self.moved_to >= self.started + self.route.longest
 
     def _leave_attempt(self, error: str) -> None:
-        """Put the attempt that is over into the trail, before something else begins; no-op where there is none."""
+        """Append the last attempt to the trail, before another phase begins; no-op without an attempt."""
         if self.sent_at >= 0:
             if self.trail is None:
                 self.trail = CallTrail()
@@ -333,7 +347,7 @@ class Attempts(ResponseSink):
         if meter is not None:
             self._measured = meter.begin(now)
         pending = route.upstream.send(request, self)
-        if self._ticket:  # else it is over already
+        if self._ticket:  # otherwise the attempt ended within `send`
             self.pending = pending
 
     def _negotiate(self) -> None:
@@ -349,20 +363,20 @@ class Attempts(ResponseSink):
                 self._send(request)
         except asyncio.CancelledError:
             if not self.done:
-                self.take_error(McpError("the request was stopped with the gateway"))
+                self.take_error(McpError("the gateway was stopped before it sent the request"))
             raise
         except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
             self.take_error(error)
 
     def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
-        """Free the attempt's place at the server; no-op after the first time in an attempt."""
+        """Return the attempt's ticket to the server's guard; no-op after the first time in an attempt."""
         ticket = self._ticket
         if ticket:
             self._ticket = QUEUED
             self.route.guard.leave(ticket, error, self._responses_seen, given_up=given_up, tool=self.route.name)
 
     def _retry_later(self, error: Exception) -> bool:
-        """Whether another attempt will follow."""
+        """Schedule a retry of the failed attempt; False where it is not retried."""
         request = self._outgoing
         if self.done or request is None or self._attempts > self.route.retries or not isinstance(error, McpError):
             return False
@@ -389,7 +403,7 @@ class Attempts(ResponseSink):
 
 
 class ClientCall(AttemptOwner):
-    """A client's request to a server: what it is, what its checks have set, and the attempts that are made of it."""
+    """A client's request to a server with its route, the values set by its checks, and its `attempts`."""
 
     __slots__ = (
         "attempts",
@@ -415,33 +429,33 @@ class ClientCall(AttemptOwner):
         self.request = request
         self.attempts = Attempts(self, context, route, context.clock())
         self.param_lines = param_lines
-        """`Mcp-Param-*`, as lines of an HTTP head."""
+        """`Mcp-Param-*` headers, as lines of an HTTP head."""
         self.level: str | None = None
-        """Least severe log message that the client asked for."""
+        """Lowest severity of log messages that the client asked for; None for no log messages."""
         self.continued = False
-        """Whether it goes on with a call that was answered by questions (SEP-2322)."""
+        """Whether the request continues a call that was answered with `input_required` (SEP-2322)."""
         self.rounds = 0
         """Times that a modern server asked a legacy client."""
         self.refusal = ""
-        """Why the gateway did not let it be answered by its server, as the client was told."""
+        """Message of the gateway's refusal, as sent to the client; empty if the call was not refused."""
         self.denied = ""
-        """Policy that does not allow its arguments."""
+        """Name of the policy that forbids the arguments; empty if none does."""
         self.limit = ""
-        """Limit that refused it because there were too many calls."""
+        """Name of the limit on calls that refused the call; empty if none did."""
 
     @property
     def done(self) -> bool:
-        """Whether it is answered, or nobody waits for its answer any more."""
+        """Whether the call was answered or abandoned."""
         return self.attempts.done
 
     @property
     def own_session(self) -> bytes | None:
-        """Id of the client's session, where it was signed here: another may be anybody's."""
+        """Id of the client's session, if its signature was verified; an unverified id may belong to another client."""
         request = self.request
         return request.session if request.opened is not None else None
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for anything else."""
+        """Answer with a server's result; `members` are its parsed members, or None. Raises ANSWER_ERRORS."""
         raise NotImplementedError
 
     def answer_with_questions(self, questions: bytes) -> None:
@@ -449,5 +463,5 @@ class ClientCall(AttemptOwner):
         raise NotImplementedError
 
     def reject_answer(self, error: Exception) -> None:
-        """Give up because of what the server answered."""
+        """Fail the call because the server's answer is invalid."""
         raise NotImplementedError

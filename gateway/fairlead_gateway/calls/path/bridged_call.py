@@ -1,4 +1,8 @@
-"""Call of a modern client at a legacy server that may ask: one call there, over several requests of the client."""
+"""Call of a modern client to a legacy server that sends requests to its client.
+
+It is one call at the server, and several requests of the client: each is answered with the server's questions as
+`input_required`, the last one with the result (SEP-2322).
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,14 @@ from fairlead_mcp.errors import Timeout
 from fairlead_mcp.messages import Message, ResultMembers
 
 MAX_QUESTIONS: Final = 64
-"""Questions of one call that its client has not answered."""
+"""Limit on the unanswered questions of one call."""
 
 
 class BridgedCall(AttemptOwner):
-    """One call at a legacy server, over all the requests of its modern client; the first makes it, each gets its
-    questions or its outcome. `of` says what it is, so that no other call goes on with it.
+    """One call at a legacy server, continued over several requests of its modern client.
+
+    The first request starts the call; each request is answered with the server's questions or with the outcome. `of`
+    identifies the call (principal, server, method, name), so that only requests for the same call continue it.
     """
 
     __slots__ = (
@@ -38,7 +44,7 @@ class BridgedCall(AttemptOwner):
         "_call",
         "_count",
         "_flushing",
-        "_ours",
+        "_progress_token",
         "_relay",
         "attempts",
         "error",
@@ -60,15 +66,16 @@ class BridgedCall(AttemptOwner):
         self.attempts.client = client
         self.of = of
         self.questions: dict[str, tuple[Message, AnswerServer]] = {}
-        """Questions of the server that the client has not answered, by the key that it gets them under."""
+        """Unanswered questions of the server, by their key in `inputRequests`."""
         self.result: Raw | None = None
+        """Result of the call, stored until the client's next request."""
         self.error: Exception | None = None
-        """Its outcome, kept for the client."""
+        """Error of the call, stored until the client's next request."""
         self._agent = agent
         self._bridge: Bridge[BridgedCall] = context.bridge
         self._call: ClientCall | None = None
         self._relay: MessageRelay | None = None
-        self._ours = b""
+        self._progress_token = b""
         self._count = itertools.count(1).__next__
         self._flushing = False
 
@@ -86,32 +93,32 @@ class BridgedCall(AttemptOwner):
 
     @property
     def size(self) -> int:
-        """Bytes that are kept for its client."""
+        """Bytes stored for the client: the result, or the params of the questions."""
         if self.done:
             return 0 if self.result is None else len(self.result)
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
     def attach(self, call: ClientCall, relay: MessageRelay) -> None:
-        """Answer a request of the client with the outcome or with questions; the first request begins the call."""
+        """Answer a request of the client with the outcome or with questions. The first request starts the call."""
         self._call = call
         self._relay = relay
-        if not self._ours:
+        if not self._progress_token:
             self.attempts.span = call.attempts.span
             self.attempts.begin()
         elif self.done:
             self._deliver()
         else:
-            relay.follow(self._ours)
+            relay.follow(self._progress_token)
             self._flush_soon()
 
     def cancel(self) -> None:
-        """No-op once it is over."""
+        """Cancel the call at the server; no-op once it has ended."""
         if not self.done:
             self.attempts.stop()
             self._end()
 
     def give(self, responses: dict[str, Raw]) -> None:
-        """Answers of the client; what it leaves out is asked again."""
+        """Send the client's answers to the server. Unanswered questions are asked again."""
         for key, response in responses.items():
             question = self.questions.pop(key, None)
             if question is not None:
@@ -119,37 +126,39 @@ class BridgedCall(AttemptOwner):
                 answer(jsonrpc.result(_id_of(message), response))
 
     def as_result(self, state: str) -> bytes:
-        """The questions as the result of a modern call."""
+        """The questions as an `input_required` result."""
         questions = {key: _question(message) for key, (message, _) in self.questions.items()}
         return jsonrpc.encode({"resultType": "input_required", "inputRequests": questions, "requestState": state})
 
-    # Its request and what the server says to it
+    # AttemptOwner
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
         call = self._call
         assert call is not None
         attempts = self.attempts
-        made = upstream_request(call, attempts, call.request.params, attempts.client, modern=modern)
-        self._ours = made.id
+        outgoing = upstream_request(call, attempts, call.request.params, attempts.client, modern=modern)
+        self._progress_token = outgoing.id
         if self._relay is not None:
-            self._relay.follow(made.id)
-        return made
+            self._relay.follow(outgoing.id)
+        return outgoing
 
     def relay(self, message: Message) -> bool:
         if message.method == CANCELLED and isinstance(message.params, Raw):
-            given_up = cancelled_id(message.params)
+            cancelled_request = cancelled_id(message.params)
             self.questions = {
-                key: question for key, question in self.questions.items() if bytes(_id_of(question[0])) != given_up
+                key: question
+                for key, question in self.questions.items()
+                if bytes(_id_of(question[0])) != cancelled_request
             }
             return False
         return self._relay is not None and self._relay.notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        """Keep a question of the server for the next result that the client gets."""
+        """Store a question of the server for the next `input_required` result."""
         if not offers(self.attempts.client, message) or len(self.questions) >= MAX_QUESTIONS:
             answer(jsonrpc.reply_to_server(message))
             return
-        self.attempts.idempotent = False  # nobody is asked the same twice
+        self.attempts.idempotent = False  # a retry would ask the client the same question twice
         self.questions[f"q{self._count()}"] = message, answer
         self._bridge.enforce_bounds()
         self._flush_soon()
@@ -173,10 +182,10 @@ class BridgedCall(AttemptOwner):
         self.error = error
         self._end()
 
-    # Inside
+    # Internals
 
     def _flush_soon(self) -> None:
-        """Ask once the server has said all that it has to say now: several questions go together."""
+        """Send the questions in the next iteration of the loop, so that several of them share one result."""
         if self.questions and not self._flushing and self._call is not None:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -191,7 +200,7 @@ class BridgedCall(AttemptOwner):
             call.answer_with_questions(self._bridge.park(self))
         except ANSWER_ERRORS as error:
             call.reject_answer(error)
-            self.cancel()  # its client does not know its state
+            self.cancel()  # the client did not receive the `requestState` that continues the call
 
     def _end(self) -> None:
         attempts = self.attempts
@@ -216,7 +225,7 @@ class BridgedCall(AttemptOwner):
             except ANSWER_ERRORS as error:
                 call.reject_answer(error)
         else:
-            call.give_up(Timeout("the call was given up while its client had its question", sent=True))
+            call.give_up(Timeout("the call was abandoned while the client had to answer a question", sent=True))
 
 
 def _id_of(message: Message) -> Raw:

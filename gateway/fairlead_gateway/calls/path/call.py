@@ -1,7 +1,8 @@
-"""One request of a client to a server, from its checks to the recorded answer: a tool call, a prompt, a resource.
+"""A client's request to a server, from its checks to the recorded answer: a tool call, a prompt, a resource.
 
-Progress, log messages and questions to the client pass through it as the sink of the request; a task waits only while a
-client is asked. It ends exactly once.
+A `ToolCall` is the sink of its upstream request, so progress, log messages and the server's requests to the client pass
+through it. It is driven by callbacks; an asyncio task exists only while the client is asked something or a server's
+task is awaited. Every call ends exactly once.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ T = TypeVar("T")
 
 
 class ToolCall(ClientCall):
-    """A request from its checks to the recorded answer. `attempts` get it to its server, in whose place a call that
-    bridges the eras has its own; a relay takes what the server says meanwhile to the client.
+    """A client's request from its checks to the recorded answer.
+
+    `attempts` sends it to the server; a call that bridges the eras sends it through a `BridgedCall` instead. A
+    `MessageRelay` forwards the server's messages to the client in the meantime.
     """
 
     __slots__ = (
@@ -70,8 +73,8 @@ class ToolCall(ClientCall):
         "_key",
         "_members",
         "_modern",
-        "_ours",
         "_peer",
+        "_progress_token",
         "_relay",
         "lease",
         "most_tokens",
@@ -83,34 +86,34 @@ class ToolCall(ClientCall):
     ) -> None:
         super().__init__(context, exchange, route, request, param_lines)
         self.lease: Lease = NO_LEASE
-        """Accounts that it is counted in until it ends."""
+        """Quotas that count the call until it ends."""
         self.waiter: asyncio.Future[None] | None = None
-        """Resolved at its end, for a caller within the gateway."""
+        """Resolved when the call ends, for callers within the gateway."""
         self.most_tokens: int | None = None
-        """Tokens that the result may have; None for any number."""
+        """Limit on the tokens of the result; None for no limit."""
         self._key: bytes | None = None
-        """Key under which the result is to be kept."""
+        """Cache key under which the result will be stored."""
         self._following: bytes | None = None
-        """Key of the equal call whose result it waits for."""
+        """Cache key of an equal call in progress, whose result this call waits for."""
         self._relay: MessageRelay | None = None
-        self._ours = b""
-        """Token that its server was asked for progress with: the id of its first attempt, also in those after it."""
+        self._progress_token = b""
+        """Progress token sent to the server: the id of the first attempt, also in later attempts."""
         self._modern = False
-        """Era of the server that it was sent to."""
+        """Whether the request was sent to the server as a modern one."""
         self._members: jsonrpc.RawObject | None = None
-        """Params as they were, for further rounds with a modern server."""
+        """Original params, for further rounds with a modern server."""
         self._bridged: BridgedCall | None = None
         self._peer: ClientPeer | None = None
-        """Client to be asked what a task asks, which is not created in its session."""
+        """Client that gets the questions of a task; the task itself is created outside of the client's session."""
         self._declaration = client_tasks.NOT_DECLARED
-        """State of its declaration of tasks to the server (`calls.tasks.client_tasks`)."""
+        """Whether and why tasks are declared to the server, a constant of `calls.tasks.client_tasks`."""
 
     @property
     def agent(self) -> str:
         return agent_of(self.exchange)
 
     def capabilities(self) -> bytes | None:
-        """Client capabilities, normalized raw JSON; None for none."""
+        """Client capabilities as normalized raw JSON, or None."""
         request = self.request
         if request.modern:
             return features_of(request)
@@ -118,7 +121,7 @@ class ToolCall(ClientCall):
         return None if peer is None else peer.features
 
     def run(self, stages: tuple[Callable[[ToolCall], Refusal | None], ...]) -> None:
-        """Check and make the call; it may be answered before this returns. Raises nothing."""
+        """Check the call with `stages`, then send it; the answer may be sent before this returns. Raises nothing."""
         self.context.begin(self)
         if self.context.spans is not None:
             self.attempts.span = self.context.spans.begin(
@@ -138,14 +141,16 @@ class ToolCall(ClientCall):
     # For the cache
 
     def look_up(self, key: bytes) -> None:
-        """Answer with a kept result, or wait for that of an equal call; otherwise its own will be kept."""
+        """Answer from the cache, or wait for the result of an equal call; otherwise mark this call's result for
+        caching.
+        """
         cache = self.context.cache
         cached = cache.get(key)
         if cached is not None:
             self.attempts.enter_phase(CACHE)
             self.take_result(cached)
         elif self.route.caller_deadline:
-            return  # it may end before those who wait for it want it to
+            return  # its deadline may be earlier than those of calls that would wait for its result
         elif cache.follow(key, self):
             self._following = key
             self.attempts.enter_phase(CACHE)
@@ -168,16 +173,16 @@ class ToolCall(ClientCall):
         self.send()
 
     def send(self) -> None:
-        """Send it. Raises nothing."""
+        """Send the call to its server, over the bridge where the eras differ. Raises nothing."""
         self._following = None
         try:
             if not self._bridge():
                 self._choose_session()
                 self.attempts.begin()
-        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `give_up` logs defects
+        except Exception as error:  # noqa: BLE001  # the end of another call may call this; `give_up` logs defects
             self.give_up(error)
 
-    # Its request
+    # The upstream request
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
         request, route = self.request, self.route
@@ -196,22 +201,22 @@ class ToolCall(ClientCall):
         self._modern = modern
         tasks = self._declaration in client_tasks.MAY_BECOME
         client = self._peer or self.attempts.client
-        made = upstream_request(self, self.attempts, members, client, modern=modern, tasks=tasks)
-        self._ours = made.id
+        outgoing = upstream_request(self, self.attempts, members, client, modern=modern, tasks=tasks)
+        self._progress_token = outgoing.id
         if self._relay is not None:
-            self._relay.follow(made.id)
-        return made
+            self._relay.follow(outgoing.id)
+        return outgoing
 
-    # The server's answer, and its messages until then
+    # The server's messages and its answer
 
     def relay(self, message: Message) -> bool:
         request = self.request
         if self._relay is None and request.modern and request.token is None and self.level is None:
-            return False  # it asked for none
+            return False  # the client asked for neither progress nor log messages
         return self._open_relay().notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        self.attempts.idempotent = False  # nobody is asked the same twice
+        self.attempts.idempotent = False  # a retry would ask the client the same question twice
         self._unshare()
         self._open_relay().on_request(message, answer)
 
@@ -228,7 +233,7 @@ class ToolCall(ClientCall):
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         try:
             if self._modern and not self.request.modern:
-                if self._declaration == client_tasks.WAITED_FOR and server_tasks.is_first_answer(result):
+                if self._declaration == client_tasks.AWAITED and server_tasks.is_first_answer(result):
                     self.attempts.measure(NEUTRAL)
                     self._wait_for(result)
                     return
@@ -242,7 +247,7 @@ class ToolCall(ClientCall):
             self.reject_answer(error)
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        if self.attempts.answered_at < 0:  # of a bridged call
+        if self.attempts.answered_at < 0:  # a bridged call records its own attempts
             self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
@@ -251,13 +256,13 @@ class ToolCall(ClientCall):
             self.context.mended.tell(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
-            marked = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
-            outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
+            signed = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
+            outcome = TranslatedResult(signed, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
             outcome = self._hand_over(outcome)
         elif route.task is not None:
-            about = self.context.tasks.translate_answer(self.exchange, route, outcome, request.method)
-            outcome = TranslatedResult(about, outcome.is_error)
+            translated = self.context.tasks.translate_answer(self.exchange, route, outcome, request.method)
+            outcome = TranslatedResult(translated, outcome.is_error)
         elif request.modern and request.method in CACHEABLE:
             outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
         if route.uris is not None or route.verify is not None or route.checks_output:
@@ -268,18 +273,18 @@ class ToolCall(ClientCall):
         self._present(outcome)
 
     def _present(self, outcome: TranslatedResult) -> None:
-        """Answer with a result, of which the client gets what it may; before that it is kept where that is wanted."""
-        error_type, most = TOOL_ERROR if outcome.is_error else "", self.most_tokens
+        """Answer with a result, first storing it where it is recorded or longer than `most_tokens` allows."""
+        error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.most_tokens
         work = None
-        if (most is not None or self.request.recording is not None) and self.context.keeper is not None:
-            work = self.context.keeper.work(self.exchange.identity, self.request, self.route, most, outcome)
+        if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
+            work = self.context.keeper.work(self.exchange.identity, self.request, self.route, max_tokens, outcome)
         if work is None:
             self.end(error_type, result=outcome.result)
         else:
-            self._later(work, partial(self._show, error_type), "keep a result")
+            self._continue_after(work, partial(self._show, error_type), "keep a result")
 
     def _show(self, error_type: str, shown: bytes | Raw) -> None:
-        # a method, as a function within `_present` would cost each call an object for what it holds on to
+        # a method, because a function within `_present` would allocate a closure per call
         self.end(error_type, result=shown)
 
     def give_up(self, error: Exception) -> None:
@@ -297,15 +302,15 @@ class ToolCall(ClientCall):
                     self.refuse(refusal)
                     return
                 if waits:
-                    self._declaration = client_tasks.WAITED_FOR
+                    self._declaration = client_tasks.AWAITED
                     self._peer = self.attempts.client
-                    self.attempts.client = None  # sessions are of the era without tasks
+                    self.attempts.client = None  # tasks are modern, and modern requests have no sessions
                     self.attempts.begin_again()
                     return
         self._answer_error(error)
 
     def _answer_error(self, error: Exception) -> None:
-        """Answer with an error of the server or of the gateway, in the terms of the client's era."""
+        """Answer with an error of the server or of the gateway, in the form of the client's era."""
         request, route = self.request, self.route
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
             timed = self.attempts if self._bridged is None else self._bridged.attempts
@@ -317,7 +322,7 @@ class ToolCall(ClientCall):
         elif route.tool is None or is_for_the_client(request, error):
             self.limit = refusals.limit_of(error)
             rejection = rejection_for(request, error)
-            # recorded in the same word for clients of both eras
+            # the recorded code is the same for clients of both eras
             self._reject(str(rejection.code) if route.tool is None else refusals.refusal_for(error).code, rejection)
         else:
             self.limit = refusals.limit_of(error)
@@ -325,13 +330,13 @@ class ToolCall(ClientCall):
 
     def reject_answer(self, error: Exception) -> None:
         self.attempts.measure(outcome_of_refusal(error))
-        # the context, as mypyc drops the cause of a `raise … from`
+        # checks `__context__`, because mypyc drops the cause of `raise … from`
         if isinstance(error, RecursionError) or isinstance(error.__context__, RecursionError):
             error = NotMcp(TOO_DEEP)
         self.give_up(error)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
+        """Answer with a refusal. A tool call gets it as a result, which the model reads; other requests get an error."""
         request = self.request
         self.refusal = refusal.message
         if self.route.tool is None:
@@ -352,11 +357,12 @@ class ToolCall(ClientCall):
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
         self.end("", result=outcome.result)
 
-    # For the client
+    # The client's answer
 
     def end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
-        """Answer with a result, or with a body of that status, unless the client is gone; and record. No-op when it has
-        ended.
+        """Answer with `result`, or with `status` and `body`, and record the call.
+
+        With neither `result` nor `status` the call is recorded only: the client is gone. No-op after the first time.
         """
         attempts = self.attempts
         if attempts.done:
@@ -408,7 +414,7 @@ class ToolCall(ClientCall):
     # Inside
 
     def _open_relay(self) -> MessageRelay:
-        """The relay of its server's messages, made with the first: most calls have none."""
+        """The call's message relay, created on first use: most servers send no messages during a call."""
         relay = self._relay
         if relay is None:
             relay = self._relay = MessageRelay(
@@ -419,11 +425,11 @@ class ToolCall(ClientCall):
                 self.level,
                 self.route,
             )
-            relay.follow(self._ours)
+            relay.follow(self._progress_token)
         return relay
 
     def _choose_session(self) -> None:
-        """The client's own session with the server, where it offers something or subscribes; its level of messages."""
+        """Set the client whose own session with the server is used, and the level of log messages for it."""
         request = self.request
         if request.modern:
             self.level = level_asked_for(request) if request.meta.log_level else None
@@ -441,18 +447,20 @@ class ToolCall(ClientCall):
             self.attempts.idempotent = False
 
     def _bridge(self) -> bool:
-        """Whether it goes over a call that may ask: that of a modern client with capabilities at a legacy server."""
+        """Send a modern client's call to a legacy server through a `BridgedCall`, which turns the server's questions
+        into `input_required` results. False, and nothing is sent, where that is not needed.
+        """
         request, route = self.request, self.route
         if not request.modern or route.upstream.modern_for(None) or request.method not in methods.MCP_NAME_MEMBER:
             return False
         bridge = self.context.bridge
-        of = (self.exchange.identity.principal, route.server.key, request.method, route.name)
-        call = bridge.resume(request, of)
+        call_key = (self.exchange.identity.principal, route.server.key, request.method, route.name)
+        call = bridge.resume(request, call_key)
         if call is None:
             features = features_of(request)
             if features is None:
                 return False
-            call = BridgedCall(self.context, route, self.agent, of, self.attempts.started, bridge.lease(features))
+            call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, bridge.lease(features))
         self.level = level_asked_for(request) if request.meta.log_level else None
         self.continued = request.continued
         relay = self._open_relay()
@@ -463,7 +471,9 @@ class ToolCall(ClientCall):
         return True
 
     def _watch(self) -> None:
-        """A legacy client's subscription at a modern server."""
+        """Apply a legacy client's `resources/subscribe` or `unsubscribe` at a modern server, which has a stream for
+        them.
+        """
         context, session, begins = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
         legacy_subscriptions.change(
             context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
@@ -476,33 +486,39 @@ class ToolCall(ClientCall):
         if self.rounds > round_trips.MAX_ROUNDS:
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
-        left = self.attempts.deadline - self.context.clock()
+        remaining = self.attempts.deadline - self.context.clock()
         self.attempts.enter_phase(CLIENT)
-        self._later(round_trips.answers(self._open_relay(), asking, left), self._again, "ask a client")
+        self._continue_after(
+            round_trips.answers(self._open_relay(), asking, remaining), self._resend_with_answers, "ask a client"
+        )
 
     def _unshare(self) -> None:
-        """Keep the result for this client, on whose answers it depends; callers that wait for it call themselves."""
+        """Exclude the result from the cache, as it depends on this client's answers; calls that wait for it are sent
+        themselves.
+        """
         if self._key is not None:
             key, self._key = self._key, None
             self.context.cache.fail(key)
 
-    def _again(self, more: jsonrpc.RawObject) -> None:
-        """Send it once more, with what its client answered."""
-        self._members = {**(self._members or {}), **more}
+    def _resend_with_answers(self, answers: jsonrpc.RawObject) -> None:
+        """Send the request again, with the client's answers added to its params."""
+        self._members = {**(self._members or {}), **answers}
         self.attempts.idempotent = False
         self.continued = True
         self.attempts.begin_again()
 
     def _hand_over(self, outcome: TranslatedResult) -> TranslatedResult:
-        """Hand a task over to its client. Raises NotMcp where it has asked for none, and cancels the task."""
+        """The result that gives the server's task to the client. Raises NotMcp, after cancelling the task, where the
+        call did not declare tasks.
+        """
         if self._declaration == client_tasks.DECLARED:
             sealed = self.context.tasks.hand_over(self.exchange, self.route, outcome.result)
             return TranslatedResult(sealed, is_error=False, is_task=True)
         task_wait.cancel_soon(self.context.tasks, self.route, outcome.result)
-        raise NotMcp("the server made a task of a call that did not declare tasks")
+        raise NotMcp("the server created a task although the call did not declare tasks")
 
     def _wait_for(self, created: Raw) -> None:
-        """Answer a legacy client with what a task ends with."""
+        """Wait for the end of a server's task, and answer the legacy client with its result."""
         relay = self._open_relay()
         tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
@@ -510,15 +526,15 @@ class ToolCall(ClientCall):
         task = task_wait.ServerTask.of(self.route, created, features)
         tasks, deadline = self.context.tasks, self.attempts.deadline
         wait = task_wait.TaskWait(tasks, task, relay, tell, deadline, asks=self._unshare)
-        self._later(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
+        self._continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
 
-    def _later(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
-        """Go on with what the coroutine returns."""
-        task = asyncio.get_running_loop().create_task(self._go_on(work, then), name=name)
+    def _continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
+        """Run the coroutine in a task, then call `then` with its value."""
+        task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
         self.attempts.pending = task
         self.context.own(task)
 
-    async def _go_on(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
+    async def _await_then(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
         try:
             outcome = await work
             self.attempts.pending = None

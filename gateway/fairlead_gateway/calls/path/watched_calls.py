@@ -8,13 +8,13 @@ from typing import Final, Protocol
 
 LOOK_SECONDS: Final = 0.01
 """Between two looks, at least."""
-NOT_AGAIN: Final = float("inf")
+CALL_ENDED: Final = float("inf")
 
 
 class WatchedCall(Protocol):
     """Call whose deadline moves, and whose upstream would wait for the last one."""
 
-    def look_at_time(self, now: float) -> float:
+    def check_deadline(self, now: float) -> float:
         """Time of the next look, in seconds of the clock as `now`; NOT_AGAIN for a call that has ended."""
         ...
 
@@ -28,7 +28,7 @@ class WatchedCalls:
         self._clock = clock
         self._calls: set[WatchedCall] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._at = NOT_AGAIN
+        self._at = CALL_ENDED
         """Time of the next look."""
 
     def add(self, call: WatchedCall, deadline: float) -> None:
@@ -50,8 +50,8 @@ class WatchedCalls:
 
     def _look(self) -> None:
         self._timer = None
-        self._at = NOT_AGAIN
+        self._at = CALL_ENDED
         now = self._clock()
-        first = min([call.look_at_time(now) for call in [*self._calls]], default=NOT_AGAIN)
+        first = min([call.check_deadline(now) for call in [*self._calls]], default=CALL_ENDED)
         if first < self._at:
             self._look_at(first)

@@ -91,7 +91,7 @@ class MessageRelay:
         params = message.params
         if message.method == "notifications/progress":
             if self._token is not None and isinstance(params, Raw):
-                progress = translate.progress(params, ours=self._ours, clients=self._token.value)
+                progress = translate.progress(params, gateway_token=self._ours, client_token=self._token.value)
                 if progress is not None:
                     self._tell(progress)
                     return True

@@ -1,7 +1,7 @@
-"""Tasks of servers: which call may become one, its sealed id for the client, and the requests about it (SEP-2663).
+"""Tasks of servers (SEP-2663): which calls may become tasks, their sealed ids, and the requests about them.
 
-A task belongs to the principal that created it, and its requests are decided about each time: they reach the
-server while the client sees the tool that made the task.
+A task belongs to the principal that created it. Each request about it is authorized again: the principal's view must
+still show the tool that created the task.
 """
 
 from __future__ import annotations
@@ -36,25 +36,27 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import RATE_LIMITED, Refusal
 
 NOT_DECLARED: Final = 0
+"""The call does not declare the tasks extension to the server."""
 DECLARED: Final = 1
-"""By the client, which gets the task."""
-WAITED_FOR: Final = 2
-"""By the gateway, for a client without tasks."""
+"""The client declares tasks, and gets the task."""
+AWAITED: Final = 2
+"""The gateway declares tasks for a client without them, and waits for the task's result."""
 WITHHELD: Final = 3
-"""The client has too many open, or the server could keep none."""
-MAY_BECOME: Final = (DECLARED, WAITED_FOR)
+"""The client declares tasks, but not to the server: the limit on open tasks is reached."""
+MAY_BECOME: Final = (DECLARED, AWAITED)
 LIMIT_NAME: Final = "openTasks"
-"""Limit that a refused call is counted under."""
+"""Name of the limit on open tasks in metrics."""
 UNKNOWN: Final = "Unknown task: it has expired, its server or tool is gone, or it belongs to somebody else"
-"""One sentence for all of them: nobody learns which tasks others have."""
+"""One message for all cases, so that a client cannot probe for the tasks of others."""
 
 
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class ClientTasks:
-    """Tasks that clients of one gateway have at its servers. `client`: the gateway as it introduces itself to them;
-    `clock`: seconds, the clock of deadlines.
+    """Tasks that the gateway's clients have at its servers.
+
+    `client` is the client information that the gateway sends to servers; `clock` is the clock of deadlines, in seconds.
     """
 
     def __init__(
@@ -71,10 +73,10 @@ class ClientTasks:
         self.client = client
         self.clock = clock
         self.running = TaskSet()
-        """Requests about tasks that nobody waits for."""
+        """Background requests about tasks, such as cancellations."""
 
     def resolve(self, view: View, request: McpRequest, identity: Identity) -> Route | Rejection:
-        """Route of a request about a task; puts the server's own id into the params, and into the keys of answers."""
+        """Route of a request about a task. Replaces the sealed task id in its params by the server's own."""
         try:
             sealed = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
@@ -88,10 +90,10 @@ class ClientTasks:
         params = {**request.params, "taskId": Raw(jsonrpc.encode(task.id))}
         if "inputResponses" in params:
             try:
-                given = _decode_members(params["inputResponses"])
+                responses = _decode_members(params["inputResponses"])
             except jsonrpc.UNREADABLE:
                 return invalid(request, "params.inputResponses must be an object")
-            params["inputResponses"] = Raw(_rekey(given, sealed, task.id))
+            params["inputResponses"] = Raw(_rekey(responses, sealed, task.id))
         request.params = params
         return route
 
@@ -105,8 +107,8 @@ class ClientTasks:
         *,
         modern: bool,
     ) -> tuple[int, jsonrpc.RawObject]:
-        """Decision what a server is told of tasks with a tool call, and the params for it. `decision`: that before."""
-        if "task" in members:  # a wish of 2025-11-25, which nobody here grants and SEP-2663 has servers ignore
+        """Whether a tool call declares tasks to the server, and its params; `decision` is the previous decision."""
+        if "task" in members:  # a request for a task of 2025-11-25: unsupported here, and ignored under SEP-2663
             members = {name: value for name, value in members.items() if name != "task"}
         if not modern or methods.TASKS not in request.meta.extensions:
             return decision, members
@@ -115,11 +117,11 @@ class ClientTasks:
         return WITHHELD, without_tasks(members)
 
     def may_create(self, route: Route, agent: str) -> bool:
-        """Whether a call of an agent whose client declares tasks may become one."""
+        """Whether the agent's call may become a task, if its client declares tasks."""
         return route.upstream.keeps_tasks and self.open_tasks.room(agent)
 
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
-        """The first answer of a task, under its sealed id. Raises NotMcp for another shape."""
+        """The server's result with a new task, under the sealed id. Raises NotMcp if the result is not a task."""
         task = server_tasks.read(result)
         sealed = self.ids.seal(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
@@ -127,7 +129,7 @@ class ClientTasks:
         return _rename(jsonrpc.decode_object(result), task, sealed, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
-        """The answer to a request about a task, under the id that the client has. Raises NotMcp for another shape."""
+        """The answer to a request about a task, under the sealed id. Raises NotMcp if the answer is malformed."""
         ref = route.task
         assert ref is not None
         agent = agent_of(exchange)
@@ -141,16 +143,17 @@ class ClientTasks:
         return _rename(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
-        """Refusal of a tool that is a task always, where its caller or its server has as many as it may; None where
-        there is room for more. `waits`: the call waits for its task, which is none that its caller has open.
+        """Refusal of a tool that always creates a task, if the agent or the server has reached its limit of tasks.
+
+        With `waits` the call waits for its task, which then does not count as one that the agent has open.
         """
         open_tasks = self.open_tasks
         if not waits and not open_tasks.room(agent):
-            message = f"you have {open_tasks.most} open tasks, which is the most: wait for one to end, or cancel it"
+            message = f"you have {open_tasks.most} open tasks, which is the limit: wait for one to end, or cancel it"
         elif not route.upstream.keeps_tasks:
             message = (
-                f"{route.server.key} has a task in half of the processes that it may have "
-                "(FAIRLEAD_UPSTREAM_SESSIONS), which is the most: wait for one to end, or cancel it"
+                f"half of the processes that {route.server.key} may have (FAIRLEAD_UPSTREAM_SESSIONS) run a task, "
+                "which is the limit: wait for one to end, or cancel it"
             )
         else:
             return None
@@ -158,49 +161,50 @@ class ClientTasks:
 
 
 def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -> Route | None:
-    """Route of a request about a task; None where the view does not show the tool that made it."""
-    made_by = view.tool_of(task.server, task.tool)
-    if made_by is None:
+    """Route of a request about a task; None if the view does not show the tool that created it."""
+    tool_route = view.tool_of(task.server, task.tool)
+    if tool_route is None:
         return None
-    task.check = made_by.check
+    task.check = tool_route.check
     recorder = metrics.recorder(method, "", str(task.server))
-    return task_route(made_by, task, recorder, idempotent=methods.METHODS[method].idempotent)
+    return task_route(tool_route, task, recorder, idempotent=methods.METHODS[method].idempotent)
 
 
 class TaskNotice(NamedTuple):
-    """A task as its client is notified of it."""
+    """State of a task for `notifications/tasks`."""
 
     params: bytes
-    """Members of `notifications/tasks`, raw JSON."""
+    """Params of the notification, raw JSON."""
     state: int
-    """Hash of all that it says but the time: servers are known that say a new one in each answer."""
+    """Hash of the params without `lastUpdatedAt`, which some servers change with every answer."""
     ended: bool
     poll_ms: int | None
-    """`pollIntervalMs` of its server."""
+    """`pollIntervalMs` of the server, in milliseconds."""
     code: str = ""
-    """Code of a refusal, for what the gateway cannot pass on."""
+    """Code of the refusal, if the server's answer could not be passed on."""
 
 
 def read_notice(route: Route, answer: Raw) -> TaskNotice:
-    """Notification out of an answer to `tasks/get`. Raises NotMcp for another shape."""
+    """Notification from an answer to `tasks/get`. Raises NotMcp if the answer is not a task."""
     assert route.task is not None
     task, members = server_tasks.read(answer), jsonrpc.decode_object(answer)
     for name in ("resultType", "_meta"):
         members.pop(name, None)
     state = hash(jsonrpc.encode({name: value for name, value in members.items() if name != "lastUpdatedAt"}))
-    told = _rename(members, task, route.task.sealed, route)
+    params = _rename(members, task, route.task.sealed, route)
     if route.uris is not None:
-        told = bytes(route.uris.show_in(told, methods.METHODS["tasks/get"].uris))
-    return TaskNotice(bytes(escape(told)) if route.escapes else told, state, task.status in TERMINAL, task.poll_ms)
+        params = bytes(route.uris.show_in(params, methods.METHODS["tasks/get"].uris))
+    return TaskNotice(bytes(escape(params)) if route.escapes else params, state, task.status in TERMINAL, task.poll_ms)
 
 
 def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
-    """Notification of a task whose answer to `tasks/get` cannot be passed on: `failed`, with the error that `tasks/get`
-    is answered with. Its times are those of the notification, for the task's own were not read.
+    """Notification that a task failed, because its answer to `tasks/get` cannot be passed on.
+
+    Has the error of `tasks/get`, and the time of the notification, as the task's own times are unknown.
     """
     refusal = refusals.refusal_for(error)
     now = datetime.now(UTC).isoformat()
-    told = jsonrpc.encode(
+    params = jsonrpc.encode(
         {
             "taskId": task.sealed,
             "status": "failed",
@@ -210,16 +214,16 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
             "error": {"code": jsonrpc.INTERNAL_ERROR, "message": refusal.message, "data": detail_of(refusal)},
         }
     )
-    return TaskNotice(told, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
+    return TaskNotice(params, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
 
 
 def _rename(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
     members["taskId"] = Raw(jsonrpc.encode(sealed))
-    own = task.task_id if route.task is None else route.task.id
+    server_id = task.task_id if route.task is None else route.task.id
     if task.questions is not UNSET and len(task.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions at once")
-    if task.questions is not UNSET and own:
-        members["inputRequests"] = Raw(_rekey(task.questions, own, sealed))
+    if task.questions is not UNSET and server_id:
+        members["inputRequests"] = Raw(_rekey(task.questions, server_id, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
         result = _strict(task.result)
@@ -233,11 +237,11 @@ def _strict(result: Raw) -> bytes | Raw:
     try:
         return tool_results.strict(result)
     except jsonrpc.UNREADABLE as error:
-        raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
+        raise NotMcp(f"the server sent an invalid tool result ({error})") from error
 
 
 def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
-    """Params without the client's declaration of tasks, for a call that may not become one."""
+    """Params without the client's declaration of tasks, for a call that must not become a task."""
     meta = jsonrpc.decode_object(members["_meta"])
     declared = jsonrpc.decode_object(meta[eras.META_CAPABILITIES])
     extensions = {**capabilities.extension_settings(meta[eras.META_CAPABILITIES])}
@@ -248,19 +252,19 @@ def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
 
 
 def declaring(declared: bytes | None) -> bytes:
-    """Client capabilities, raw JSON, with tasks among the extensions."""
+    """Client capabilities, raw JSON, with the tasks extension added."""
     return capabilities.declaring(declared, methods.TASKS)
 
 
 def under_client_id(error: RpcError, route: Route) -> RpcError:
-    """A server's error about a task, under the id that the client has."""
+    """A server's error about a task, with the server's task id replaced by the sealed one."""
     assert route.task is not None
     message = error.message.replace(route.task.id, route.task.sealed) if route.task.id else error.message
     return RpcError(error.code, message, error.data, status=error.status)
 
 
 def _rekey(members: dict[str, Raw], old: str, new: str) -> bytes:
-    """Members whose keys name a task by another id: servers are known that put theirs into them."""
+    """Members with the task id in their keys replaced, because some servers put it there."""
     return jsonrpc.encode({key.replace(old, new, 1): value for key, value in members.items()})
 
 

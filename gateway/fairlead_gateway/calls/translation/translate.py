@@ -1,7 +1,7 @@
-"""A `tools/call` from one era of MCP to the other, in both directions.
+"""Translation of requests and results between the eras of MCP, in both directions.
 
-Pure module. What belongs to an era is put in or taken out; everything else, unknown members included, stays byte
-for byte (MCP 2026-07-28, Basic, "Requests" and "Results"; the four cases are client era x server era).
+Pure module. Members that belong to one era are added or removed; all others, including unknown ones, stay byte for
+byte (MCP 2026-07-28, Basic, "Requests" and "Results"). There are four cases: client era x server era.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _decode_progress: Final = msgspec.json.Decoder(Progress).decode
 
 
 class TranslatedResult:
-    """A result for the client's era, raw, and whether it says that the tool failed, or asks the client for more."""
+    """A raw result in the client's era, and its kind: a success, a tool error, a task, or a request for input."""
 
     __slots__ = ("is_error", "is_task", "left_out", "mended", "needs_input", "result")
 
@@ -37,38 +37,38 @@ class TranslatedResult:
         self.is_error = is_error
         self.needs_input = needs_input
         self.is_task = is_task
-        """Whether it is a task that goes on in place of a result (SEP-2663)."""
+        """Whether the result is a task (SEP-2663)."""
         self.mended = ""
-        """Why clients would have refused it as its server sent it; empty for a result that they take."""
+        """Defect of the server's result that was repaired, because clients would reject it; empty if there was none."""
         self.left_out = False
-        """Whether its `structuredContent` was left out, which is not as the client's revision has it."""
+        """Whether `structuredContent` was removed, because the client's revision does not allow its type."""
 
 
 def params(
     members: RawObject,
     declared: RawObject | None,
     token: ProgressToken | None,
-    ours: bytes,
+    gateway_token: bytes,
     *,
     from_modern: bool,
     to_modern: bool,
 ) -> bytes:
-    """The params of a request as the server shall get them; `members` is used up.
+    """The params of a request in the server's era. Changes `members`.
 
-    `declared` are members of `_meta` that a modern server gets with each request, and a legacy client said earlier. The
-    progress token `ours` takes the place of the client's `token`, if it has one: it must be unique on a connection that
-    several clients share. Raises msgspec.DecodeError when `_meta` is not an object.
+    `declared` are the members of `_meta` that a modern server gets with each request, and that a legacy client sent in
+    `initialize`. If the client sent a progress token, `gateway_token` replaces it, because tokens must be unique on a
+    connection that several clients share. Raises msgspec.DecodeError if `_meta` is not an object.
     """
     if from_modern == to_modern:
         if token is not None:
-            members["_meta"] = _with_token(members["_meta"], token, ours)
+            members["_meta"] = _with_token(members["_meta"], token, gateway_token)
         return jsonrpc.encode(members)
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
     meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
     if to_modern and declared is not None:
         meta.update(declared)
     if token is not None:
-        meta[progress_token.NAME] = Raw(ours)
+        meta[progress_token.NAME] = Raw(gateway_token)
     if meta:
         members["_meta"] = Raw(jsonrpc.encode(meta))
     else:
@@ -76,17 +76,17 @@ def params(
     return jsonrpc.encode(members)
 
 
-def _with_token(meta: Raw, token: ProgressToken, ours: bytes) -> Raw:
-    replaced = token.replaced_in(bytes(meta), ours)
+def _with_token(meta: Raw, token: ProgressToken, gateway_token: bytes) -> Raw:
+    replaced = token.replaced_in(bytes(meta), gateway_token)
     if replaced is not None:
         return Raw(replaced)
-    return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(ours)}))
+    return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(gateway_token)}))
 
 
 def answer(
     route: Route, request: McpRequest, raw: bytes | Raw, members: ResultMembers | None = None, *, from_modern: bool
 ) -> TranslatedResult:
-    """The answer of a request's server, as of `result`."""
+    """Translate the server's result for a request. See `result`, also for the errors raised."""
     return result(
         raw,
         from_modern=from_modern,
@@ -108,84 +108,85 @@ def result(
     method: str = CALL,
     any_structured: bool = False,
 ) -> TranslatedResult:
-    """A result as the client shall get it, mended where the client's schema refuses it; `members` are its own, where
-    they were read already. `any_structured`: a legacy client takes structured content of any type. Raises NotMcp for
-    what is not an object, and for what cannot be mended of another `method` than `tools/call`.
+    """Translate a result to the client's era, and repair it where the client's schema would reject it.
+
+    `members` are its parsed members, or None. `any_structured` tells that a legacy client accepts structured content of
+    any type. Raises NotMcp if the result is not an object, or, for methods other than `tools/call`, cannot be repaired.
     """
-    why, left_out = "", False
+    defect, left_out = "", False
     try:
         head: ResultHead | None = members
         if members is None:
             try:
                 members = head = jsonrpc.decode_result(raw)
             except msgspec.ValidationError as error:
-                why = jsonrpc.excerpt(str(error).encode())
+                defect = jsonrpc.excerpt(str(error).encode())
         if method != CALL:
-            raw, why = _read_result(method, raw, from_modern=from_modern)
+            raw, defect = _read_result(method, raw, from_modern=from_modern)
         elif members is not None and members.content is UNSET and _is_complete(members, from_modern=from_modern):
-            why = "it has no content"
-        if why and method == CALL:
+            defect = "it has no content"
+        if defect and method == CALL:
             any_structured |= to_modern
             raw, left_out = tool_results.mended(raw, from_modern=from_modern, any_structured=any_structured)
-        if head is None or why:
+        if head is None or defect:
             head = jsonrpc.decode_result_head(raw)
         outcome = _for_era(raw, head, from_modern=from_modern, to_modern=to_modern, server_info=server_info)
     except jsonrpc.UNREADABLE as error:
-        raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
-    if why:
-        # the structured content of a server of 2026-07-28 is of any type by right
-        outcome.mended = "" if from_modern and why.endswith("`$.structuredContent`") else why
+        raise NotMcp(f"the server sent an invalid result ({error})") from error
+    if defect:
+        # 2026-07-28 allows structured content of any type, so for a modern server this is not a defect
+        outcome.mended = "" if from_modern and defect.endswith("`$.structuredContent`") else defect
         outcome.left_out = left_out
     return outcome
 
 
 def _read_result(method: str, raw: bytes | Raw, *, from_modern: bool) -> tuple[bytes | Raw, str]:
-    """The result of another method than `tools/call`, and why it had to be mended; empty where it had not."""
-    made, why = tool_results.mend_head(raw)
-    if _is_complete(jsonrpc.decode_result_head(made), from_modern=from_modern):
-        made, also = prompt_results.strict(method, made)
-        why = why or also
-    return made, why
+    """The repaired result of a method other than `tools/call`, and its defect, or "" if there was none."""
+    mended, defect = tool_results.mend_head(raw)
+    if _is_complete(jsonrpc.decode_result_head(mended), from_modern=from_modern):
+        mended, content_error = prompt_results.strict(method, mended)
+        defect = defect or content_error
+    return mended, defect
 
 
 def _is_complete(head: ResultHead, *, from_modern: bool) -> bool:
-    """Whether a result is the last of its call, and no request for more input."""
+    """Whether a result completes its call, instead of asking for input or being a task."""
     return not from_modern or head.result_type in (UNSET, "complete")
 
 
 def _for_era(
-    raw: bytes | Raw, seen: ResultHead, *, from_modern: bool, to_modern: bool, server_info: bytes
+    raw: bytes | Raw, head: ResultHead, *, from_modern: bool, to_modern: bool, server_info: bytes
 ) -> TranslatedResult:
     if to_modern:
-        if from_modern and seen.result_type is not UNSET:
-            kind = seen.result_type
-            return TranslatedResult(raw, seen.is_error, kind == INPUT_REQUIRED, kind == RESULT_TYPE)
-        if seen.result_type is UNSET and seen.meta is UNSET:
-            return TranslatedResult(_with_envelope(bytes(raw), server_info), seen.is_error)
-        return TranslatedResult(_made_modern(raw, server_info), seen.is_error)
+        if from_modern and head.result_type is not UNSET:
+            kind = head.result_type
+            return TranslatedResult(raw, head.is_error, kind == INPUT_REQUIRED, kind == RESULT_TYPE)
+        if head.result_type is UNSET and head.meta is UNSET:
+            return TranslatedResult(_with_envelope(bytes(raw), server_info), head.is_error)
+        return TranslatedResult(_to_modern(raw, server_info), head.is_error)
     if not from_modern:
-        return TranslatedResult(raw, seen.is_error)
-    if seen.result_type not in (UNSET, "complete"):
-        raise NotMcp(f"the tool asks for more input ({seen.result_type}), which this client's protocol revision lacks")
-    return TranslatedResult(_made_legacy(raw), seen.is_error)
+        return TranslatedResult(raw, head.is_error)
+    if head.result_type not in (UNSET, "complete"):
+        raise NotMcp(f"the tool asks for more input ({head.result_type}), which this client's protocol revision lacks")
+    return TranslatedResult(_to_legacy(raw), head.is_error)
 
 
 def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
-    """A result with one more member in its `_meta`; everything else stays byte for byte."""
+    """A result with a member added to its `_meta`; all other members stay byte for byte."""
     members = jsonrpc.decode_object(raw)
     members["_meta"] = Raw(jsonrpc.encode({**_meta(members), name: Raw(value)}))
     return jsonrpc.encode(members)
 
 
 def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
-    """The common case: a result with neither member, so that nothing has to be decoded."""
+    """Add `resultType` and `_meta` to a result that has neither, without parsing it (the common case)."""
     body = raw.rstrip()[:-1]
     comma = b"" if body.strip() == b"{" else b","
     name = eras.META_SERVER_INFO.encode()
     return b'%b%b"resultType":"complete","_meta":{"%b":%b}}' % (body, comma, name, server_info)
 
 
-def _made_modern(raw: bytes | Raw, server_info: bytes) -> bytes:
+def _to_modern(raw: bytes | Raw, server_info: bytes) -> bytes:
     members = jsonrpc.decode_object(raw)
     members["resultType"] = Raw(COMPLETE)
     meta = _meta(members)
@@ -194,7 +195,7 @@ def _made_modern(raw: bytes | Raw, server_info: bytes) -> bytes:
     return jsonrpc.encode(members)
 
 
-def _made_legacy(raw: bytes | Raw) -> bytes:
+def _to_legacy(raw: bytes | Raw) -> bytes:
     members = jsonrpc.decode_object(raw)
     for name in eras.MODERN_ONLY_RESULT_MEMBERS:
         members.pop(name, None)
@@ -214,12 +215,12 @@ def _meta(members: RawObject) -> RawObject:
         raise NotMcp("the _meta of the tool's result is not an object") from error
 
 
-def progress(message_params: Raw, *, ours: bytes, clients: bytes) -> bytes | None:
-    """`notifications/progress` for the client, with its own token; None where the progress is not of this call."""
+def progress(message_params: Raw, *, gateway_token: bytes, client_token: bytes) -> bytes | None:
+    """`notifications/progress` with the client's token; None if the progress belongs to another call."""
     try:
-        if bytes(_decode_progress(message_params).token) != ours:
+        if bytes(_decode_progress(message_params).token) != gateway_token:
             return None
-        renamed = jsonrpc.with_member(message_params, progress_token.NAME, clients)
+        renamed = jsonrpc.with_member(message_params, progress_token.NAME, client_token)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return jsonrpc.notification("notifications/progress", renamed)

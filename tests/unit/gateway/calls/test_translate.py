@@ -101,7 +101,9 @@ def test_the_progress_token_alone_changes_in_a_meta(meta: bytes, told: bytes) ->
 
 
 def test_progress_reaches_the_client_under_its_own_token() -> None:
-    seen = translate.progress(Raw(b'{"progress":1, "progressToken":41,"x":{}}'), ours=b"41", clients=b'"theirs"')
+    seen = translate.progress(
+        Raw(b'{"progress":1, "progressToken":41,"x":{}}'), gateway_token=b"41", client_token=b'"theirs"'
+    )
     assert seen is not None
     assert json.loads(seen) == {
         "jsonrpc": "2.0",
@@ -112,7 +114,7 @@ def test_progress_reaches_the_client_under_its_own_token() -> None:
 
 @pytest.mark.parametrize("text", [b'{"progress":1,"progressToken":42}', b'{"progress":1}', b"[]", b"7"])
 def test_progress_of_another_call_reaches_nobody(text: bytes) -> None:
-    assert translate.progress(Raw(text), ours=b"41", clients=b"1") is None
+    assert translate.progress(Raw(text), gateway_token=b"41", client_token=b"1") is None
 
 
 STRUCTURED = b'{"content":[ {"type":"text","text":"5"} ],"structuredContent":{"b": 1.0,"a":2},"x":null}'
