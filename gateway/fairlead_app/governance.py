@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
 from fairlead_app.settings import RecordSettings
-from fairlead_gateway.audit.arguments import BadPath, read_path, teller
+from fairlead_gateway.audit.arguments import BadPath, argument_renderer, read_path
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.settings import AuditSettings
@@ -203,7 +203,7 @@ def _teller(settings: AuditSettings) -> ArgumentTeller:
         paths = [read_path(path) for path in settings.redact]
     except BadPath as error:
         raise BadSetting(f"FAIRLEAD_AUDIT_REDACT: {error}") from error
-    return teller(mode, settings.key.encode() or os.urandom(KEY_BYTES), paths)
+    return argument_renderer(mode, settings.key.encode() or os.urandom(KEY_BYTES), paths)
 
 
 def _auditor(settings: AuditSettings, tell: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:

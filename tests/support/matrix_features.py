@@ -302,7 +302,9 @@ feature(
 )
 feature(
     "a call that takes too long is ended, and says by which bound",
-    failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.5 s, its own maximum (maxDurationMs)"),
+    failed(
+        "TIMEOUT", "overruns of default/SERVER did not answer within 0.5 s, the maximum of the tool (maxDurationMs)"
+    ),
     calls("overruns"),
 )
 feature(

@@ -1,5 +1,5 @@
-"""Latency aggregates of public tools that installations may exchange: one histogram per definition, in a file.
+"""Latency aggregates of public tools that installations may exchange: a file with one histogram per definition.
 
-`tally` counts on the path of a call, and only where `FAIRLEAD_AGGREGATES` asks for it; `file` is what is written, read
-and merged. Nothing here knows a network: a file goes where a person sends it.
+`tally` counts calls if `FAIRLEAD_AGGREGATES` enables it; `file` encodes, decodes and merges files. Nothing in this
+package uses the network: people exchange the files themselves.
 """

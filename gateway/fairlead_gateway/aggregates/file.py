@@ -1,7 +1,7 @@
-"""The aggregate file: its content, and how several become one. Pure module.
+"""Content of the aggregate file, and merging of several files. Pure module.
 
-Merging adds integers, so the order of merging makes no difference. No count is added twice: each export names its
-origins by random numbers, and files that share one are not merged.
+Merging adds integers, so the order does not matter. No count is added twice: each file lists random ids of the
+processes that counted, and files with a common id are not merged.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ VERSION: Final = 1
 LOCAL: Final = "local"
 CLUSTER: Final = "cluster"
 OTHER: Final = "other"
-"""Class of an environment with a name of its own, which is nobody's business."""
+"""Class of all other environments, whose names are kept private."""
 LONGEST: Final = 256
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=LONGEST)]
 
 
 class BadFile(ValueError):
-    """Not an aggregate file, or none that can be merged; the message says why."""
+    """The file is not an aggregate file, or cannot be merged; the message says why."""
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One definition of one release of a server, in one class of environments."""
+    """Histogram of one tool definition of one release of a server, in one class of environments."""
 
     server: Text
-    """As the server calls itself (`serverInfo.name`)."""
+    """The server's `serverInfo.name`."""
     version: Text
-    """Version of the server, as it says itself."""
+    """The server's `serverInfo.version`."""
     tool: Text
-    """As the server calls it."""
+    """The server's own name of the tool."""
     definition: Text
-    """Hash over the definition that the server sent."""
+    """Hash of the definition that the server sent."""
     environment: Text
     """`local`, `cluster` or `other`."""
     counts: tuple[Count, ...]
-    """Successful attempts per bucket; one more than there are bounds."""
+    """Successful attempts per bucket; one bucket more than there are bounds."""
     total_us: Count
     """Sum of their durations in microseconds."""
 
@@ -56,7 +56,9 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
         return sum(self.counts)
 
     def quantile_ms(self, share: float) -> float | None:
-        """Estimated within its bucket, as Prometheus does; the last bound for what lies beyond; None without calls."""
+        """Quantile in milliseconds, interpolated within its bucket as Prometheus does it. Durations beyond the last
+        bound count as that bound; None without calls.
+        """
         rank, below, lower = share * self.calls, 0, 0
         for count, upper in zip(self.counts, BOUNDS_MS, strict=False):
             if count and below + count >= rank:
@@ -66,35 +68,37 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 class Aggregates(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The file."""
+    """The aggregate file."""
 
     kind: str = KIND
     version: int = VERSION
     origins: tuple[Text, ...] = ()
-    """Random numbers, one per process that counted, sorted."""
+    """Random ids of the processes that counted, sorted."""
     bounds_ms: tuple[int, ...] = BOUNDS_MS
     tools: tuple[Line, ...] = ()
     """Sorted by server, version, tool, definition and environment."""
 
 
 def line(server: str, version: str, tool: str, environment: str, tally: Tally) -> Line:
-    """A tally as it stands now. Of names that are too long, the beginning."""
+    """Current counts of a tally as a line of the file. Names are cut to `LONGEST` characters."""
     kind = environment if environment in (LOCAL, CLUSTER) else OTHER
     texts = (server[:LONGEST], version[:LONGEST], tool[:LONGEST], tally.definition[:LONGEST])
     return Line(*texts, kind, tuple(tally.buckets), tally.total_us)
 
 
 def gather(origin: str, lines: Iterable[Line]) -> Aggregates:
-    """A file of one process, without definitions that nobody called. Servers may share a definition."""
+    """Create the file of one process, without definitions that were never called. Equal definitions of several servers
+    are added up.
+    """
     return Aggregates(origins=(origin,), tools=_sum_lines(line for line in lines if line.calls))
 
 
 def merge(files: Sequence[Aggregates]) -> Aggregates:
-    """All of them as one. Raises BadFile for two that have counted the same calls."""
+    """Merge files into one. Raises BadFile if two of them have counted the same calls."""
     origins = [origin for file in files for origin in file.origins]
     twice = sorted({origin for origin in origins if origins.count(origin) > 1})
     if twice:
-        raise BadFile(f"calls of {', '.join(twice)} are in more than one of the files, and would count twice")
+        raise BadFile(f"more than one of the files has calls of process {', '.join(twice)}; they would count twice")
     return Aggregates(origins=tuple(sorted(origins)), tools=_sum_lines(line for file in files for line in file.tools))
 
 
@@ -106,15 +110,16 @@ def decode(data: bytes) -> Aggregates:
         raise BadFile(f"not an aggregate file: {error}") from error
     if aggregates.kind != KIND or aggregates.version != VERSION:
         raise BadFile(
-            f"kind {aggregates.kind[:64]!r}, version {aggregates.version}; what is read is {KIND!r}, version {VERSION}"
+            f"the file is of kind {aggregates.kind[:64]!r}, version {aggregates.version}; only kind {KIND!r}, "
+            f"version {VERSION}, can be read"
         )
     if aggregates.bounds_ms != BOUNDS_MS or any(len(line.counts) != len(BOUNDS_MS) + 1 for line in aggregates.tools):
-        raise BadFile("its histograms have other buckets")
+        raise BadFile(f"the histograms of the file have other buckets than version {VERSION}")
     return aggregates
 
 
 def encode(file: Aggregates) -> bytes:
-    """The file as JSON for people and programs; equal files have equal bytes."""
+    """Encode the file as indented JSON; equal files have equal bytes."""
     return msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n"
 
 
@@ -124,8 +129,8 @@ _decode: Any = msgspec.json.Decoder(Aggregates).decode
 def _sum_lines(lines: Iterable[Line]) -> tuple[Line, ...]:
     sums: dict[tuple[str, ...], Line] = {}
     for line in lines:
-        held = sums.get(line.key)
-        sums[line.key] = line if held is None else _sum(held, line)
+        total = sums.get(line.key)
+        sums[line.key] = line if total is None else _sum(total, line)
     return tuple(sums[key] for key in sorted(sums))
 
 

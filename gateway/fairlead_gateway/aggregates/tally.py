@@ -1,6 +1,6 @@
-"""How long the successful attempts of one definition took, since it was taken into service. Pure module.
+"""Histogram of the durations of successful attempts of one tool definition. Pure module.
 
-Held by the meter of a tool (`reports.samples`), read by `GET /v1/aggregates`.
+`reports.samples` keeps one per tool, and `GET /v1/aggregates` reads it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Final
 from fairlead_gateway.telemetry import BOUNDS
 
 BOUNDS_MS: Final = tuple(round(bound * 1000) for bound in BOUNDS)
-"""Upper bounds of all buckets but the last, in milliseconds: those of `mcp.server.operation.duration`."""
+"""Upper bounds in milliseconds of all buckets but the last; the same as of `mcp.server.operation.duration`."""
 
 
 class Tally:
-    """Counts per bucket, and the sum of what was counted in whole microseconds, so that sums of sums are exact."""
+    """Counts per bucket and the sum of durations. The sum is in whole microseconds, so that merging is exact."""
 
     __slots__ = ("buckets", "definition", "total_us")
 
     def __init__(self, definition: str) -> None:
         self.definition = definition
-        """Hash of what the server sent; another definition is another tool."""
+        """Hash of the definition that the server sent; a changed definition counts as another tool."""
         self.buckets = [0] * (len(BOUNDS_MS) + 1)
         self.total_us = 0
 

@@ -1,1 +1,1 @@
-"""Who called what, and what came of it: a line of JSON for each decision and call (docs/operate/audit-log.md)."""
+"""Audit log: one line of JSON per decision and call (docs/operate/audit-log.md)."""

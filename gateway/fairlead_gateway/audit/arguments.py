@@ -1,7 +1,7 @@
-"""Arguments of a call in the audit log: nothing, a keyed hash, all but redacted members, or all.
+"""Renders call arguments for the audit log: not at all, as a keyed hash, with redacted members, or in full.
 
-Pure module, run in the log's thread. The keyed hash tells whether two calls had equal arguments without telling what
-they were; without the key nobody can try guesses against it.
+Pure module that runs in the log's thread. The keyed hash shows whether two calls had equal arguments without disclosing
+them; guesses can be tested against the hash only with the key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Raw
 Mode = Literal["none", "hash", "redact", "full"]
 REDACTED: Final = "[redacted]"
 MAX_ARGUMENTS: Final = 16 << 10
-"""Bytes of arguments that go into a line; of larger ones it says how large they are."""
+"""Most bytes of arguments in a line; larger arguments are left out."""
 ANY: Final = "*"
 DEEP: Final = "**"
 
@@ -28,12 +28,12 @@ Path = tuple[str, ...]
 
 
 class BadPath(ValueError):
-    """A path that cannot be read; the message names it."""
+    """A path of `FAIRLEAD_AUDIT_REDACT` is invalid; the message names it."""
 
 
 def read_path(text: str) -> Path:
-    """`user.password`, `*.token` (one level), `**.token` (any depth), with or without a leading `$.`; members of lists
-    are named by `*` as well. Raises BadPath.
+    """Parse a path such as `user.password`, `*.token` (one level) or `**.token` (any depth). A leading `$.` is allowed,
+    and `*` matches items of lists too. Raises BadPath.
     """
     steps = tuple(text.removeprefix("$").strip(".").split("."))
     if not all(steps) or steps[-1] == DEEP:
@@ -42,7 +42,7 @@ def read_path(text: str) -> Path:
 
 
 def redact(value: Any, paths: Sequence[Path]) -> Any:
-    """A copy with REDACTED in place of everything that a path leads to. `value` is JSON, as Python has it."""
+    """Copy a decoded JSON value and replace everything that a path matches by REDACTED."""
     if any(not path for path in paths):
         return REDACTED
     if not paths or not isinstance(value, dict | list):
@@ -54,24 +54,24 @@ def redact(value: Any, paths: Sequence[Path]) -> Any:
 
 
 def _below(name: str | None, paths: Sequence[Path]) -> list[Path]:
-    """Rest of the paths for a member of that name, or for one of a list."""
-    left: list[Path] = []
+    """Remaining paths below a member called `name`, or below an item of a list (`name` None)."""
+    remaining: list[Path] = []
     for path in paths:
         if path[0] == DEEP:
-            left.append(path)
-            if _names(path[1], name):
-                left.append(path[2:])
-        elif _names(path[0], name):
-            left.append(path[1:])
-    return left
+            remaining.append(path)
+            if _matches(path[1], name):
+                remaining.append(path[2:])
+        elif _matches(path[0], name):
+            remaining.append(path[1:])
+    return remaining
 
 
-def _names(step: str, name: str | None) -> bool:
+def _matches(step: str, name: str | None) -> bool:
     return step == ANY or (name is not None and step.lower() == name.lower())
 
 
-def teller(mode: Mode, key: bytes, paths: Sequence[Path]) -> Callable[[Raw], dict[str, Any]]:
-    """The function from raw arguments to the members that a line gets for them."""
+def argument_renderer(mode: Mode, key: bytes, paths: Sequence[Path]) -> Callable[[Raw], dict[str, Any]]:
+    """Return the function that renders raw arguments as members of a line."""
     if mode == "hash":
         return lambda raw: {"argumentsHash": _hash(key, raw)}
     if mode == "redact":

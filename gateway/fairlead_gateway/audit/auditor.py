@@ -1,6 +1,6 @@
-"""Selects the gateway's decisions and calls that go into the audit log.
+"""Selects the decisions and calls that are recorded in the audit log.
 
-Recording one costs an object and an append; lines are made and written elsewhere.
+Recording creates one object and appends it to a buffer; a thread formats and writes the lines.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from fairlead_tools.refusal import RATE_LIMITED
 Level = Literal["off", "denials", "all"]
 
 MAX_NAME: Final = 256
-"""Characters of a tool's name that somebody made up."""
-_KEPT_BACK: Final = frozenset({"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"})
+"""Characters of a name that the caller chose freely."""
+_REFUSED_BY_GATEWAY: Final = frozenset(
+    {"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"}
+)
 
 
 class AuditedRequest(Protocol):
-    """The client's side of a request."""
+    """Request data that audit entries need."""
 
     @property
     def identity(self) -> Identity: ...
@@ -40,8 +42,8 @@ class AuditedRequest(Protocol):
 
 
 class Auditor:
-    """Records audit entries on the path of a call. `arguments` says whether lines need them; `now` is in seconds since
-    the epoch.
+    """Records audit entries during calls. `arguments` says in which form lines have arguments; `now` is in seconds
+    since the epoch.
     """
 
     def __init__(
@@ -49,22 +51,22 @@ class Auditor:
     ) -> None:
         self.writer = writer
         self.every = level == "all"
-        """Whether calls are told of that were not denied."""
+        """Whether allowed calls are recorded too."""
         self._with_arguments = arguments != "none"
         self._now = now
 
     def record_call(self, request: AuditedRequest, call: AuditedCall) -> None:
-        """A call of a tool, or another request to a server, is over."""
+        """Record a tool call or another request to a server that is over."""
         if call.limited or call.denied:
             decision: Decision = LIMITED if call.limited else DENIED
         elif not self.every:
             return
         else:
-            decision = REFUSED if call.outcome in _KEPT_BACK else ALLOWED
+            decision = REFUSED if call.outcome in _REFUSED_BY_GATEWAY else ALLOWED
         self._put(request, call, call.tool, decision, call.limited or call.denied)
 
     def record_denial(self, request: AuditedRequest, call: AuditedCall, reason: str) -> None:
-        """Somebody may not do what they asked for, or know of no such thing."""
+        """Record a call whose tool, prompt or resource is unknown, or denied to the caller."""
         self._put(request, call, call.tool[:MAX_NAME], DENIED, reason)
 
     def _put(self, request: AuditedRequest, call: AuditedCall, tool: str, decision: Decision, reason: str) -> None:
@@ -83,8 +85,8 @@ class Auditor:
                 call.seconds,
                 call.size,
                 request.headers.get(TRACEPARENT, b""),
-                _own(call.params.get("_meta")),
-                _own(arguments) if self._with_arguments else None,
+                _copy(call.params.get("_meta")),
+                _copy(arguments) if self._with_arguments else None,
                 0 if arguments is None else len(arguments),
                 span=call.span,
             )
@@ -93,7 +95,7 @@ class Auditor:
     def record_model_request(
         self, request: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse
     ) -> None:
-        """A request to an endpoint in front of models is over. `outcome` is empty where all is well."""
+        """Record a request to an LLM endpoint that is over. `outcome` is empty for a success."""
         if outcome == RATE_LIMITED:
             decision: Decision = LIMITED
         elif not self.every:
@@ -117,8 +119,8 @@ class Auditor:
     def record_change(
         self, request: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str
     ) -> None:
-        """Somebody changed something of the installation: a line at every level. `name` is the name or the hash of what
-        is changed, `what` describes it.
+        """Record a change of the installation, at every audit level. `name` is the name or hash of the changed object,
+        `what` describes the change.
         """
         self.writer.put(
             AuditEntry(
@@ -136,7 +138,7 @@ class Auditor:
         )
 
     def record_rejection(self, request: AuditedRequest, status: int, reason: str) -> None:
-        """A request without a credential, or with one that does not do."""
+        """Record a request that was rejected because it has no valid credential."""
         self.writer.put(
             AuditEntry(
                 self._now(),
@@ -152,6 +154,8 @@ class Auditor:
         )
 
 
-def _own(part: Raw | None) -> Raw | None:
-    """A copy: a part of a message keeps the whole of it, for as long as the entry waits to be written."""
+def _copy(part: Raw | None) -> Raw | None:
+    """Copy a part of a message. Without the copy, the entry would keep the whole message in memory until
+    it is written.
+    """
     return None if part is None else Raw(bytes(part))

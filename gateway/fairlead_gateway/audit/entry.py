@@ -1,7 +1,7 @@
-"""Entry of the audit log, as the path of a call leaves it.
+"""Entries of the audit log before they are formatted.
 
-Pure module. Made in the loop, turned into a line by `audit.lines` in a thread: it holds references and numbers, and
-nothing is formatted for it.
+Pure module. The event loop creates entries, and `audit.lines` formats them in a thread. An entry holds references and
+numbers only, so that creating one is cheap.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from fairlead_gateway.tracing.spans import SpanIds
 
 Decision = Literal["allowed", "denied", "limited", "refused"]
 ALLOWED: Final = "allowed"
-"""It went, or was to go, to its server."""
+"""The call was sent to its server, or the attempt to send it failed."""
 DENIED: Final = "denied"
-"""The caller has no permission, or does not know of such a tool."""
+"""The caller lacks permission, or the tool does not exist."""
 LIMITED: Final = "limited"
-"""They may, but not so many."""
+"""The caller has permission but has exceeded a limit."""
 REFUSED: Final = "refused"
-"""The gateway kept it from the server for another reason, which `outcome` names."""
+"""The gateway did not send the call for another reason, which `outcome` names."""
 
 
 class AuditedCall(msgspec.Struct, gc=False):
-    """A request for a tool, a prompt or a resource that is over."""
+    """A finished request for a tool, prompt or resource."""
 
     method: str
     tool: str
-    """The server's own name of it; without a server what the caller asked for."""
+    """The server's own name of the target; without a server, the name or URI in the request."""
     params: Mapping[str, Raw]
     outcome: str
-    """As in `AuditEntry`; empty where all is well."""
+    """Outcome as in `AuditEntry`; empty for a success."""
     server: ServerKey | None = None
-    """None for a tool of the gateway's own, and for a name that the caller is not shown."""
+    """None for the gateway's built-in tools and for names that are unknown or denied to the caller."""
     seconds: float = 0.0
     size: int = 0
     """Bytes of the result."""
     limited: str = ""
-    """Limit that refused it."""
+    """The limit that was exceeded; empty if none was."""
     denied: str = ""
-    """Rules of policies that did."""
+    """The policy rules that denied the call; empty if none did."""
     span: SpanIds | None = None
-    """Its own, where that is exported."""
+    """Span of the call, if spans are exported."""
 
 
 class ModelUse(msgspec.Struct, frozen=True):
-    """Part of a model in one request to the endpoints in front of models."""
+    """Use of a model in one request to an LLM endpoint."""
 
     provider: str
-    """By its name in the configuration; empty where none was asked."""
+    """Configured name of the provider; empty if no request was sent to one."""
     model: str
     rounds: int
     input_tokens: int
     output_tokens: int
     cached_tokens: int
     tools: tuple[str, ...] = ()
-    """Those that were called here, in their order."""
+    """Tools that the gateway called, in order."""
 
 
 class AuditEntry(msgspec.Struct, gc=False):
-    """One line to be. `at` is in seconds since the epoch, `seconds` how long it took."""
+    """One future line of the audit log. `at` is in seconds since the epoch, `seconds` is the duration."""
 
     at: float
     decision: Decision
@@ -72,41 +72,44 @@ class AuditEntry(msgspec.Struct, gc=False):
     address: str
     method: str
     tool: str = ""
-    """The server's own name of it; what was asked for where there is no such tool."""
+    """The server's own name of the target; without a server, the name or URI in the request."""
     server: ServerKey | None = None
     outcome: str = ""
-    """`ok`, `tool_error`, a code of the contract, or the number of a JSON-RPC error."""
+    """`ok`, `tool_error`, a documented code, or the number of a JSON-RPC error."""
     reason: str = ""
-    """Which policy and rule, or which limit."""
+    """The policy and rule that denied the call, or the limit that was exceeded."""
     seconds: float = 0.0
     result_bytes: int = 0
     traceparent: bytes = b""
     meta: Raw | None = None
-    """`_meta` of the request, where a trace may be named in it."""
+    """`_meta` of the request, which may have a trace context."""
     arguments: Raw | None = None
     arguments_bytes: int = 0
 
     status: int = 0
-    """HTTP status, where the request was turned away before it became an operation."""
+    """HTTP status of a request that was rejected before its method was known; else 0."""
     model: ModelUse | None = None
-    """Where a model was asked."""
+    """Use of a model, for a request to an LLM endpoint."""
     administers: bool = False
-    """Whether it changes something of the installation: `method` says what, `tool` of which name."""
+    """Whether the entry is a change of the installation: `method` is the action, `tool` the name of the changed object.
+    """
     span: SpanIds | None = None
-    """Span of the call, where it is exported."""
+    """Span of the call, if spans are exported."""
     times: int = 0
-    """Denials that the line stands for, where it stands for several that came in a crowd."""
+    """Number of denials that the line sums up; 0 for a line about a single one."""
 
     @property
     def event(self) -> Literal["call", "model", "request", "admin"]:
-        """Kind of the entry: a call, a request to models, one that was turned away, or a change of the installation."""
+        """Kind of the entry: a call, a request to an LLM endpoint, a rejected request, or a change of the
+        installation.
+        """
         if self.administers:
             return "admin"
         return "request" if self.status else "call" if self.model is None else "model"
 
     @property
     def weight(self) -> int:
-        """Bytes of it that a client chose, about."""
+        """Approximate bytes of the entry that come from the client."""
         meta, arguments = self.meta, self.arguments
         sent = (0 if meta is None else len(meta)) + (0 if arguments is None else len(arguments))
         return sent + len(self.tool) + len(self.traceparent)

@@ -1,7 +1,7 @@
-"""Entries of the audit log as events for a collector of OpenTelemetry, beside the lines that are written.
+"""Converts entries of the audit log to events for an OpenTelemetry collector.
 
-Pure module, run in the log's thread. The body of an event is the line itself: what is left out of a line, or redacted
-in it, is in no event either. Attributes are what one searches for, by the names that spans have for it.
+Pure module that runs in the log's thread. The body of an event is the written line, so events never have data that is
+left out of lines or redacted. Attributes are searchable and have the names of span attributes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from fairlead_gateway.audit.lines import CALL, MAX_NAME, place_of
 from fairlead_otel.events import LogEvent
 
 NAME: Final = "fairlead.audit"
-"""Name of an event, before `.call`, `.model` or `.request`."""
+"""Prefix of event names, which end with `.call`, `.model`, `.request` or `.admin`."""
 SEQUENCE: Final = "fairlead.audit.sequence"
-"""Attribute with the number of the entry in its process, from 1: where one is missing, an entry is lost."""
+"""Attribute with the number of the entry in its process, from 1. A gap means that entries were lost."""
 
 
 def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:
-    """LogEvent of an entry whose line is `line`, the `number`-th of its process."""
+    """Event for the entry whose formatted line is `line`; `number` counts entries of the process from 1."""
     trace_place = place_of(entry)
     return LogEvent(
         f"{NAME}.{entry.event}",

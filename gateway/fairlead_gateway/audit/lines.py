@@ -1,6 +1,6 @@
-"""Formats an entry of the audit log as its line.
+"""Formats entries of the audit log as lines of JSON.
 
-Pure module, run in the log's thread.
+Pure module that runs in the log's thread.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
 MAX_TOOLS: Final = 100
-"""Calls of one request whose tools are named."""
+"""Most tool names in the line of one request to an LLM endpoint."""
 MAX_NAME: Final = 256
-"""Characters of a name that somebody made up."""
+"""Characters of a name that the caller chose freely."""
 
 _encode = msgspec.json.Encoder().encode
-Teller = Callable[[Raw], dict[str, Any]]
+RenderArguments = Callable[[Raw], dict[str, Any]]
 
 
-def line_of(entry: AuditEntry, tell: Teller) -> bytes:
-    """One JSON object and a line feed. `tell` says what there is to say of arguments."""
+def line_of(entry: AuditEntry, render_arguments: RenderArguments) -> bytes:
+    """Format an entry as one JSON object and a line feed. `render_arguments` returns the members for raw arguments."""
     identity = entry.identity
     members: dict[str, Any] = {
-        "time": when(entry.at),
+        "time": format_time(entry.at),
         "event": entry.event,
         "decision": entry.decision,
         "principal": identity.principal,
@@ -61,12 +61,12 @@ def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     if trace is not None:
         members["traceId"] = trace.trace_id
     if entry.arguments is not None:
-        members.update(tell(entry.arguments))
+        members.update(render_arguments(entry.arguments))
     return encode_line(members)
 
 
 def place_of(entry: AuditEntry) -> TracePlace | None:
-    """Span of the gateway that the entry is of, or else the client's that asked; None outside of a trace."""
+    """Span of the call, or else the client's span from the trace context of the request; None outside of a trace."""
     if entry.span is not None:
         return TracePlace(entry.span.trace_id, entry.span.span_id, sampled=True)
     return trace_place(entry.traceparent, entry.meta)
@@ -91,15 +91,15 @@ def _name_of(entry: AuditEntry) -> str | None:
 
 
 def lost_line(at: float, count: int) -> bytes:
-    """The line that stands for lines that are missing."""
-    return encode_line({"time": when(at), "event": "lost", "count": count})
+    """Line that reports `count` lost lines."""
+    return encode_line({"time": format_time(at), "event": "lost", "count": count})
 
 
 def encode_line(members: dict[str, Any]) -> bytes:
-    """Members that are None are left out."""
+    """Encode members as a line of JSON; members that are None are left out."""
     return _encode({name: value for name, value in members.items() if value is not None}) + b"\n"
 
 
-def when(at: float) -> str:
-    """RFC 3339, in milliseconds."""
+def format_time(at: float) -> str:
+    """Format seconds since the epoch as RFC 3339 with milliseconds."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

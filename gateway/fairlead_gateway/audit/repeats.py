@@ -1,6 +1,6 @@
-"""Sums up denials that come in crowds, so that nobody fills the audit log or pushes the lines of others out of it.
+"""Sums up repeated denials, so that no caller can fill the audit log or displace the lines of others.
 
-Pure module. The loop offers entries, the thread of the log takes sums: a lock is between them.
+Pure module. The event loop adds entries and the log's thread takes sums; a lock protects both.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fairlead_mcp.addresses import client_of
 
 WINDOW_S: Final = 1.0
 LINES_OF_TOOL: Final = 10
-"""Denials of one asker and tool that are lines of their own, in a window."""
+"""Denials per caller, tool and window that are written as single lines; further ones are summed up."""
 LINES: Final = 100
-"""Denials of one asker that are, of all tools."""
+"""Denials per caller and window, over all tools, that are written as single lines."""
 MAX_TOOLS: Final = 256
-"""Tools of one asker that have a sum of their own, in a window; all others share one that names no tool."""
+"""Most tools per caller and window with a sum of their own; all other tools share one sum that names no tool."""
 MAX_SUMS: Final = 10_000
-"""Sums of all askers that name a tool."""
-MAX_ASKERS: Final = 4_096
-"""Askers whose denials are counted apart; those of all further ones count as one asker's."""
+"""Most sums that name a tool, over all callers."""
+MAX_CALLERS: Final = 4_096
+"""Most callers that are counted separately; all further callers are counted as one."""
 OTHERS: Final = Identity(kind="anonymous", principal="others")
-"""Who a sum of many askers names."""
+"""Identity in a sum over the callers beyond `MAX_CALLERS`."""
 
 _SUMMED: Final = frozenset({DENIED, LIMITED})
 _OTHERS: Final = ("", "")
@@ -34,22 +34,22 @@ _Key = tuple[str, ...]
 
 
 class _Window:
-    """Denials of one asker since `began`, in seconds since the epoch."""
+    """Denials of one caller since `began`, in seconds since the epoch."""
 
     __slots__ = ("began", "lines", "lines_of_tools", "shared", "sums")
 
     def __init__(self, began: float, *, shared: bool) -> None:
         self.began = began
         self.shared = shared
-        """Whether it is that of many askers."""
+        """Whether the window counts the denials of many callers."""
         self.lines = 0
         self.lines_of_tools: dict[_Key, int] = {}
         self.sums: dict[_Key, AuditEntry] = {}
 
 
 class RepeatedDenials:
-    """Counts denials by asker (principal, and address or /64 network) and tool. Names that no tool has count as one
-    tool.
+    """Counts denials by caller and tool. A caller is a principal at an address or IPv6 /64 network. All unknown tool
+    names count as one tool.
     """
 
     def __init__(self) -> None:
@@ -58,36 +58,36 @@ class RepeatedDenials:
         self._named_sums = 0
 
     def absorbs(self, entry: AuditEntry) -> bool:
-        """Whether the entry is a part of a sum, and gets no line of its own."""
+        """Count an entry; True if a sum includes it, so that no line of its own is written."""
         if entry.decision not in _SUMMED:
             return False
         with self._lock:
             return self._count(self._window(entry), entry)
 
     def take(self, now: float, *, everything: bool = False) -> list[AuditEntry]:
-        """Entries with `times`, of windows that are over at `now`, in seconds since the epoch."""
+        """Take the sums, entries with `times`, of all windows that have ended at `now` (seconds since the epoch)."""
         taken: list[AuditEntry] = []
         with self._lock:
-            for asker, window in [*self._windows.items()]:
+            for caller, window in [*self._windows.items()]:
                 if everything or _is_over(window, now):
-                    del self._windows[asker]
+                    del self._windows[caller]
                     taken += window.sums.values()
                     self._named_sums -= sum(bool(key) for key in window.sums)
         return taken
 
     @property
     def counts(self) -> bool:
-        """Whether a window is open: `take` has to be called again."""
+        """Whether a window is open, so that `take` has to be called again."""
         return bool(self._windows)
 
     def _window(self, entry: AuditEntry) -> _Window:
-        asker = (entry.identity.principal, client_of(entry.address))
-        if asker not in self._windows and len(self._windows) >= MAX_ASKERS:
-            asker = _OTHERS
-        window = self._windows.get(asker)
+        caller = (entry.identity.principal, client_of(entry.address))
+        if caller not in self._windows and len(self._windows) >= MAX_CALLERS:
+            caller = _OTHERS
+        window = self._windows.get(caller)
         if window is not None and (window.sums or not _is_over(window, entry.at)):
-            return window  # sums wait for the thread, however long its disk takes
-        window = self._windows[asker] = _Window(entry.at, shared=asker is _OTHERS)
+            return window  # a window with sums stays until the thread takes them, even if the disk is slow
+        window = self._windows[caller] = _Window(entry.at, shared=caller is _OTHERS)
         return window
 
     def _count(self, window: _Window, entry: AuditEntry) -> bool:
@@ -116,11 +116,11 @@ class RepeatedDenials:
 
 
 def _is_over(window: _Window, now: float) -> bool:
-    return abs(now - window.began) >= WINDOW_S  # a clock that was set back ends it as well
+    return abs(now - window.began) >= WINDOW_S  # abs: a clock that was set back ends the window too
 
 
 def _sum_of(entry: AuditEntry, *, named: bool) -> AuditEntry:
-    """The first entry of a sum, without what its client chose."""
+    """Start a sum with its first entry, without the data that the client chose."""
     return msgspec.structs.replace(
         entry,
         times=1,

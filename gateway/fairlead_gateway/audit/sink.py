@@ -1,6 +1,6 @@
 """Outputs of the audit log: standard output, or a file that may be moved away at any time.
 
-Runs in the log's thread: everything here may block.
+All functions may block; they run in the log's thread.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ MODE: Final = 0o640
 
 
 class Sink(Protocol):
-    """Takes whole lines."""
+    """Output of whole lines."""
 
     def write(self, lines: bytes) -> None:
-        """Raises OSError; what part of the lines is there then, nobody knows."""
+        """Write lines. Raises OSError; any part of the lines may be written then."""
         ...
 
     def close(self) -> None: ...
@@ -31,13 +31,13 @@ class LogOutput:
             view = view[os.write(1, view) :]
 
     def close(self) -> None:
-        """It is the process's own."""
+        """Leave standard output open."""
 
 
 class File:
-    """A file, opened when first written to, and again when it is not there any more under its name: that is how it is
-    rotated from outside, without a signal. With `most` bytes it is renamed to `….1` when it is full, in place of the
-    one before.
+    """A file that is opened at the first write and reopened when its name refers to another file, so that other
+    programs can rotate it without a signal. With `most` bytes, a full file is renamed to `….1`, replacing the previous
+    one.
     """
 
     def __init__(self, path: Path, most: int = 0) -> None:
@@ -45,7 +45,7 @@ class File:
         self._most = most
         self._number = -1
         self._torn = False
-        """Whether a line may be cut off, that the next one shall not go on in."""
+        """Whether the last line may be incomplete, so that the next one has to begin with a line feed."""
 
     def write(self, lines: bytes) -> None:
         if self._number >= 0 and self._rotate(len(lines)):
@@ -68,14 +68,15 @@ class File:
             os.close(number)
 
     def _rotate(self, coming: int) -> bool:
-        ours = os.fstat(self._number)
+        """Whether the file has to be reopened before `coming` more bytes; renames a full one."""
+        opened = os.fstat(self._number)
         try:
             named = self._path.stat()
         except FileNotFoundError:
             return True
-        if (named.st_dev, named.st_ino) != (ours.st_dev, ours.st_ino):
+        if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
             return True
-        if self._most and ours.st_size and ours.st_size + coming > self._most:
+        if self._most and opened.st_size and opened.st_size + coming > self._most:
             self._path.replace(self._path.with_name(self._path.name + ".1"))
             return True
         return False

@@ -1,8 +1,8 @@
 """Writes the audit log in a thread, so that no call waits for a disk.
 
-The buffer is bounded: what comes while it is full is lost and counted, and so is what cannot
-be written; the next line that is written says how many are missing before it. Where a collector of OpenTelemetry gets
-entries too, a disk that is full costs it none, nor does a collector that is gone cost a line.
+The buffer is bounded. Entries that arrive while it is full, and entries that cannot be written, are lost and counted;
+a line before the next written one reports their number. Export to an OpenTelemetry collector is independent: a full
+disk loses no exported entry, and an unreachable collector loses no line.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from fairlead_otel.events import EmitEvent
 log = logging.getLogger(__name__)
 
 CAPACITY: Final = 10_000
-"""Entries that wait to be written."""
+"""Most buffered entries."""
 CAPACITY_BYTES: Final = 32 << 20
-"""Bytes from clients (arguments, `_meta`, names) in entries that wait to be written."""
+"""Most bytes from clients (arguments, `_meta`, names) in buffered entries."""
 GATHER_SECONDS: Final = 0.05
-"""How long the thread lets lines gather, so that it is not woken for each."""
+"""Time for which entries are collected before a write, so that the thread is not woken for each."""
 BATCH: Final = 500
 CLOSE_SECONDS: Final = 2.0
 
 
 class Writer:
-    """Writes the audit log in a thread. `render` makes a line, in the thread; `now` is in seconds since the epoch.
-    `emit` takes an event for each entry, written or not.
+    """Buffer and thread that write the audit log. `render` formats an entry in the thread; `now` is in seconds since
+    the epoch; `emit` exports an event per entry, whether or not its line can be written.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Writer:
         self._sink = sink
         self._emit = emit
         self._numbered = 0
-        """Entries that events were made of."""
+        """Entries that got a sequence number for their event."""
         self._render = render
         self._now = now
         self._capacity = capacity
@@ -64,22 +64,24 @@ class Writer:
         self._missing = 0
         self._taken = 0
         self._written = 0
-        """Bytes put in, by the loop, and taken out, by the thread: either has a number of its own to write."""
+        """Client bytes that the loop buffered (`_taken`) and that the thread removed (`_written`). There are two
+        counters, so that each has one writer and needs no lock.
+        """
         self.written = 0
-        """Lines so far."""
+        """Lines written so far."""
         self.overflowed = 0
         """Lines lost because the buffer was full."""
         self.failed = 0
-        """Lines lost because they could not be written."""
+        """Lines lost because the output failed."""
 
     @property
     def buffered(self) -> int:
         return len(self._buffer)
 
     def put(self, entry: AuditEntry) -> None:
-        """Called in the loop; never blocks. Denials that come in crowds are summed up."""
+        """Buffer an entry; repeated denials are summed up instead. Runs in the event loop and never blocks."""
         if self._repeated.absorbs(entry):
-            self._stir()
+            self._wake_thread()
             return
         size = entry.weight
         if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
@@ -87,10 +89,10 @@ class Writer:
             return
         self._taken += size
         self._buffer.append(entry)
-        self._stir()
+        self._wake_thread()
 
     def close(self) -> None:
-        """Write what is there, for up to CLOSE_SECONDS."""
+        """Write the buffered entries, for at most CLOSE_SECONDS."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
@@ -98,7 +100,7 @@ class Writer:
             if self._thread.is_alive():
                 log.warning("%d lines of the audit log were not written in time", self.buffered)
 
-    def _stir(self) -> None:
+    def _wake_thread(self) -> None:
         if not self._awake:
             self._awake = True
             self._start()
@@ -115,7 +117,7 @@ class Writer:
             self._closing.wait(self.gather_seconds)
             self._wake.clear()
             self._awake = False
-            closing = self._closing.is_set()  # once: a `close` that comes later wakes the thread for one more pass
+            closing = self._closing.is_set()  # read once: a later `close` wakes the thread for one more pass
             while self._buffer:
                 entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
                 self._write(entries)
@@ -130,26 +132,26 @@ class Writer:
     def _write(self, entries: list[AuditEntry]) -> None:
         lost = self.overflowed + self.failed
         lines = [self._line(entry) for entry in entries]
-        untold = [lost_line(self._now(), lost - self._missing)] if lost > self._missing else []
+        unreported = [lost_line(self._now(), lost - self._missing)] if lost > self._missing else []
         if self._emit is not None:
-            self._tell(self._emit, entries, lines)
+            self._emit_events(self._emit, entries, lines)
         try:
-            self._sink.write(b"".join(untold + lines))
+            self._sink.write(b"".join(unreported + lines))
         except OSError as error:
             self.failed += len(entries)
             if self._working:
                 self._working = False
-                log.error("The audit log cannot be written, and lines of it are lost: %s", error)
+                log.error("The audit log cannot be written; its lines are lost until this is solved: %s", error)
             self._closing.wait(self.gather_seconds)
             return
         self._missing = lost
         self.written += len(entries)
         if not self._working:
             self._working = True
-            log.warning("The audit log is written again")
+            log.warning("The audit log can be written again")
 
-    def _tell(self, emit: EmitEvent, entries: list[AuditEntry], lines: list[bytes]) -> None:
-        """Emit events; numbers are left out for entries that there was no room for."""
+    def _emit_events(self, emit: EmitEvent, entries: list[AuditEntry], lines: list[bytes]) -> None:
+        """Emit an event per entry. Sequence numbers skip the entries that were lost because the buffer was full."""
         first = self._numbered + self.overflowed + 1
         self._numbered += len(entries)
         for number, (entry, line) in enumerate(zip(entries, lines, strict=True), first):
@@ -162,5 +164,5 @@ class Writer:
         try:
             return self._render(entry)
         except Exception:
-            log.exception("A line of the audit log could not be made")
+            log.exception("A line of the audit log could not be formatted")
             return lost_line(self._now(), 1)

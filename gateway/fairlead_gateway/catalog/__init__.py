@@ -1,5 +1,4 @@
-"""Catalog of servers and tools: documents in, an immutable snapshot out.
+"""Catalog of servers and tools: reads documents and compiles them into an immutable snapshot.
 
-`model` and `definitions` are pure; `source`, `directory`, `kube` and `cache` bring the documents in and keep the
-last ones.
+`model` and `offered` are pure; `source`, `directory` and `kube` read the documents, and `cache` stores the last ones.
 """

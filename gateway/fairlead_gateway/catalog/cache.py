@@ -1,7 +1,7 @@
-"""The last documents on disk, so that a gateway that starts while its source is away serves what it served before.
+"""Caches the last documents on disk, so that a gateway can serve them if it starts while their source is unreachable.
 
-Reads and writes block, and run in a thread. A cache that cannot be written or read is a log line, never a failure; it
-holds catalogs and rules and no credentials.
+Reads and writes block and run in a thread. A cache that cannot be read or written is logged and never a failure. The
+cache has catalogs and rules, but no credentials.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FORMAT: Final = 2
 
 
 class Cached(msgspec.Struct, frozen=True):
-    """Documents by name, and when their source was last in touch (seconds of the wall clock)."""
+    """Documents by name, and when their source was last reached (seconds since the epoch)."""
 
     saved_at: float
     documents: dict[str, bytes]
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """The first line of the file, JSON. The documents follow as they are, one behind the other: to encode all of them
-    in one would stop every call for as long.
+    """Index in the first line of the file, in JSON. The documents follow unchanged: encoding all of them at once would
+    hold the GIL and so delay every call.
     """
 
     saved_at: float
@@ -41,13 +41,13 @@ _read_contents = msgspec.json.Decoder(_Contents).decode
 
 
 class SnapshotCache:
-    """One file in a directory that is made if needed."""
+    """Cache file in a directory, which is created if needed."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / FILE
 
     def read(self) -> Cached | None:
-        """Documents of the last write; None where there is nothing that can be read."""
+        """Read the documents of the last write; None if the file is missing or unusable."""
         try:
             with self._file.open("rb") as file:
                 contents = _read_contents(file.readline())
@@ -59,18 +59,18 @@ class SnapshotCache:
             log.warning("The cached catalog %s is not used: %s", self._file, error)
             return None
         if contents.format != _FORMAT:
-            log.warning("The cached catalog %s is of format %d and not used", self._file, contents.format)
+            log.warning("The cached catalog %s is not used: its format is %d", self._file, contents.format)
             return None
         if rest or any(len(documents[name]) != length for name, length in contents.lengths.items()):
-            log.warning("The cached catalog %s is not used: it is not whole", self._file)
+            log.warning("The cached catalog %s is not used: the file is incomplete", self._file)
             return None
         cached = Cached(contents.saved_at, documents)
         age = time.time() - cached.saved_at
-        log.info("Serving %d cached documents, %.0f s old, until the source is in touch", len(cached.documents), age)
+        log.info("Serving %d cached documents, %.0f s old, until the source is reached", len(cached.documents), age)
         return cached
 
     def write(self, documents: dict[str, bytes], seen_at: float) -> None:
-        """Replace the file in one step: a reader sees a whole one."""
+        """Replace the file atomically."""
         temporary = self._file.with_suffix(".tmp")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -83,4 +83,4 @@ class SnapshotCache:
                 os.fsync(file.fileno())
             temporary.replace(self._file)
         except OSError as error:
-            log.warning("The catalog is not cached in %s: %s", self._file, error)
+            log.warning("The catalog cannot be cached in %s: %s", self._file, error)

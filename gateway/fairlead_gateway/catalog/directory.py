@@ -1,7 +1,6 @@
-"""Documents and credentials from directories: how a gateway is fed off a cluster.
+"""Reads documents and credentials from directories, for gateways outside of Kubernetes.
 
-Implements `catalog.source.Source` and `core.credentials.Credentials`. Writers replace files by renaming, so a file is
-either the old whole or the new one.
+Implements `catalog.source.Source` and `core.credentials.Credentials`. Writers replace files atomically, by renaming.
 """
 
 from __future__ import annotations
@@ -22,21 +21,23 @@ from fairlead_mcp.waiting import wait_until_set
 
 POLL_SECONDS: Final = 0.25
 WHOLE_LOOKS: Final = 8
-"""One look in so many goes through all files, for those that were written in place."""
+"""Every eighth poll checks all files, to find files that were written in place."""
 TICK_NS: Final = 100_000_000
-"""A directory that changed less than this before a look may change again without looking any different."""
+"""Granularity of modification times. A directory that changed less than this before a poll may change again without a
+new modification time."""
 SUFFIX: Final = ".json"
 PAUSE: Final = 0.0001
-"""Seconds between two files that are read: the loop may be waiting for the core that this thread is on."""
+"""Seconds between reads of two files, which let the event loop run if it waits for the core of this thread."""
 
 Stamp = tuple[int, int, int]
-"""Attributes of a file that change when it is replaced: inode, size, time of change in nanoseconds."""
+"""Inode, size and modification time (ns) of a file, which change when the file is replaced."""
 
 
 class DirectorySource:
-    """Every `NAME.json` of a directory. It is looked at `poll` seconds apart, and at once when `nudge` is set. Files
-    are gone through when the directory itself has changed, as it does when one is replaced: to go through a hundred of
-    them four times a second would interrupt the loop hundreds of times.
+    """Source of the documents `NAME.json` in a directory. It polls every `poll` seconds, and at once if `nudge` is set.
+
+    Files are checked when the modification time of the directory has changed, as it does when a file is replaced.
+    Checking a hundred files four times a second would interrupt the event loop hundreds of times.
     """
 
     def __init__(self, path: Path, *, nudge: asyncio.Event | None = None, poll: float = POLL_SECONDS) -> None:
@@ -45,7 +46,9 @@ class DirectorySource:
         self._poll = poll
         self._stamps: dict[str, Stamp] = {}
         self._changed_at: int | None = None
-        """When the directory had changed last, in nanoseconds; None where that may have changed meanwhile."""
+        """Modification time of the directory at the last poll, in nanoseconds; None if it is too recent to be relied
+        on.
+        """
 
     async def run(self, inbox: Inbox) -> None:
         first, looks = True, 0
@@ -58,20 +61,22 @@ class DirectorySource:
             except OSError as error:
                 inbox.away(f"{self._path}: {error.strerror}")
             else:
-                await _tell(inbox, changes, at_once=first)
+                await _deliver(inbox, changes, at_once=first)
                 first = False
                 inbox.finish_sync(names)
             await wait_until_set(self._nudge, self._poll)
 
     def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
-        """Changes since the last look, and all names. Raises OSError when the directory cannot be read."""
+        """Changes since the last poll, and the names of all documents. Raises OSError if the directory
+        cannot be read.
+        """
         changed_at = self._path.stat().st_mtime_ns
         if not whole and changed_at == self._changed_at:
             return [], set(self._stamps)
         self._changed_at = changed_at if time.time_ns() - changed_at > TICK_NS else None
         seen: dict[str, Stamp] = {}
-        # A server leaves the servers document once its catalog is stored. So that it is never in neither, that document
-        # is read before any catalog is looked for, and told after them.
+        # A server is removed from the servers document once its catalog is stored. So that a server is always in one of
+        # them, the servers document is read before the catalogs and delivered after them.
         last = self._read(self._path / f"{SERVERS_NAME}{SUFFIX}", seen)
         changes = []
         for file in self._path.iterdir():
@@ -81,7 +86,7 @@ class DirectorySource:
         return changes + last, set(seen)
 
     def _read(self, file: Path, seen: dict[str, Stamp]) -> list[Change]:
-        """Changes of one file since the last look; none where it is as before, or gone."""
+        """Changes of one file since the last poll; none if it is unchanged or deleted."""
         try:
             status = file.stat()
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -91,7 +96,7 @@ class DirectorySource:
             change = Change(file.stem, file.read_bytes())
             time.sleep(PAUSE)
         except FileNotFoundError:
-            seen.pop(file.stem, None)  # it went while we looked
+            seen.pop(file.stem, None)  # deleted during this poll
             return []
         except OSError as error:
             seen[file.stem] = (0, 0, 0)
@@ -99,9 +104,9 @@ class DirectorySource:
         return [change]
 
 
-async def _tell(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
-    """The first documents together, so that no part of a catalog is served; later ones each in a step of the loop, as
-    reading hundreds of them in one would hold up calls.
+async def _deliver(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
+    """Deliver changes to the inbox. The first ones are delivered `at_once`, so that no partial catalog is served. Later
+    ones take one step of the event loop each, as decoding hundreds of documents at once would delay calls.
     """
     if at_once:
         inbox.update(changes)
@@ -112,7 +117,7 @@ async def _tell(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
 
 
 class DirectoryCredentials:
-    """One file per server, `SECRET.json`, holding a `Credential`."""
+    """Credentials in one file per server, `SECRET.json`, each with a `Credential`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -120,11 +125,11 @@ class DirectoryCredentials:
     async def read(self, ref: CredentialRef) -> Credential:
         file = self._path / f"{ref.secret}{SUFFIX}"
         if file.parent != self._path:
-            raise CredentialUnreadable(f"{ref.secret!r} is not a file name")
+            raise CredentialUnreadable(f"the name {ref.secret!r} of the server's credential is not a valid file name")
         try:
             return msgspec.json.decode(await asyncio.to_thread(file.read_bytes), type=Credential)
         except OSError as error:
             raise CredentialUnreadable(f"{file}: {error.strerror}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            # without the cause: its message might quote the value
-            raise CredentialUnreadable(f"{file} does not hold a credential") from None
+            # from None: the message of the cause might quote the credential
+            raise CredentialUnreadable(f"{file} does not contain a valid credential") from None

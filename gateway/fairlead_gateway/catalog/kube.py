@@ -1,11 +1,12 @@
-"""Documents and credentials from the Kubernetes API: how a gateway is fed on a cluster.
+"""Reads documents and credentials from the Kubernetes API, for gateways on a cluster.
 
-Implements `catalog.source.Source` and `core.credentials.Credentials` over `fairlead_kube`. A watch, never a mounted
-volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs to read
-ConfigMaps and named Secrets in the release's namespace, nothing else.
+Implements `catalog.source.Source` and `core.credentials.Credentials` over `fairlead_kube`. Documents are watched, since
+a mounted volume would lag by a minute. Credentials are read from a volume only while the API server does not respond.
+The gateway needs read access to ConfigMaps and to named Secrets in the release's namespace.
 
-A document that is gone although the operator did not say so was deleted by hand, or beside a watch that was broken. It
-is served on until the operator has had time to put it back. Rules always are: without them everything would be allowed.
+The operator annotates a document before it deletes it. A document that disappears without the annotation was deleted by
+hand, or its annotation was missed during an outage of the watch. Such a document is served until the operator has had
+time to restore it. Rules are served forever, as without them all tools would be allowed.
 """
 
 from __future__ import annotations
@@ -43,30 +44,30 @@ from fairlead_kube.resources import CONFIG_MAPS, SECRETS, Scope
 log = logging.getLogger(__name__)
 
 DOCUMENTS: Final = f"{LABEL_DOCUMENT} in ({','.join(SERVED)})"
-"""Label selector of the documents that gateways read, and no more: definitions that are held back are not among
-them."""
+"""Label selector of the documents that gateways read; it excludes held-back definitions."""
 HOLD_SECONDS: Final = 30.0
-"""How long a document is served that is gone and was not withdrawn: longer than another operator needs to take over."""
+"""Time for which a document is served that disappeared without being withdrawn. It is longer than another operator
+replica needs to take over."""
 API_SECONDS: Final = 1.5
-"""Bound on reading a credential from the API server; the registry gives up half a second later."""
+"""Timeout for reading a credential from the API server; the registry of servers gives up half a second later."""
 PINS_SECONDS: Final = 5.0
-"""Bound on reading what is pinned of a server."""
+"""Timeout for reading the pins of a server."""
 IN_THREAD: Final = 64 << 10
 """Blobs above this many bytes are unpacked in a thread."""
 
 
 def blob_of(item: ConfigMap) -> Blob:
-    """The part of a document that a ConfigMap holds."""
+    """The part of a document that is in a ConfigMap."""
     return Blob(item.metadata.name, item.metadata.labels, item.metadata.annotations, item.data, item.binary_data)
 
 
 def documents_of(namespace: str) -> Scope[ConfigMap]:
-    """Every document of a release."""
+    """Scope of all documents of a release."""
     return Scope(CONFIG_MAPS, ConfigMap, namespace, DOCUMENTS)
 
 
 class KubeSource:
-    """ConfigMaps labelled as documents: listed, then watched, over every outage."""
+    """Source of documents in labelled ConfigMaps, which are listed and watched; it reconnects after outages."""
 
     def __init__(
         self, kube: Kube, namespace: str, *, random: Callable[[], float] = randomness.random, hold: float = HOLD_SECONDS
@@ -90,7 +91,9 @@ class KubeSource:
 
 
 class _DocumentStore:
-    """Assembles documents from ConfigMaps and hands them to `inbox`; one that is gone is held for `hold` seconds."""
+    """Assembles documents from ConfigMaps for `inbox`. A document that disappeared without being withdrawn is served
+    for `hold` more seconds.
+    """
 
     def __init__(self, inbox: Inbox, hold: float) -> None:
         self._inbox = inbox
@@ -98,22 +101,22 @@ class _DocumentStore:
         self._assembler = DocumentAssembler()
         self._heads: set[str] = set()
         self._held: dict[str, asyncio.TimerHandle | None] = {}
-        """Documents that are gone and were not withdrawn, and what forgets them."""
+        """Documents that disappeared without being withdrawn, each with the timer that drops it."""
 
     def close(self) -> None:
         for name in [*self._held]:
-            self._let_go(name)
+            self._cancel_hold(name)
 
-    # Called by the informer.
+    # Methods that the informer calls
 
     async def replace(self, objects: Sequence[ConfigMap], version: str) -> None:
         blobs = []
         for item in objects:
-            blobs.append(blob_of(item))  # decodes it
+            blobs.append(blob_of(item))  # decodes the ConfigMap
             await asyncio.sleep(0)
         self._heads = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)
-        for change in self._unless_gone(changes):
+        for change in self._hold_deleted(changes):
             self._inbox.update([change])  # decodes the document
             await asyncio.sleep(0)
         self._inbox.finish_sync(self._heads | self._held.keys())
@@ -122,24 +125,26 @@ class _DocumentStore:
         blob = blob_of(item)
         self._heads.discard(blob.name)
         gone = self._assembler.remove(blob.name)
-        self._inbox.update(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._unless_gone(gone))
+        self._inbox.update(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._hold_deleted(gone))
 
     async def update(self, item: ConfigMap) -> None:
         blob = blob_of(item)
         if not blob.is_part:
             self._heads.add(blob.name)
-        self._let_go(blob.name)
+        self._cancel_hold(blob.name)
         self._inbox.update(await self._put(blob))
 
-    def _unless_gone(self, changes: Iterable[Change]) -> list[Change]:
-        """Those that can be passed on; what would be forgotten is held."""
+    def _hold_deleted(self, changes: Iterable[Change]) -> list[Change]:
+        """Return the changes that are not deletions, and start the hold of deleted documents."""
         documents = []
         for change in changes:
             if change.document is not None or change.problem is not None:
-                self._let_go(change.name)
+                self._cancel_hold(change.name)
                 documents.append(change)
             elif change.name not in self._held:
-                log.warning("Document %s is gone and was not withdrawn: it is served on for a while", change.name)
+                log.warning(
+                    "ConfigMap %s was deleted, but not by the operator: its document stays in use for now", change.name
+                )
                 forever = change.name == RULES_NAME
                 loop = asyncio.get_running_loop()
                 self._held[change.name] = None if forever else loop.call_later(self._hold, self._forget, change.name)
@@ -149,7 +154,7 @@ class _DocumentStore:
         del self._held[name]
         self._inbox.update([Change(name, None)])
 
-    def _let_go(self, name: str) -> None:
+    def _cancel_hold(self, name: str) -> None:
         timer = self._held.pop(name, None)
         if timer is not None:
             timer.cancel()
@@ -162,7 +167,7 @@ class _DocumentStore:
 
 
 class KubePins:
-    """Pins in the ConfigMaps of a release, listed for one server when somebody asks. A `PinReader`."""
+    """`PinReader` of a release's ConfigMaps; it lists those of one server per request."""
 
     def __init__(self, kube: Kube, namespace: str) -> None:
         self._kube = kube
@@ -176,7 +181,7 @@ class KubePins:
             async with asyncio.timeout(PINS_SECONDS):
                 items, _ = await self._kube.list(Scope(CONFIG_MAPS, ConfigMap, self._namespace, selector))
         except (ApiError, TimeoutError) as error:
-            raise PinsUnreadable(str(error) or f"{self._kube.host} does not answer") from error
+            raise PinsUnreadable(str(error) or f"the API server {self._kube.host} does not respond") from error
         assembler = DocumentAssembler()
         await asyncio.to_thread(assembler.replace, [blob_of(item) for item in items])
         data = assembler.documents.get(pins_name(key))
@@ -184,10 +189,10 @@ class KubePins:
 
 
 class KubeCredentials:
-    """Keys of Secrets in the release's namespace, each holding a `Credential`.
+    """Credentials in Secrets of the release's namespace, one `Credential` per key.
 
-    `mounted` is a directory that has the same keys as files, as a projected volume does. They may be a minute old, and
-    serve while the API server does not answer.
+    `mounted` is a directory with the same keys as files, such as a projected volume. Its files may be a minute old and
+    are read while the API server does not respond.
     """
 
     def __init__(self, kube: Kube, namespace: str, mounted: Path | None = None) -> None:
@@ -202,17 +207,18 @@ class KubeCredentials:
         except (ApiError, TimeoutError) as error:
             values = await asyncio.to_thread(self._from_volume, ref.key)
             if not values:
-                raise CredentialUnreadable(str(error) or f"{self._kube.host} does not answer") from error
+                why = str(error) or f"the API server {self._kube.host} does not respond"
+                raise CredentialUnreadable(why) from error
         if ref.key not in values:
             raise CredentialUnreadable(f"Secret {ref.secret} has no key {ref.key}")
         try:
             return msgspec.json.decode(values[ref.key], type=Credential)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            # without the cause: its message might quote the value
-            raise CredentialUnreadable(f"key {ref.key} of Secret {ref.secret} does not hold a credential") from None
+            # from None: the message of the cause might quote the credential
+            raise CredentialUnreadable(f"key {ref.key} of Secret {ref.secret} is not a valid credential") from None
 
     def _from_volume(self, key: str) -> dict[str, bytes]:
-        """Nothing where there is none."""
+        """Read one key from the mounted volume; empty if the file is missing."""
         file = None if self._mounted is None else self._mounted / key
         if file is None or file.parent != self._mounted:
             return {}

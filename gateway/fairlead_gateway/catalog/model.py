@@ -1,7 +1,7 @@
-"""The snapshot: all servers and tools of the documents, compiled for reading.
+"""The snapshot: all servers and tools of the documents, compiled into look-up tables.
 
-Pure module: `building` runs whenever documents changed, in slices; the result is immutable, so a call in flight keeps
-the snapshot that it began with. Unchanged parts are reused from the snapshot before.
+Pure module. A snapshot is built in slices whenever documents change. It is immutable, so a call in flight finishes with
+the snapshot that it began with. Unchanged parts are reused from the previous snapshot.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Shown = TypeVar("Shown", Tool, Item)
 
 
 class Collision(msgspec.Struct, frozen=True):
-    """Two tools, prompts or resources of one exposed name (or URI); that of the first server by namespace and name
-    is shown, but before all that of a server without prefix.
+    """Two tools, prompts or resources with the same exposed name or URI. The one of the first server by namespace and
+    name is listed; servers without a prefix precede all others.
     """
 
     exposed: str
@@ -49,11 +49,11 @@ class Collision(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """All that can be listed and called, at one moment."""
+    """Immutable state of the catalog: everything that can be listed and called."""
 
     servers: Mapping[ServerKey, Server] = {}
     merged: Mapping[str, tuple[Server, Tool]] = {}
-    """Exposed name to tool, in the order of the names."""
+    """Tools by exposed name, sorted by name."""
     prompts: Mapping[str, tuple[Server, Item]] = {}
     resources: Mapping[str, tuple[Server, Item]] = {}
     """By URI, for merged endpoints."""
@@ -63,17 +63,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By URI, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
-    """As published last; the empty rules where none ever were."""
+    """The rules published last; empty if none were published."""
     states: Mapping[ServerKey, Mapping[str, ToolState]] = {}
-    """By the server's own name of the tool: what was measured and decided of it in this gateway's environment."""
+    """Measurements and tier decisions of tools in this gateway's environment, by server and the server's own tool
+    name.
+    """
     decided_at: str = ""
-    """RFC 3339, when the oldest of the states was written; empty where there is none."""
+    """When the oldest of the states was written (RFC 3339); empty without states."""
     round_trips: Mapping[ServerKey, float] = {}
     """Milliseconds of a request to the server that calls no tool, in this gateway's environment."""
     entries: Mapping[ServerKey, ServerEntry] = {}
-    """Servers that are not simply ready; those that never answered are in `servers` not at all."""
+    """Servers with a status other than ready. Servers that never answered are here but not in `servers`."""
     files: tuple[FileProblem, ...] = ()
-    """Problems of files of declarations that no server is refused for."""
+    """Problems in declaration files that do not make any server unusable."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -84,15 +86,15 @@ EMPTY: Final = Snapshot()
 
 
 def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
-    """As `building`, at once."""
-    return finish(building(documents, before, environment))
+    """Compile documents without pauses; see `build_in_slices`."""
+    return finish(build_in_slices(documents, before, environment))
 
 
-def building(
+def build_in_slices(
     documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster"
 ) -> Generator[None, None, Snapshot]:
-    """Compile documents, given by name. Of two for one server, the first by document name counts. Of what was measured
-    counts what was measured in `environment`. Rules whose document is gone stay in force.
+    """Compile documents, given by name. If two documents describe one server, the first by document name is used. Only
+    measurements of `environment` are used. Rules stay in effect after their document is deleted.
     """
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
@@ -120,14 +122,14 @@ def building(
     servers = {}
     for key in sorted(catalogs):
         servers[key] = yield from _server(catalogs[key], before.servers.get(key))
-    # one without prefix comes before all others
+    # in a name collision, servers without a prefix win
     unprefixed_first = sorted(servers.values(), key=lambda server: server.catalog.prefix != "")
     merged, collisions = yield from _merge((server, server.tools) for server in unprefixed_first)
     prompts, of_prompts = yield from _merge((server, server.offered.prompts) for server in servers.values())
     resources, of_resources = yield from _merge((server, server.offered.resources) for server in servers.values())
     templates, of_templates = yield from _merge((server, server.offered.templates) for server in servers.values())
     skills, of_skills = yield from _merge((server, server.offered.skills) for server in servers.values())
-    skills, of_files = yield from _of_one_server(skills, resources)
+    skills, of_files = yield from _drop_mixed_skills(skills, resources)
     collisions += of_prompts + of_resources + of_templates + of_skills + of_files
     decided_at = min(decided, default="")
     return Snapshot(
@@ -176,38 +178,40 @@ def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Se
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
         yield
-    beside = yield from offer_in_slices(catalog)
+    offered = yield from offer_in_slices(catalog)
     named = {uri: tuple(naming) for uri, naming in interfaces.items()}
-    approved = ApprovedSkills(item.definition for item in beside.skills) if catalog.pinned else None
-    problems += beside.problems
-    return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems), beside, named, approved)
+    approved = ApprovedSkills(item.definition for item in offered.skills) if catalog.pinned else None
+    problems += offered.problems
+    return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems), offered, named, approved)
 
 
 def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, problems: list[str]) -> Tool:
-    """Raises UnusableDefinition where no client would take it."""
+    """Compile one tool. Raises UnusableDefinition if clients would reject its definition."""
     raw = bytes(entry.definition)
     exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
 
-    def named(definition: bytes) -> tuple[bytes, bytes]:
+    def name_definition(definition: bytes) -> tuple[bytes, bytes]:
         if entry.description is None:
-            own = verbatim(definition, name=entry.name)
+            unprefixed = verbatim(definition, name=entry.name)
         else:
-            own = with_name(definition, name=entry.name, description=entry.description)
-        merged = with_name(own, name=exposed) if exposed else b""
+            unprefixed = with_name(definition, name=entry.name, description=entry.description)
+        merged = with_name(unprefixed, name=exposed) if exposed else b""
         if interface.resources and catalog.prefix is not None:
             merged = bytes(UriNames(catalog.prefix).show_in(merged, uris.TOOL))
-        return own, merged
+        return unprefixed, merged
 
     modern, legacy = forms_of(raw, ListedType.TOOL)
     if modern.refusal:
         raise UnusableDefinition(modern.refusal)
-    definition, merged = named(modern.definition)
+    definition, merged = name_definition(modern.definition)
     for_legacy: tuple[bytes | None, bytes | None] = (None, None)
     if legacy.refusal:
         for_legacy = (b"", b"")
-        problems.append(f"tool {entry.name!r} of {catalog.key} is left out for older clients: {legacy.refusal}")
+        problems.append(
+            f"tool {entry.name!r} of {catalog.key} is left out for clients of legacy revisions: {legacy.refusal}"
+        )
     elif legacy.definition is not modern.definition:
-        for_legacy = named(legacy.definition)
+        for_legacy = name_definition(legacy.definition)
     declared = entry.latency or _UNDECLARED
     return Tool(
         entry.name,
@@ -234,15 +238,15 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
     )
 
 
-def _of_one_server(
+def _drop_mixed_skills(
     skills: dict[str, tuple[Server, Item]], resources: Mapping[str, tuple[Server, Item]]
 ) -> Generator[None, None, tuple[dict[str, tuple[Server, Item]], tuple[Collision, ...]]]:
-    """Skills without those of which another server would answer for a file: it lists it, or shows a skill with it. A
-    skill of one server reads nothing of another (SEP-2640).
+    """Drop skills with a file whose URI another server has, as a resource or as a file of a skill. A skill must not
+    read files of another server (SEP-2640).
     """
     owners: dict[str, ServerKey] = {}
     collisions: dict[str, Collision] = {}
-    for number, (exposed, (server, item)) in enumerate(sorted(skills.items(), key=lambda held: held[1][0].key)):
+    for number, (exposed, (server, item)) in enumerate(sorted(skills.items(), key=lambda skill: skill[1][0].key)):
         if number % SLICE == SLICE - 1:
             yield
         answering = (resources[uri][0].key if uri in resources else owners.get(uri, server.key) for uri in item.files)
@@ -251,14 +255,14 @@ def _of_one_server(
             owners.update(dict.fromkeys(item.files, server.key))
         else:
             collisions[exposed] = Collision(exposed, other, server.key)
-    return {name: held for name, held in skills.items() if name not in collisions}, tuple(collisions.values())
+    return {name: skill for name, skill in skills.items() if name not in collisions}, tuple(collisions.values())
 
 
 def _merge(
     servers: Iterable[tuple[Server, Iterable[Shown]]],
 ) -> Generator[None, None, tuple[dict[str, tuple[Server, Shown]], tuple[Collision, ...]]]:
-    """By exposed name, in the order of the names. Servers come sorted, so that who wins a name does not depend on who
-    came first.
+    """Tools or items by exposed name, sorted by name. `servers` are sorted, so that the winner of a name does not
+    depend on the order in which servers were added.
     """
     merged: dict[str, tuple[Server, Shown]] = {}
     collisions = []

@@ -1,9 +1,9 @@
-"""Prompts, resources and resource templates of a server, as they are shown.
+"""Compiles the prompts, resources, resource templates and skills of a server for listing.
 
-Pure module. Prompts are named like tools on merged endpoints. Resources of the schemes that mean something at their
-server alone carry its part there (`fairlead_mcp.uris`). All others keep their URI, for models give it to tools; where
-two servers have the same one, the first by namespace and name answers for it on merged endpoints. A skill is all of one
-server: one whose file another server would answer for is left out there.
+Pure module. On merged endpoints, prompts are prefixed like tools. URIs of schemes whose meaning is local to a server
+get the prefix too (`fairlead_mcp.uris`). All other resources keep their URI, since models pass URIs to tools. If two
+servers have the same URI, the first server by namespace and name serves it on merged endpoints. A skill with a file
+that another server would serve is left out there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _OWN_URI: Final[Places] = {"uri": {}, "uriTemplate": {}}
 
 
 def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
-    """Everything usable that a catalog holds beside tools; in slices, as each entry is judged by MCP's schema."""
+    """Compile the usable entries of a catalog other than tools. This runs in slices, as each entry is validated against
+    the schema of MCP.
+    """
     problems: list[str] = []
 
     def prompt(entry: Definition) -> Item:
@@ -52,30 +54,30 @@ def offer_in_slices(catalog: Catalog) -> Generator[None, None, Offered]:
         files = tuple(uri for uri in uris_of(definition) if names.show(uri) == uri)
         return Item(entry.name, definition, names.show(entry.name), bytes(names.show_in(definition, SKILL)), files)
 
-    def taken(
-        kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]
+    def compile_items(
+        kind: str, entries: Iterable[Definition], compile_item: Callable[[Definition], Item]
     ) -> Generator[None, None, tuple[Item, ...]]:
         items: dict[str, Item] = {}
         for entry in (yield from order_in_slices(entries, attrgetter("name"))):
             if entry.name in items:
                 continue
             try:
-                items[entry.name] = make(entry)
+                items[entry.name] = compile_item(entry)
             except UnusableDefinition as error:
                 problems.append(f"{kind} {entry.name!r} of {catalog.key} is left out: {error}")
             yield
         return tuple(items.values())
 
-    prompts = yield from taken("prompt", catalog.prompts, prompt)
-    resources = yield from taken("resource", catalog.resources, resource)
+    prompts = yield from compile_items("prompt", catalog.prompts, prompt)
+    resources = yield from compile_items("resource", catalog.resources, resource)
     template = partial(resource, listed=ListedType.TEMPLATE)
-    templates = yield from taken("resource template", catalog.resource_templates, template)
-    skills = yield from taken("skill", catalog.skills, skill)
+    templates = yield from compile_items("resource template", catalog.resource_templates, template)
+    skills = yield from compile_items("skill", catalog.skills, skill)
     return Offered(prompts, resources, templates, skills, tuple(problems))
 
 
 def _usable(entry: Definition, listed: ListedType) -> bytes:
-    """The form that clients take; of these definitions it is the same in both eras. Raises UnusableDefinition."""
+    """The form of a definition that clients of both eras accept. Raises UnusableDefinition."""
     form = forms_of(bytes(entry.definition), listed).modern
     if form.refusal:
         raise UnusableDefinition(form.refusal)

@@ -1,4 +1,4 @@
-"""Reads what is held back of servers with `pin: true`, for administrators who ask. Nothing is served from it."""
+"""Reads the approved and held-back definitions of servers with `pin: true`, to show them to administrators."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fairlead_gateway.catalog.directory import SUFFIX
 
 
 class PinsUnreadable(Exception):
-    """The document cannot be read now; the message says why."""
+    """A document of pins cannot be read; the message says why."""
 
 
 class PinReader(Protocol):
-    """Where the operator's documents of pins are."""
+    """Reader of the operator's documents of pins."""
 
     async def read(self, key: ServerKey) -> Pins | None:
-        """Approved and held-back definitions of a server; None where nothing is pinned. Raises PinsUnreadable."""
+        """Approved and held-back definitions of a server; None if it is not pinned. Raises PinsUnreadable."""
         ...
 
 
 class NoPins:
-    """For a gateway whose documents have none."""
+    """`PinReader` of a gateway without documents of pins."""
 
     async def read(self, key: ServerKey) -> Pins | None:
         """Implements PinReader."""
@@ -33,7 +33,7 @@ class NoPins:
 
 
 class DirectoryPins:
-    """Documents in a directory, beside those that are served."""
+    """`PinReader` of a directory of documents."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,9 +51,9 @@ class DirectoryPins:
 
 
 def pins_in(data: bytes, key: ServerKey) -> Pins | None:
-    """The pins of a server in a document. Raises PinsUnreadable."""
+    """Decode the pins of a server; None if the document is about something else. Raises PinsUnreadable."""
     try:
         document = decode(data)
     except UnreadableDocument as error:
-        raise PinsUnreadable(f"what is pinned of {key} cannot be read: {error}") from error
+        raise PinsUnreadable(f"the pins of server {key} cannot be read: {error}") from error
     return document if isinstance(document, Pins) and document.key == key else None

@@ -1,7 +1,8 @@
-"""From documents to snapshots: what a source delivers is decoded, compiled and handed on; what was good stays.
+"""Compiles the documents of a source into snapshots and activates them.
 
-Owned by `app`, which gives it a source (`directory`, `kube`), a cache and a `swap`. One task per store does all of
-it, so that snapshots come in order; the compiling is done in turns with the loop.
+A source is a directory or the Kubernetes API. A document that cannot be read does not replace its last good version.
+One task per store compiles and activates, so that snapshots are activated in order; it compiles in slices between
+other work of the event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.cache import SnapshotCache
-from fairlead_gateway.catalog.model import EMPTY, Snapshot, building
+from fairlead_gateway.catalog.model import EMPTY, Snapshot, build_in_slices
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp.waiting import wait_until_set
@@ -29,12 +30,12 @@ from fairlead_mcp.waiting import wait_until_set
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 5.0
-"""How often a swap that could not be completed (a credential was missing) is tried again."""
+"""Interval between attempts of an activation that could not be completed, for example without a credential."""
 SHARE: Final = 1 / 3
-"""Part of the time, at most, that goes into swaps while many documents change one after the other."""
+"""Largest share of the time that activations take while documents keep changing."""
 LONGEST_PAUSE: Final = 2.0
 REPORTED: Final = 20
-"""Definitions of one server that the log names, however many cannot be listed."""
+"""Most unusable definitions of one server that the log names."""
 CACHE_DELAY: Final = 1.0
 """Changes within this time are written to the cache together."""
 
@@ -43,27 +44,27 @@ class Inbox(Protocol):
     """Receiver of a source's changes. Called in the loop; never blocks."""
 
     def update(self, changes: Iterable[Change]) -> None:
-        """Documents that are new, different, gone or broken."""
+        """Receive documents that are new, changed, deleted or broken."""
         ...
 
     def finish_sync(self, names: Collection[str]) -> None:
-        """Everything that exists was told of; `names` are those documents, also the ones that are not whole yet."""
+        """All documents were delivered. `names` are all that exist, including those still incomplete."""
         ...
 
     def away(self, why: str) -> None:
-        """The source cannot be reached; `synced` or `alive` follows when it is back."""
+        """The source cannot be reached; `finish_sync` or `alive` follows when it is back."""
         ...
 
     def alive(self) -> None:
-        """The source was in touch just now."""
+        """The source has just been reached."""
         ...
 
 
 class Source(Protocol):
-    """Where documents come from."""
+    """Source of documents: a directory or the Kubernetes API."""
 
     async def run(self, inbox: Inbox) -> None:
-        """Deliver until cancelled, over every outage."""
+        """Deliver changes until cancelled; reconnect after outages."""
         ...
 
 
@@ -71,25 +72,25 @@ async def _nothing() -> None: ...
 
 
 Swap = Callable[[Snapshot], Awaitable[bool]]
-"""Makes a snapshot the one that is served; False: try again later with the same one."""
+"""Activates a snapshot; returns False if the activation has to be repeated later with the same snapshot."""
 
 
 class InitialCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    """Catalog that is served without the source."""
+    """Catalog that is served before and without the source."""
 
     own: Mapping[str, Document] = MappingProxyType({})
-    """Documents of the gateway itself, by name: in every snapshot, whatever the source says, and never in the cache."""
+    """The gateway's own documents by name. They are part of every snapshot and are never cached."""
     rules: Rules = EMPTY.rules
-    """In force until a document of rules was read."""
+    """Rules that apply until a document of rules is read."""
     cache: SnapshotCache | None = None
-    """The last documents of the source."""
+    """Cache of the last documents of the source."""
 
 
 NOTHING: Final = InitialCatalog()
 
 
 class SnapshotStore:
-    """Store of the documents, and of the snapshot built from them. It is its source's inbox."""
+    """Store of the documents and of the snapshot built from them; the `Inbox` of its source."""
 
     def __init__(
         self,
@@ -101,8 +102,9 @@ class SnapshotStore:
         replaced: Callable[[], Awaitable[None]] = _nothing,
         heap: Heap | None = None,
     ) -> None:
-        """`environment`: whose latencies count. `replaced` is waited for after each swap, when nothing here holds the
-        snapshot before any more. `heap` freezes what a swap made.
+        """Create the store. `environment` selects the latency measurements that apply. `replaced` is awaited after each
+        activation, when the store no longer references the previous snapshot. `heap` freezes the objects of a new
+        snapshot.
         """
         self._source = source
         self._swap = swap
@@ -119,16 +121,16 @@ class SnapshotStore:
         self._saving: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.broken: dict[str, str] = {}
-        """Documents that cannot be read, with the reason; their last good version is served."""
+        """Documents that cannot be read, by name, with the reason; their last good version is served."""
         self.broken_total = 0
         self.snapshot = Snapshot(rules=initial.rules)
         self.swaps = 0
         self.swap_seconds = 0.0
-        """Spent on all swaps, from the documents to the snapshot in service."""
+        """Total duration of all activations, including compilation."""
         self.stale = True
-        """The source has not been in touch since the start, or is away."""
+        """Whether the source was not reached since the start, or cannot be reached."""
         self.seen_at: float | None = None
-        """When the source was last in touch (or, from the cache, was then), in seconds of the wall clock."""
+        """When the source was last reached, in seconds since the epoch; at first the time that the cache has."""
         self.first_snapshot = asyncio.Event()
 
     async def start(self) -> None:
@@ -152,7 +154,7 @@ class SnapshotStore:
             await asyncio.gather(self._saving, return_exceptions=True)
             await self._save()
 
-    # Told by the source
+    # Methods of `Inbox`
 
     def update(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -173,13 +175,13 @@ class SnapshotStore:
 
     def alive(self) -> None:
         if self.stale and self.first_snapshot.is_set():
-            log.info("The catalog is kept up to date")
+            log.info("The source of the catalog is reachable again; changes are applied")
         self.stale = False
         self.seen_at = time.time()
 
     def away(self, why: str) -> None:
         if not self.stale:
-            log.warning("The catalog is not kept up to date (%s); serving the last one", why)
+            log.warning("The source of the catalog cannot be reached (%s); the last catalog is served", why)
         self.stale = True
         if self._own and not self.first_snapshot.is_set():
             self._dirty.set()
@@ -196,9 +198,10 @@ class SnapshotStore:
             self._mark_broken(name, str(error))
             return
         if isinstance(document, Pins):
-            return  # what is held back is not for a gateway; in a directory it lies beside the rest
+            return  # pins are for the operator; in a directory they lie beside the gateway's documents
         if isinstance(document, Catalog) and document.key in self._own_servers:
-            self._mark_broken(name, f"custom tools of this gateway are published as {document.key}: rename the server")
+            problem = f"this gateway publishes its custom tools as server {document.key}: rename the other server"
+            self._mark_broken(name, problem)
             return
         self.broken.pop(name, None)
         self._raw[name] = data
@@ -213,8 +216,8 @@ class SnapshotStore:
 
     def _mark_broken(self, name: str, problem: str) -> None:
         if self.broken.get(name) != problem:
-            consequence = "its last version stays" if name in self._documents else "there is no version of it to serve"
-            log.warning("Document %s cannot be used, %s: %s", name, consequence, problem)
+            served = "its last good version is served" if name in self._documents else "no version of it is served"
+            log.warning("Document %s cannot be used, %s: %s", name, served, problem)
             self.broken_total += 1
         self.broken[name] = problem
 
@@ -227,7 +230,7 @@ class SnapshotStore:
             try:
                 complete = await (self._renew() if changed else self._swap(self.snapshot))
             except Exception:
-                log.exception("A snapshot could not be taken into service; the last one stays")
+                log.exception("A snapshot could not be activated; the previous one stays active")
                 complete = False
             await self._replaced()
             await asyncio.sleep(min(self._swap_took * (1 / SHARE - 1), LONGEST_PAUSE))
@@ -236,7 +239,7 @@ class SnapshotStore:
         started = time.monotonic()
         before, documents = self.snapshot, {**self._documents, **self._own}
         with self._heap.building():
-            snapshot = await in_turns(building(documents, before, self._environment))
+            snapshot = await in_turns(build_in_slices(documents, before, self._environment))
             _report(snapshot, before)
             complete = await self._swap(snapshot)
             self.snapshot = snapshot
@@ -259,18 +262,18 @@ class SnapshotStore:
 
 
 def _report(snapshot: Snapshot, before: Snapshot) -> None:
-    """Say once what a person should know of a snapshot."""
+    """Log the problems and name collisions of a snapshot that the previous one did not have."""
     for key, server in snapshot.servers.items():
         if before.servers.get(key) is not server:
             for problem in server.problems[:REPORTED]:
                 log.warning("%s", problem)
             if len(server.problems) > REPORTED:
-                log.warning("%d more definitions of %s are left out", len(server.problems) - REPORTED, key)
+                log.warning("%d more definitions of server %s are left out", len(server.problems) - REPORTED, key)
     reported = set(before.collisions)
     for collision in snapshot.collisions:
         if collision not in reported:
             log.warning(
-                "Two servers expose %s: that of %s is shown, that of %s is not",
+                "Two servers expose %s: the one of server %s is listed, the one of server %s is not",
                 collision.exposed,
                 collision.holder,
                 collision.dropped,

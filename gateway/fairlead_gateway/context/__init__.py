@@ -1,1 +1,1 @@
-"""Results of tools, kept per principal and session, to be read again in place of being kept in a model's context."""
+"""Stored tool results per principal and session, which models can read again instead of keeping them in context."""

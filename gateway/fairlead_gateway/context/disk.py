@@ -1,8 +1,8 @@
-"""Keeps results in a file: without a Redis, more than memory has room for, and through a restart.
+"""Stores tool results in an SQLite file, so that they survive a restart and may exceed memory without a Redis.
 
-The file is a database of SQLite with its own thread, which also deletes what has ended while nobody adds anything. Keys
-are digests of principals and session ids, never these themselves. Nothing waits for the disk: after a loss of power the
-file may be unreadable, and is begun again.
+One thread owns the database and also deletes expired results. Keys are digests of principals and session ids, never the
+plain values. Writes are not synchronized to the disk: after a power loss the file may be unreadable, and a new one is
+created.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from fairlead_gateway.context.store import (
 
 NAME: Final = "results.sqlite"
 VERSION: Final = 1
-"""Version of the tables: a file of another one is begun again."""
+"""Version of the tables; a file of another version is replaced by a new one."""
 PAGE_BYTES: Final = 1024
-"""Small, since an entry has its last page to itself."""
+"""Size of SQLite's pages. It is small, since the last page of each entry is only partly filled."""
 SPARE_PAGES: Final = 1024
 BUSY_SECONDS: Final = 2.0
-"""Longest wait for another gateway that has the same file."""
+"""Longest wait for a lock of another gateway on the same file."""
 PATIENCE_SECONDS: Final = 5.0
-"""Longest that a call waits for the disk. While one piece of work takes longer, no other is accepted, or a disk that
-hangs would have memory hold all results."""
+"""Longest that a call waits for the disk. While one transaction takes longer, no other is queued; otherwise a hanging
+disk would let results pile up in memory."""
 SWEEP_SECONDS: Final = 60.0
-"""Longest that a result outlives its time."""
+"""Longest time between the expiry of a result and its deletion."""
 _MAKE: Final = (
     """CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, session TEXT NOT NULL,
          ident TEXT NOT NULL, size INTEGER NOT NULL, entry BLOB NOT NULL)""",
@@ -67,7 +67,7 @@ _MAKE: Final = (
          UPDATE total SET size = size - old.size;
        END;""",
 )
-"""Statements one by one: as a script they would end the transaction."""
+"""Statements to run one by one: SQLite's script function would commit the transaction."""
 _FORGET_EMPTY: Final = """
 DELETE FROM sessions WHERE account = ? AND NOT EXISTS (
   SELECT 1 FROM entries WHERE entries.account = sessions.account AND entries.session = sessions.session)
@@ -81,8 +81,8 @@ log = logging.getLogger(__name__)
 
 
 class DiskStore(ContextStore):
-    """Store of one machine, whose gateways may share it. `clock`: seconds since the epoch, since it goes on through a
-    restart.
+    """Store of results in a file; several gateways of one machine may share the file. `clock` is in seconds since the
+    epoch, as expiry times have to stay valid across restarts.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class DiskStore(ContextStore):
         patience: float = PATIENCE_SECONDS,
         busy: float = BUSY_SECONDS,
     ) -> None:
-        """`patience` and `busy` in seconds. Raises OSError, sqlite3.Error."""
+        """Open or create the file. `patience` and `busy` are in seconds. Raises OSError, sqlite3.Error."""
         self._busy = busy
         self._path = directory / NAME
         self._bounds = bounds
@@ -102,7 +102,7 @@ class DiskStore(ContextStore):
         self._patience = patience
         self._up = True
         self._since: float | None = None
-        """Monotonic time at which the thread began what it does now."""
+        """Monotonic time at which the thread began its current transaction."""
         self._works: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._database = self._open()
@@ -111,7 +111,7 @@ class DiskStore(ContextStore):
 
     @property
     def hangs(self) -> bool:
-        """Whether the thread is at one piece of work for longer than anybody waits."""
+        """Whether the thread's current transaction has exceeded the time that calls wait."""
         since = self._since
         return since is not None and time.monotonic() - since >= self._patience
 
@@ -119,29 +119,29 @@ class DiskStore(ContextStore):
         refused = too_large(entry, self._bounds)
         if refused is not None:
             raise refused
-        await self._done(lambda database: self._append(database, digest(account), digest(session), ident, entry))
+        await self._submit(lambda database: self._append(database, digest(account), digest(session), ident, entry))
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        return await self._done(lambda database: self._alive(database, account, session))
+        return await self._submit(lambda database: self._alive(database, account, session))
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        entry = await self._done(lambda database: self._alive(database, account, session, ident))
+        entry = await self._submit(lambda database: self._alive(database, account, session, ident))
         return entry[0] if entry else None
 
     async def delete(self, account: str, session: str) -> int:
-        def gone(database: sqlite3.Connection) -> int:
+        def delete_session(database: sqlite3.Connection) -> int:
             count = len(self._alive(database, account, session))
             _drop(database, digest(account), digest(session))
             return count
 
-        return await self._done(gone)
+        return await self._submit(delete_session)
 
     async def aclose(self) -> None:
         self._works.put(None)
         await asyncio.to_thread(self._thread.join)
 
-    async def _done(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """The result of work in the thread. Raises ContextUnavailable."""
+    async def _submit(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run `work` in the thread and return its result. Raises ContextUnavailable."""
         if not self.hangs:
             future: Future[Result] = Future()
             self._works.put((work, future))
@@ -149,11 +149,11 @@ class DiskStore(ContextStore):
                 async with asyncio.timeout(self._patience):
                     return await asyncio.wrap_future(future)
             except TimeoutError:
-                self._fail("the disk does not answer")
-        raise ContextUnavailable("the store of results cannot be used: the disk does not answer")
+                self._fail("the disk does not respond")
+        raise ContextUnavailable("the store of results cannot be used: the disk does not respond")
 
     def _run(self) -> None:
-        """Do works, each as a transaction, and from time to time delete what has ended."""
+        """Run queued work, each in a transaction, and periodically delete expired results."""
         pause = min(SWEEP_SECONDS, self._bounds.seconds)
         due = time.monotonic() + pause
         while True:
@@ -176,7 +176,7 @@ class DiskStore(ContextStore):
         self._database.close()
 
     def _transact(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Raises ContextUnavailable."""
+        """Run `work` in a transaction. Raises ContextUnavailable."""
         self._since = time.monotonic()
         try:
             self._database.execute("BEGIN IMMEDIATE")
@@ -192,13 +192,13 @@ class DiskStore(ContextStore):
         finally:
             self._since = None
         if not self._up:
-            log.warning("Results are kept in %s again", self._path)
+            log.warning("Results are stored in %s again", self._path)
         self._up = True
         return result
 
     def _fail(self, why: object) -> None:
         if self._up:
-            log.warning("Results cannot be kept in %s: %s", self._path, why)
+            log.warning("Results cannot be stored in %s: %s", self._path, why)
         self._up = False
 
     def _append(self, database: sqlite3.Connection, account: str, session: str, ident: str, entry: bytes) -> None:
@@ -212,7 +212,7 @@ class DiskStore(ContextStore):
         database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (account, session, ends))
 
     def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
-        """Delete what a new entry of that size leaves no room for: a file that is full takes it only then."""
+        """Delete old entries until an entry of `wanted` bytes fits. A full file accepts the entry only afterwards."""
         each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
         account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
         size, count = account_row or (0, 0)
@@ -238,13 +238,13 @@ class DiskStore(ContextStore):
             _drop(database, account, session)
 
     def _open(self) -> sqlite3.Connection:
-        """The database; a new one where the file cannot be read, or has other tables. Raises OSError, sqlite3.Error."""
+        """Open the database; replace a file that is damaged or of another version. Raises OSError, sqlite3.Error."""
         try:
             return self._connect()
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):  # locked, or no room: nothing that a new file would mend
+            if isinstance(error, sqlite3.OperationalError):  # locked, or disk full: a new file would not help
                 raise
-            log.warning("Kept results in %s cannot be read (%s), and are begun again", self._path, error)
+            log.warning("Stored results in %s cannot be read (%s); a new file replaces them", self._path, error)
             self._path.unlink(missing_ok=True)
             self._path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
             return self._connect()
@@ -289,7 +289,7 @@ class DiskStore(ContextStore):
 
 
 def _drop(database: sqlite3.Connection, account: str, session: str | None = None) -> None:
-    """Delete a session, or all of an account."""
+    """Delete the results of a session, or of all sessions of an account."""
     where, keys = ("", (account,)) if session is None else (" AND session = ?", (account, session))
     for table in ("entries", "sessions"):
         database.execute(f"DELETE FROM {table} WHERE account = ?{where}", keys)  # constants

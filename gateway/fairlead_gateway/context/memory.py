@@ -1,4 +1,4 @@
-"""Keeps results in this process: without a Redis, for one replica, until it ends."""
+"""Stores tool results in the memory of this process, for single replicas without Redis."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fairlead_gateway.context.store import MAX_ENTRIES, Bounds, ContextStore, size_of, too_large
 
 
-class _KeptEntries:
-    """Entries of one account, oldest first, and when each session ends."""
+class _AccountEntries:
+    """Entries of one account, oldest first, with the expiry of each session."""
 
     def __init__(self) -> None:
         self.entries: OrderedDict[tuple[str, str], bytes] = OrderedDict()
@@ -25,7 +25,7 @@ class _KeptEntries:
     def drop_oldest(self) -> None:
         (session, _), entry = self.entries.popitem(last=False)
         self.size -= size_of(entry)
-        if not any(of == session for of, _ in self.entries):
+        if not any(other == session for other, _ in self.entries):
             self.ends.pop(session, None)
 
     def drop(self, session: str) -> int:
@@ -41,12 +41,12 @@ class _KeptEntries:
 
 
 class MemoryStore(ContextStore):
-    """Store of one process. `clock` in seconds."""
+    """Store of results in memory. `clock` is in seconds."""
 
     def __init__(self, bounds: Bounds, clock: Callable[[], float] = time.monotonic) -> None:
         self._bounds = bounds
         self._clock = clock
-        self._accounts: OrderedDict[str, _KeptEntries] = OrderedDict()
+        self._accounts: OrderedDict[str, _AccountEntries] = OrderedDict()
         self._size = 0
 
     @property
@@ -56,7 +56,7 @@ class MemoryStore(ContextStore):
 
     @property
     def accounts(self) -> int:
-        """Number of accounts that are held."""
+        """Number of accounts with entries."""
         return len(self._accounts)
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
@@ -65,7 +65,7 @@ class MemoryStore(ContextStore):
             raise refused
         now = self._clock()
         self._expire(now)
-        entries = self._accounts.setdefault(account, _KeptEntries())
+        entries = self._accounts.setdefault(account, _AccountEntries())
         self._accounts.move_to_end(account)
         before = entries.size
         entries.expire(now)
@@ -91,7 +91,7 @@ class MemoryStore(ContextStore):
         before = entries.size
         gone = entries.drop(session)
         self._size += entries.size - before
-        if not entries.entries:  # bounds on bytes do not see empty ones
+        if not entries.entries:  # empty accounts have no bytes, so the limits would never remove them
             del self._accounts[account]
         return gone
 
@@ -99,7 +99,7 @@ class MemoryStore(ContextStore):
         self._accounts.clear()
         self._size = 0
 
-    def _alive(self, account: str) -> _KeptEntries | None:
+    def _alive(self, account: str) -> _AccountEntries | None:
         entries = self._accounts.get(account)
         if entries is not None:
             before = entries.size
@@ -108,7 +108,7 @@ class MemoryStore(ContextStore):
         return entries
 
     def _expire(self, now: float) -> None:
-        """Forget accounts whose sessions have all ended: those without a new entry for longest stand in front."""
+        """Drop accounts whose sessions have all expired. Accounts are ordered by the time of their last new entry."""
         while self._accounts:
             account, entries = next(iter(self._accounts.items()))
             if any(ends > now for ends in entries.ends.values()):

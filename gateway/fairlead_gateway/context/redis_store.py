@@ -1,8 +1,8 @@
-"""Keeps results in Redis: replicas share them, and they outlive a restart.
+"""Stores tool results in Redis, so that replicas share them and they survive a restart.
 
-Keys hold digests of principals and session ids, never these themselves, and share one hash tag, so that a script finds
-all of them on one node of a cluster. Whatever Redis does, a request is over within its time; after a failure none is
-made for a moment, so that calls do not wait for a Redis that is away.
+Keys have digests of principals and session ids, never the plain values. All keys share one hash tag, so that a script
+finds them on one node of a Redis cluster. Every request has a timeout. After a failure no request is sent for a moment,
+so that calls do not wait for an unreachable Redis.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 
 CONNECTIONS: Final = 8
 PAUSE_SECONDS: Final = 1.0
-"""Between a failure and the next request."""
-Found = TypeVar("Found")
+"""Pause between a failure and the next request."""
+Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
 APPEND: Final = """
@@ -38,11 +38,11 @@ local tag, account, session, ident, entry = KEYS[1], ARGV[1], ARGV[2], ARGV[3], 
 local size, ttl, each = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local all, most = tonumber(ARGV[8]), tonumber(ARGV[9])
 local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2] -- of two accounts within a millisecond one is older too
+local now = time[1] * 1000000 + time[2] -- microseconds, so that accounts used within one millisecond are ordered too
 local sizes, used, total, count = tag .. ':sizes', tag .. ':used', tag .. ':total', tag .. ':count'
 local function entries(a, s) return tag .. ':' .. a .. ':' .. s end
 local function order(a) return tag .. ':' .. a end
-if redis.call('EXISTS', total) == 0 then -- the first time, or Redis has evicted it
+if redis.call('EXISTS', total) == 0 then -- first entry, or Redis has evicted the key
   local known = 0
   for _, bytes in ipairs(redis.call('HVALS', sizes)) do known = known + tonumber(bytes) end
   redis.call('SET', total, known)
@@ -85,7 +85,7 @@ counted(account, sum)
 redis.call('ZADD', used, now, account)
 while tonumber(redis.call('GET', total)) > all do
   local oldest = redis.call('ZRANGE', used, 0, 0)[1]
-  if oldest == account then -- alone: Redis may have evicted figures of others, and the sum was too high
+  if oldest == account then -- the only account: Redis has evicted other accounts, so that the total was too high
     redis.call('SET', total, sum)
     break
   end
@@ -95,8 +95,8 @@ redis.call('PEXPIRE', entries(account, session), ttl)
 for _, key in ipairs({order(account), sizes, used, total, count}) do redis.call('PEXPIRE', key, ttl) end
 return 1
 """
-"""KEYS: the tag of all keys. ARGV: account, session, id, entry, its size, milliseconds to keep the session, bytes of
-the account, bytes of all, entries of the account.
+"""KEYS: the tag of all keys. ARGV: account, session, id, entry, size of the entry, lifetime of the session in
+milliseconds, most bytes of the account, most bytes of all accounts, most entries of the account.
 """
 
 ENTRIES: Final = """
@@ -106,16 +106,16 @@ for _, entry in ipairs(found) do size = size + #entry end
 if size > tonumber(ARGV[2]) then return false end
 return found
 """
-"""KEYS: a session. ARGV: the most entries that are read, and bytes of them. Returns the entries; nil where somebody
-else has written more.
+"""KEYS: a session. ARGV: most entries and most bytes that are read. Returns the entries, or nil if there are more,
+which only other writers can cause.
 """
 
 
 class RedisStore(ContextStore):
-    """Store of all replicas. `timeout` in seconds bounds every request to Redis."""
+    """Store of results in Redis, shared by all replicas. `settings.timeout` limits each request, in seconds."""
 
     def __init__(self, settings: RedisSettings, bounds: Bounds, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises BadUrl."""
+        """Create the client; it connects at the first request. Raises BadUrl."""
         self._redis: Redis = connect(settings.url, timeout=settings.timeout, connections=CONNECTIONS)
         self._where = host_of(settings.url)
         self._bounds = bounds
@@ -124,7 +124,7 @@ class RedisStore(ContextStore):
         self._clock = clock
         self._append = self._redis.register_script(APPEND)
         self._entries = self._redis.register_script(ENTRIES)
-        self._again_at = 0.0
+        self._retry_at = 0.0
         self._up = True
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
@@ -133,7 +133,7 @@ class RedisStore(ContextStore):
             raise refused
         bounds = self._bounds
         numbers = [size_of(entry), int(bounds.seconds * 1000), bounds.each_bytes, bounds.total_bytes, MAX_ENTRIES]
-        await self._ask(
+        await self._request(
             lambda: self._append(
                 keys=[self._tag], args=[digest(account), digest(session), digest(ident), entry, *numbers]
             )
@@ -141,49 +141,50 @@ class RedisStore(ContextStore):
 
     async def entries(self, account: str, session: str) -> list[bytes]:
         key, most = self._key(account, session), [MAX_ENTRIES, self._bounds.total_bytes]
-        entries: Any = await self._ask(lambda: self._entries(keys=[key], args=most))
+        entries: Any = await self._request(lambda: self._entries(keys=[key], args=most))
         return list(entries or ())
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        entry: Any = await self._ask(lambda: self._redis.hget(self._key(account, session), digest(ident)))
+        entry: Any = await self._request(lambda: self._redis.hget(self._key(account, session), digest(ident)))
         return None if entry is None else bytes(entry)
 
     async def delete(self, account: str, session: str) -> int:
         key = self._key(account, session)
 
-        async def gone() -> int:
+        async def delete_session() -> int:
             async with self._redis.pipeline(transaction=True) as both:
                 both.hlen(key)
                 both.delete(key)
                 deleted: list[Any] = await both.execute()
             return int(deleted[0])
 
-        return await self._ask(gone)
+        return await self._request(delete_session)
 
     async def aclose(self) -> None:
         try:
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)
         except UNREACHABLE:
-            log.debug("Redis at %s did not let its connections be closed", self._where)
+            log.debug("Connections to Redis at %s could not be closed in time", self._where)
 
     def _key(self, account: str, session: str) -> str:
         return f"{self._tag}:{digest(account)}:{digest(session)}"
 
-    async def _ask(self, request: Callable[[], Awaitable[Found]]) -> Found:
-        """The answer of Redis. Raises ContextUnavailable."""
-        if self._clock() < self._again_at:
-            raise ContextUnavailable("the store of results does not answer")
+    async def _request(self, request: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Send a request to Redis and return the response. Raises ContextUnavailable."""
+        if self._clock() < self._retry_at:
+            raise ContextUnavailable("the store of results does not respond")
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await request()
         except UNREACHABLE as error:
-            self._again_at = self._clock() + PAUSE_SECONDS
+            self._retry_at = self._clock() + PAUSE_SECONDS
             if self._up:
-                log.warning("Redis at %s does not answer (%s): results are not kept", self._where, type(error).__name__)
+                cause = type(error).__name__
+                log.warning("Redis at %s does not respond (%s): results are not stored", self._where, cause)
             self._up = False
-            raise ContextUnavailable("the store of results does not answer") from error
+            raise ContextUnavailable("the store of results does not respond") from error
         if not self._up:
-            log.warning("Redis at %s answers again: results are kept", self._where)
+            log.warning("Redis at %s responds again: results are stored", self._where)
         self._up = True
         return answer

@@ -1,4 +1,4 @@
-"""Settings of kept results."""
+"""Settings of stored tool results."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from fairlead_api.setting_types import LONGEST_SECONDS, HttpUrl, Token
 
 
 class CompressorSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("compressor_")):
-    """Compressor of kept results."""
+    """Compressor of stored results."""
 
     url: HttpUrl = ""
-    """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
-    It may be where servers may be. Without it passages are picked word for word.
+    """Base URL of an OpenAI-compatible API with `/chat/completions` that compresses the results of `retrieve_context`.
+    The rules about addresses of servers apply to it. If unset, passages are selected verbatim.
     """
     model: str = ""
-    """Model that is asked for there."""
+    """Model in the requests to that API."""
     key: Token = ""
-    """Bearer token for it."""
+    """Bearer token for that API."""
     seconds: Annotated[float, Meta(gt=0, le=120)] = 10.0
-    """Seconds for one answer with all attempts; after that passages are picked word for word."""
+    """Timeout for compressing one result, in seconds and including retries; then passages are selected verbatim."""
 
 
 class ResultSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("context_")):
-    """Kept results."""
+    """Stored results."""
 
     seconds: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = 3600.0
-    """How long results of `execute_tool` are kept for `retrieve_context`, from the last one of their session on."""
+    """How long results of `execute_tool` are stored for `retrieve_context`, in seconds after the last one of their
+    session."""
     bytes: Annotated[int, Meta(ge=0)] = 64 << 20
-    """Bytes of all kept results, in Redis or in the folder where there is one, else in each replica; 0 keeps none."""
+    """Most bytes of all stored results, in total in Redis or the folder, and else per replica; 0 stores none."""
     bytes_each: Annotated[int, Meta(ge=0)] = 4 << 20
-    """Bytes of one principal's kept results, or of one session of an anonymous caller; its oldest go first."""
+    """Most bytes of stored results per principal, or per session of an anonymous caller; the oldest are deleted first.
+    """
     directory: Path | None = None
-    """Folder that keeps results through a restart, in place of memory or Redis; gateways of a machine may share it."""
+    """Folder that stores results across restarts, instead of memory or Redis; gateways of one machine may share it."""
     router_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = field(default=2000, name="router_result_tokens")
-    """Tokens of a result at `/router/mcp` where neither tool, policy nor request says another number; 0 for any."""
+    """Most tokens of a result at `/router/mcp` if neither tool, policy nor request sets a limit; 0 for no limit."""
     compressor: CompressorSettings = CompressorSettings()

@@ -1,7 +1,7 @@
-"""One kept result, and the port of the stores that keep it.
+"""Interface of the stores of tool results, and the stored entry.
 
-Accounts are what bounds hold for: a principal, or one session of an anonymous caller. A session belongs to one account,
-and its name means nothing in another.
+Limits apply per account: a principal, or one session of an anonymous caller. A session belongs to one account; its id
+is not valid in another.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Final, Protocol
 import msgspec
 
 MAX_ENTRIES: Final = 256
-"""Entries of one account; each new one looks at all of them."""
+"""Most entries of one account. Adding an entry reads all of them."""
 OVERHEAD: Final = 512
-"""Bytes, about, that an entry takes beside what it holds."""
+"""Approximate bytes that an entry takes in addition to its content."""
 
 
 class ContextUnavailable(Exception):
-    """The store does not answer, or takes no entry of that size. The message says which."""
+    """The store does not respond, or an entry is too large for it; the message says which."""
 
 
 class SessionEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One call and its result."""
+    """Stored call with its result."""
 
     id: str
-    """`SESSION/NUMBER`, unique in its account; `NUMBER` alone where it is stored."""
+    """`SESSION/NUMBER`, unique in its account; stores have `NUMBER` only."""
     at: float
     """Seconds since the epoch."""
     tool: str
@@ -34,7 +34,7 @@ class SessionEntry(msgspec.Struct, frozen=True, array_like=True):
     server: str
     """Server in that namespace."""
     own_name: str
-    """As the server calls the tool."""
+    """The server's own name of the tool."""
     arguments: bytes
     """Raw JSON object."""
     result: bytes
@@ -42,33 +42,33 @@ class SessionEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """How much is kept, and for how long."""
+    """Limits of a store in bytes and time."""
 
     seconds: float
-    """From the last entry of a session on."""
+    """Lifetime of a session after its last new entry."""
     each_bytes: int
-    """Bytes in one account; its oldest entries go first."""
+    """Most bytes of one account; its oldest entries are deleted first."""
     total_bytes: int
-    """Bytes in all accounts; the one without a new entry for longest goes first."""
+    """Most bytes of all accounts; the account without a new entry for the longest time is deleted first."""
 
 
 class ContextStore(Protocol):
-    """Keeper of encoded entries. Every method may raise ContextUnavailable."""
+    """Store of encoded entries. Every method may raise ContextUnavailable."""
 
     async def append(self, account: str, session: str, ident: str, entry: bytes) -> None:
-        """Keep an entry, and its whole session for the full time from now on."""
+        """Store an entry and restart the lifetime of its session."""
         ...
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        """Those of a session, in any order; none for one that the account does not have."""
+        """Entries of a session in any order; empty if the account has no such session."""
         ...
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        """One entry of a session."""
+        """One entry of a session; None if the session has no such entry."""
         ...
 
     async def delete(self, account: str, session: str) -> int:
-        """Forget a session; how many entries it had."""
+        """Delete a session and return the number of its entries."""
         ...
 
     async def aclose(self) -> None:
@@ -77,18 +77,18 @@ class ContextStore(Protocol):
 
 
 def digest(text: str) -> str:
-    """Digest of a principal, a session id or an entry's id: no store outside of this process holds these themselves."""
+    """Digest of a principal, session id or entry id. Stores outside of this process never have the plain values."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def size_of(entry: bytes) -> int:
-    """Bytes that an entry is counted as."""
+    """Bytes that an entry counts against the limits."""
     return len(entry) + OVERHEAD
 
 
 def too_large(entry: bytes, bounds: Bounds) -> ContextUnavailable | None:
-    """Why an entry cannot be kept at all; None: it can."""
+    """Error for an entry that exceeds the limits by itself; None if it fits."""
     most = min(bounds.each_bytes, bounds.total_bytes)
     if size_of(entry) <= most:
         return None
-    return ContextUnavailable(f"the result has {len(entry):,} bytes, and one caller's results may have {most:,}")
+    return ContextUnavailable(f"the result has {len(entry):,} bytes, but a caller may store at most {most:,} bytes")

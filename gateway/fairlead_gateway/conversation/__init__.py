@@ -1,5 +1,5 @@
-"""Which latency tier the next answer of a conversation should have, from what is being said.
+"""Chooses the latency tier for the next answer of a conversation from what the user says.
 
-Pure: text, circumstances and a state go in, a choice and a state come out. `rest.tiers` serves it; programs may call
-`choose.choose` themselves.
+Pure: the input is text, circumstances and a state; the output is a choice and a new state. The REST API serves it;
+programs may also call `Chooser.choose` directly.
 """

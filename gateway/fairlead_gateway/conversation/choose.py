@@ -1,12 +1,12 @@
-"""The choice of a tier: rules in a fixed order, each with a name that the answer gives.
+"""Chooses a tier by rules in a fixed order. The choice has the name of the rule that decided.
 
-    command          somebody asked for a tier outright; holds for this turn and the next two
+    command          the user asked for a tier explicitly; applies to this turn and the next two
     queue            so many requests wait that a fast tier is preferred
-    keywords         words that ask for a tier, the slowest first, unless it was answered in a moment ago
-    conversation     the first turn, or a rapid exchange of short ones
-    default          none of these
+    keywords         the text has keywords of a tier; the slowest such tier wins, unless it is in its cooldown
+    conversation     the first turn, or a rapid exchange of short turns
+    default          no other rule applied
 
-Pure. Within one turn a growing transcript raises the tier and never lowers it, unless a command does.
+Pure. While the transcript of a turn grows, the tier may rise but not fall, unless a command or the queue decides.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from fairlead_gateway.policy.tiers import by_speed, default_tier
 
 RAPID_TURNS: Final = 3
 RAPID_SECONDS: Final = 5.0
-"""A rapid exchange: that many turns, each begun within that many seconds of the one before."""
+"""A rapid exchange is `RAPID_TURNS` turns that each began at most `RAPID_SECONDS` after the previous one."""
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _Meaning(msgspec.Struct, frozen=True):
     tier: int
     command: bool
 
@@ -37,19 +37,21 @@ class Chooser:
     """The rules of an installation, compiled once per rules document."""
 
     def __init__(self, tiers: Sequence[Tier]) -> None:
-        """Without a tier there is nothing to choose: raises ValueError."""
+        """Compile the rules. Raises ValueError if there are no tiers."""
         if not tiers:
-            raise ValueError("there is no latency tier to choose from")
+            raise ValueError("the installation has no latency tiers to choose from")
         self.tiers = by_speed(tuple(tiers))
         default = default_tier(tuple(tiers))
         self._default = self.tiers.index(default) if default is not None else 0
         self._selections = [tier.selection for tier in self.tiers]
         self.ignored: list[str] = []
-        """Phrases that cannot be used, with the reason."""
+        """Why phrases cannot be used, one message per phrase."""
         self._phrases = Phrases(self._compile())
 
     def choose(self, turn: Turn, state: ConversationState, now: float) -> tuple[Choice, ConversationState]:
-        """The tier for this turn as far as it is known, and the state to bring along next time."""
+        """Choose the tier for the turn so far; also returns the state for the next call. `now` is in seconds since the
+        epoch.
+        """
         number = _number(turn, state)
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
         text = normal(turn.text if turn.final else settle(turn.text))
@@ -57,11 +59,11 @@ class Chooser:
         commanded, until, phrase = self._command(phrases, text, number, state)
         index, rule, matched = self._by_rule(phrases, turn, state, commanded, now)
         if rule == "default":
-            index, rule = self._circumstance(number, began)
+            index, rule = self._by_conversation(number, began)
         if rule == "command":
             matched = phrase
         elif number == state.turn and state.tier is not None:
-            index, rule, matched = self._steady(index, rule, matched, state)
+            index, rule, matched = self._keep_tier_of_turn(index, rule, matched, state)
         tier = self.tiers[index]
         answered = {**state.answered, tier.name: now} if turn.final else state.answered
         after = ConversationState(
@@ -77,7 +79,7 @@ class Chooser:
 
     def _by_rule(
         self,
-        phrases: list[tuple[str, _Wanted]],
+        phrases: list[tuple[str, _Meaning]],
         turn: Turn,
         state: ConversationState,
         commanded: str | None,
@@ -89,17 +91,19 @@ class Chooser:
         for index, selection in enumerate(self._selections):
             if selection.queue_depth is not None and turn.queue_depth >= selection.queue_depth:
                 return index, "queue", None
-        wanted = {want.tier: phrase for phrase, want in reversed(phrases) if not want.command}
-        for index in sorted(wanted, reverse=True):
-            if not self._cooling(index, turn, state, now):
-                return index, "keywords", wanted[index]
+        keywords = {meaning.tier: phrase for phrase, meaning in reversed(phrases) if not meaning.command}
+        for index in sorted(keywords, reverse=True):
+            if not self._is_cooling(index, state, now):
+                return index, "keywords", keywords[index]
         return self._default, "default", None
 
     def _command(
-        self, phrases: list[tuple[str, _Wanted]], text: str, number: int, state: ConversationState
+        self, phrases: list[tuple[str, _Meaning]], text: str, number: int, state: ConversationState
     ) -> tuple[str | None, int, str | None]:
-        """The tier asked for, the last turn that holds for, and the phrase; of several commands the last counts."""
-        commands = {phrase: want.tier for phrase, want in phrases if want.command}
+        """The commanded tier, the last turn to which the command applies, and its phrase. The last command in the text
+        counts.
+        """
+        commands = {phrase: meaning.tier for phrase, meaning in phrases if meaning.command}
         if commands:
             phrase = next(iter(commands)) if len(commands) == 1 else self._phrases.last(text, commands)
             return self.tiers[commands[phrase]].name, number + COMMAND_TURNS - 1, phrase
@@ -108,13 +112,13 @@ class Chooser:
             return state.commanded, state.commanded_until, None
         return None, -1, None
 
-    def _cooling(self, index: int, turn: Turn, state: ConversationState, now: float) -> bool:
-        """Whether the tier was answered in a moment ago, by an earlier turn."""
+    def _is_cooling(self, index: int, state: ConversationState, now: float) -> bool:
+        """Whether a tier is in its cooldown because an earlier turn was answered in it."""
         cooldown, last = self._selections[index].cooldown_ms / 1000, state.answered.get(self.tiers[index].name)
         return cooldown > 0 and last is not None and 0 <= now - last < cooldown
 
-    def _circumstance(self, number: int, began: tuple[float, ...]) -> tuple[int, str]:
-        """Tier and rule by the course of the conversation, where nothing that was said decides."""
+    def _by_conversation(self, number: int, began: tuple[float, ...]) -> tuple[int, str]:
+        """Tier and rule by the state of the conversation: its first turn, or a rapid exchange."""
         gaps = (later - earlier for earlier, later in pairwise(began))
         rapid = len(began) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
         circumstances = {"FirstTurn"} if number == 0 else {"RapidExchange"} if rapid else set()
@@ -123,16 +127,16 @@ class Chooser:
                 return index, "conversation"
         return self._default, "default"
 
-    def _steady(
+    def _keep_tier_of_turn(
         self, index: int, rule: str, matched: str | None, state: ConversationState
     ) -> tuple[int, str, str | None]:
-        """Never below what was chosen for this turn already."""
+        """Keep the tier that was already chosen for this turn, if the new one is faster."""
         names = [tier.name for tier in self.tiers]
         if state.tier in names and names.index(state.tier) > index and rule != "queue":
             return names.index(state.tier), "steady", None
         return index, rule, matched
 
-    def _compile(self) -> list[tuple[str, _Wanted]]:
+    def _compile(self) -> list[tuple[str, _Meaning]]:
         usable = []
         for index, tier in enumerate(self.tiers):
             keywords, commands = words_of(tier)
@@ -143,7 +147,7 @@ class Chooser:
                     except ValueError as error:
                         self.ignored.append(str(error))
                     else:
-                        usable.append((phrase, _Wanted(index, command)))
+                        usable.append((phrase, _Meaning(index, command)))
         return usable
 
 

@@ -1,4 +1,4 @@
-"""The compiled rules of choice, and the key that signs states."""
+"""Keeps the compiled rules for choosing a tier, and the key that signs conversation states."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 class Choosers:
-    """Compiles the rules of choice for each new rules document."""
+    """Compiles a `Chooser` for each new rules document."""
 
     def __init__(self, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
-        """`key` signs states; replicas share it. `clock`: seconds of the wall clock."""
+        """Create the cache. `key` signs states and is shared by replicas; `clock` is in seconds since the epoch."""
         self.sealer = Sealer(key or secrets.token_bytes(32))
         self.clock = clock
         self._rules: Rules | None = None
         self._chooser: Chooser | None = None
 
     def of(self, rules: Rules) -> Chooser | None:
-        """None where there is no tier to choose from."""
+        """The chooser for a rules document; None if the document has no tiers."""
         if not rules.tiers:
             return None
         if self._chooser is None or self._rules is None or self._rules.tiers != rules.tiers:
-            # only here: see `turn`
+            # imported here to save memory: see `turn`
             from fairlead_gateway.conversation.choose import Chooser
 
-            self._chooser = Chooser(rules.tiers)  # 0.3 s for the shipped words: not again where only a policy changed
-        self._rules = rules  # the same object next time, which compares at once
+            self._chooser = Chooser(rules.tiers)  # takes 0.3 s, so not repeated if only policies changed
+        self._rules = rules  # usually the same object at the next call, so that the comparison is immediate
         return self._chooser

@@ -1,6 +1,6 @@
-"""Words that ship for tiers named `fast`, `standard` and `deep`: read from `words.yaml` where a tier asks for them.
+"""Keywords and commands that ship for tiers named `fast`, `standard` and `deep`, read from `words.yaml`.
 
-They stand in no LatencyTier and in no rules document, which name them by `shippedWords`.
+A LatencyTier enables them by `shippedWords`; neither LatencyTiers nor rules documents contain the words.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _FILE: Final = "words.yaml"
 
 
 class ShippedWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Phrases of one tier between commas, the keywords in lists by what they listen for."""
+    """Comma-separated phrases of one tier; keywords are grouped by topic."""
 
     keywords: dict[str, str]
     commands: str
 
 
 def words_of(tier: Tier) -> tuple[list[str], list[str]]:
-    """Keywords and commands that count for a tier, each once; those that ship, where it asks for them, come first."""
+    """Keywords and commands of a tier without duplicates; shipped ones, if the tier enables them, precede its own."""
     selection = tier.selection
     shipped = shipped_words().get(tier.name) if selection.shipped_words else None
     if shipped is None:
@@ -39,14 +39,14 @@ def words_of(tier: Tier) -> tuple[list[str], list[str]]:
 
 @cache
 def shipped_words() -> Mapping[str, ShippedWords]:
-    """Words by name of the tier."""
-    import yaml  # a megabyte, which a gateway does without until it chooses a tier
+    """Shipped words by tier name."""
+    import yaml  # takes 1 MB, so imported only when a tier is chosen
 
     text = files(__package__).joinpath(_FILE).read_text("utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # 18 ms in place of 120, where it was built with libyaml
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # 18 ms instead of 120 ms
     return msgspec.convert(yaml.load(text, loader), dict[str, ShippedWords])  # noqa: S506  # both loaders are safe ones
 
 
 def phrases(listed: str) -> list[str]:
-    """Phrases between commas."""
+    """Split comma-separated phrases."""
     return [" ".join(phrase.split()) for phrase in listed.split(",")]

@@ -1,4 +1,4 @@
-"""The state of a conversation as a signed token, so that nothing is kept for it between requests. Pure."""
+"""Encodes the state of a conversation as a signed token, so that the gateway stores no state between requests. Pure."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _decode = msgspec.json.Decoder(ConversationState).decode
 
 
 class ForgedState(ValueError):
-    """A token that was not made here, or by a replica with another key."""
+    """The token was not signed with this gateway's key."""
 
 
 class Sealer:
-    """Makes and opens tokens. Replicas behind one address share `key`."""
+    """Creates and verifies state tokens. Replicas behind one address share `key`."""
 
     def __init__(self, key: bytes) -> None:
         self._key = hashlib.sha256(b"conversation state\0" + key).digest()
 
     def seal(self, state: ConversationState) -> str:
-        """The token of a state."""
+        """Encode and sign a state."""
         body = msgspec.json.encode(state)
         return base64.urlsafe_b64encode(self._mac(body) + body).decode().rstrip("=")
 
     def open(self, token: str) -> ConversationState:
-        """The state of a token; the first one of an empty token. Raises ForgedState."""
+        """Verify and decode a token; an empty token is the initial state. Raises ForgedState."""
         if not token:
             return ConversationState()
         if len(token) > MOST_CHARACTERS:

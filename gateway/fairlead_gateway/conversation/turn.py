@@ -1,6 +1,6 @@
-"""Input, state and output of the choice of a tier.
+"""Input, state and output types of the choice of a tier.
 
-Declarations only; apart from `choose` because RE2, which the choice needs, takes 2 MB, and most gateways never choose.
+They are in a module of their own because `choose` imports RE2, which takes 2 MB, and most gateways never choose a tier.
 """
 
 from __future__ import annotations
@@ -10,39 +10,39 @@ from typing import Final
 import msgspec
 
 COMMAND_TURNS: Final = 3
-"""Turns that a command holds for, the one it was given in included."""
+"""Turns to which a command applies, including the turn that has it."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The turn in progress, as far as it is known."""
+    """The current turn of a conversation."""
 
     text: str = ""
     """Transcript so far."""
     final: bool = True
-    """False: the transcript still grows."""
+    """Whether the transcript is complete; False while it still grows."""
     number: int | None = None
-    """Counts the turns of the conversation from 0. None: as the state says, the same while its transcript grows, else
-    the next.
+    """Number of the turn from 0. None continues the turn of the state while its transcript grows, and else begins the
+    next one.
     """
     queue_depth: int = 0
-    """Requests that wait for an answer."""
+    """Number of requests that wait for an answer."""
 
 
 class ConversationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """State of a conversation between two requests. Times are seconds of the wall clock."""
+    """State of a conversation between two requests. Times are in seconds since the epoch."""
 
     turn: int = -1
-    """The turn that `tier` was chosen in."""
+    """Number of the last turn, in which `tier` was chosen."""
     growing: bool = False
-    """Whether the transcript of that turn was not final."""
+    """Whether the transcript of that turn was incomplete."""
     tier: str | None = None
     commanded: str | None = None
     commanded_until: int = -1
-    """The last turn that the command holds for."""
+    """Number of the last turn to which the command applies."""
     answered: dict[str, float] = {}
-    """Tier to when it was last answered in."""
+    """Time of the last answer in each tier."""
     began: tuple[float, ...] = ()
-    """When the last turns began."""
+    """Start times of the last turns."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -50,8 +50,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     tier: str
     number: int
-    """The turn that it was chosen for, from 0."""
+    """Number of the turn, from 0."""
     rule: str
     matched: str | None
-    """The phrase that decided, as it stands in the LatencyTier."""
+    """The phrase that decided, as written in the LatencyTier; None if another rule decided."""
     limit_ms: int | None

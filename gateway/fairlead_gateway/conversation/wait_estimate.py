@@ -1,4 +1,4 @@
-"""Waiting time that a tier means for a person in a conversation, and how to bridge it. Pure."""
+"""Estimates how long a person waits for an answer in a tier, and recommends how to bridge the wait. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
 
 FILLER_ABOVE_MS: Final = 1000
-"""An answer that takes longer is worth a few words at once ("let me see …")."""
+"""Expected wait beyond which the agent should say a few words first ("let me see …")."""
 SPEECH_TURN_MS: Final = 1500
-"""Longest wait for a tool without a pause that people notice in a speech-to-speech session."""
+"""Longest wait for a tool that people do not notice as a pause in a speech-to-speech session."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Waiting time of one tier."""
+    """Expected wait in one tier, with recommendations."""
 
     expected_ms: int | None
-    """The slowest of its tools, by measured median, else the declared one; None where nothing is known."""
+    """Median duration of the tier's slowest tool, measured or else declared; None if no duration is known."""
     filler: bool
-    """Whether to say something at once and the answer afterwards."""
+    """Whether to say a filler first and the answer afterwards."""
     route: str
-    """`direct`: the tools fit a speech turn. `cascaded`: hand the turn to a text model with speech behind it."""
+    """`direct`: the tools fit into a speech turn. `cascaded`: use a text model followed by speech synthesis."""
 
 
 def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms: int = SPEECH_TURN_MS) -> Outlook:
-    """How long a tier's tools may keep a person waiting: parallel calls cost the slowest of them."""
+    """Estimate the wait for a tier's tools. Tools are called in parallel, so the slowest one counts."""
     expected = _slowest(view, snapshot)
     longest = limit_ms if expected is None else expected
     return Outlook(

@@ -1,1 +1,1 @@
-"""Types that the layers of the gateway have in common; nothing here imports any of them."""
+"""Types that all layers of the gateway share; this package imports none of the layers."""

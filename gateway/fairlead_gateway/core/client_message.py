@@ -1,6 +1,6 @@
-"""Messages of clients as `endpoint.inbound` classifies them.
+"""Types of the messages of clients.
 
-Declarations, apart from `inbound`: classes that msgspec makes are not compiled.
+They are in a module of their own, as mypyc does not compile classes of msgspec; `endpoint.inbound` parses messages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_tools.refusal import META_ERROR, RATE_LIMITED
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification, which is not answered."""
+    """A notification, which gets no response."""
 
     modern: bool
     method: str
@@ -33,7 +33,7 @@ class ClientResponse(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Refusal of a request before it is a call: an HTTP status and a JSON-RPC error."""
+    """Rejection of an HTTP request that is not a valid MCP request: a status and a JSON-RPC error."""
 
     status: int
     code: int
@@ -43,7 +43,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 def reject_crowd(status: int, message: str, ident: bytes = b"null") -> Rejection:
-    """Refusal of a request for want of room: 429 where its agent has its share, 503 where nothing is left for all."""
+    """Reject a request because a limit is reached: status 429 for a limit per agent, 503 for one of the gateway."""
     detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": RETRY_MS}
     return Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, jsonrpc.encode({META_ERROR: detail}))
 
@@ -52,15 +52,19 @@ RETRY_MS: Final = 1000
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_MS // 1000)
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
 SESSION_UNKNOWN: Final = Rejection(
-    404, jsonrpc.INVALID_REQUEST, "There is no session of this id here: open another one with initialize"
+    404, jsonrpc.INVALID_REQUEST, "The gateway has no session with this Mcp-Session-Id: open a new one with initialize"
 )
-NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize again")
-NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
-NOT_RESUMABLE: Final = Rejection(400, jsonrpc.INVALID_REQUEST, "Nothing is kept of that stream here (Last-Event-ID)")
+NOT_YOURS: Final = Rejection(
+    404, jsonrpc.INVALID_REQUEST, "The session belongs to another principal: open a new one with initialize"
+)
+NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "This endpoint has no stream for GET: send requests by POST")
+NOT_RESUMABLE: Final = Rejection(
+    400, jsonrpc.INVALID_REQUEST, "The stream of this Last-Event-ID cannot be resumed: the gateway has no events of it"
+)
 
 
 class RawParams(msgspec.Struct, gc=False):
-    """Members of `params` that may be large, of any request."""
+    """Members of `params` that may be large, for requests of any method."""
 
     meta: Raw = msgspec.field(name="_meta", default=Raw())
     argument: Raw = Raw()
@@ -72,13 +76,13 @@ class RawParams(msgspec.Struct, gc=False):
 
 
 class LargeBody(msgspec.Struct, gc=False):
-    """A large body, of which only the size of its parts is looked at."""
+    """A large body, decoded only to check the size of its parts."""
 
     params: Raw = Raw()
 
 
 class RequestBody(msgspec.Struct, gc=False):
-    """Type of a decoded body; the decoder raises msgspec.ValidationError for JSON that is not a request."""
+    """Decoded body of a request; decoding raises msgspec.ValidationError for JSON that is not a request."""
 
     jsonrpc: Literal["2.0"]
     method: str

@@ -1,6 +1,6 @@
-"""Client of a legacy server's session, as an upstream knows it.
+"""Identifies the client for which an upstream opens a session with a legacy server.
 
-Declarations only; apart from `core.upstream_request` because a msgspec Struct is not compiled.
+It is in a module of its own, as mypyc does not compile a msgspec Struct.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ AnswerServer: TypeAlias = Callable[[bytes], None]
 
 
 class ClientPeer(msgspec.Struct, frozen=True, cache_hash=True):
-    """A client with a session of its own at legacy servers, in which the client's capabilities were declared."""
+    """A client that has separate sessions with legacy servers, which declare the client's capabilities."""
 
     session: bytes
-    """Id of the client's session with the gateway, or one that the gateway made for requests of its own."""
+    """Id of the client's session with the gateway, or an id that the gateway created for its own requests."""
     features: bytes
     """Normalized capabilities, raw JSON; `{}` for none."""
     passing: bool = False
-    """Whether the session serves one request after the other, of any client: nothing may be kept in it for one."""
+    """Whether the session serves requests of different clients one after the other, so that it must not have state of
+    one client.
+    """

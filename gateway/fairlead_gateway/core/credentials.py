@@ -1,4 +1,4 @@
-"""Credentials of servers, as upstreams get them from the source of documents."""
+"""Interface through which upstreams read the credentials of servers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fairlead_api.documents.catalog import Credential, CredentialRef
 
 
 class CredentialUnreadable(Exception):
-    """A credential that a catalog refers to cannot be had now. The message never holds any of it."""
+    """A credential that a catalog refers to cannot be read. The message never contains parts of the credential."""
 
 
 class Credentials(Protocol):
-    """Where the credentials of servers are kept."""
+    """Source of the credentials of servers."""
 
     async def read(self, ref: CredentialRef) -> Credential:
-        """Raises CredentialUnreadable."""
+        """Read a credential. Raises CredentialUnreadable."""
         ...

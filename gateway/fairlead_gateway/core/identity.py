@@ -1,7 +1,7 @@
-"""Who sends a request, as every part of the gateway sees it.
+"""Identity of the principal that sends a request.
 
-Pure module. An authenticator makes one `Identity` per credential, which goes with each request: to the selection
-(what it may see), to limits and audit (whose it is), to sessions and streams (who opened them).
+Pure module. An authenticator creates one `Identity` per credential. Every request carries it: policies select the
+visible tools by it, limits and the audit log count by it, and sessions and streams belong to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind = Literal["anonymous", "apiKey", "jwt", "serviceAccount"]
 
 
 class ServiceAccount(msgspec.Struct, frozen=True, order=True):
-    """A ServiceAccount of the cluster."""
+    """A Kubernetes ServiceAccount."""
 
     namespace: str
     name: str
@@ -27,35 +27,37 @@ class ServiceAccount(msgspec.Struct, frozen=True, order=True):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Somebody whose credential was checked. Compared by `principal`, never as an object."""
+    """An authenticated principal. Identities are compared by `principal`, never as objects."""
 
     kind: Kind
     principal: str
-    """Names the same asker for as long as it exists, whatever credential it shows: for caches, limits and audit.
-    Two askers never share one.
+    """Stable and unique name of the principal, the same for all of its credentials; the key of caches, limits and audit
+    entries.
     """
     agent: str | None = None
-    """The name that policies know it by."""
+    """Name of the agent in policies."""
     groups: frozenset[str] = frozenset()
     issuers: tuple[str, ...] = ()
-    """Names of the one that vouches for agent, groups and claims, as policies and settings write them."""
+    """Names that policies and settings may use for the issuer of agent, groups and claims."""
     doubtful: frozenset[tuple[str, ...]] = frozenset()
-    """Names that somebody else may vouch for as well, as keys of `fairlead_api.policies.subjects`: without an issuer
-    they only restrict.
+    """Names that other issuers may issue too, as keys of `fairlead_api.policies.subjects`. Policies that name them
+    without an issuer only restrict.
     """
     scopes: frozenset[str] = frozenset()
-    """That its token was issued with (RFC 6749 section 3.3)."""
+    """Scopes of the token (RFC 6749 section 3.3)."""
     service_account: ServiceAccount | None = None
     claims: Mapping[str, Any] = MappingProxyType({})
     """Claims of a JWT, unchanged."""
     made: bool = False
-    """Whether the credential is a key that the principal made at a gateway: it administers nothing."""
+    """Whether the credential is an API key that the principal created at a gateway; such keys cannot administer."""
     credential: str = ""
-    """Which one it was, for logs and revocations; no secret. Of an API key its id, of a JWT issuer and key."""
+    """Name of the credential for logs and revocation, without a secret: the id of an API key, or issuer and key of a
+    JWT.
+    """
     expires_at: float = float("inf")
-    """Seconds since the epoch, when the credential ends."""
+    """When the credential expires, in seconds since the epoch."""
     owner: str = ""
-    """Mark of the principal's own sessions and streams: a digest of `principal`, empty for anonymous callers."""
+    """Owner of the principal's sessions and streams: a digest of `principal`, or empty for anonymous callers."""
 
     def __post_init__(self) -> None:
         if self.kind != "anonymous" and not self.owner:
@@ -64,6 +66,6 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 IDENTITY: Final = "fairlead.identity"
-"""Where an ASGI scope holds the asker."""
+"""Key of the `Identity` in an ASGI scope."""
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
-"""Identity of a request without a credential, where that is allowed."""
+"""Identity of requests without a credential, if the gateway allows them."""

@@ -1,15 +1,15 @@
-"""Counts of the endpoints in front of models. Pure module."""
+"""Counters of the LLM endpoints. Pure module."""
 
 from __future__ import annotations
 
 
 class LlmCounts:
-    """Counts of one gateway since its start."""
+    """Counters of one gateway since its start."""
 
     def __init__(self) -> None:
         self.tier_changes: dict[str, int] = {}
-        """Turns for which the rules chose another tier than for the turn before, by the tier that they chose."""
+        """Turns with another tier than the previous turn, by the new tier."""
 
     def count_tier_change(self, tier: str) -> None:
-        """Count a turn with another tier than the one before; `tier` is one of the installation's."""
+        """Count a turn whose tier differs from that of the previous turn; `tier` is the new one."""
         self.tier_changes[tier] = self.tier_changes.get(tier, 0) + 1

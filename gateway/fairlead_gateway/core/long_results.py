@@ -1,6 +1,6 @@
-"""One result that may have more tokens than it may, and what is shown of it in its place.
+"""Types for results that exceed a limit on tokens, and for the shortened results that replace them.
 
-Declarations only; the work itself is done elsewhere, in a process of its own.
+Declarations only; a separate process shortens results.
 """
 
 from __future__ import annotations
@@ -12,62 +12,62 @@ import msgspec
 LEAST_TOKENS: Final = 200
 MOST_TOKENS: Final = 10_000_000
 META_LIMIT: Final = "fairlead.dev/resultTokens"
-"""In a request's `_meta`: tokens that its result may have."""
+"""Member of a request's `_meta` with the most tokens of its result."""
 HEADER_LIMIT: Final = b"fairlead-result-tokens"
-"""Header that says the same for every request that has it."""
+"""HTTP header with the same limit, for requests of any method."""
 META_KEPT: Final = "fairlead.dev/result"
-"""In the `_meta` of a result that was cut: its id, its size and what is shown of it."""
+"""Member of the `_meta` of a shortened result with its id, its size and the part that is shown."""
 URI: Final = "fairlead://results/"
-"""Prefix of the URI under which `resources/read` gives the whole of a kept result."""
+"""Prefix of the URIs under which `resources/read` returns stored results in full."""
 
 
 class LongResult(msgspec.Struct, frozen=True):
-    """A result to be shown within a number of tokens."""
+    """A result to be shortened to at most `tokens` tokens."""
 
     result: bytes
     """Raw MCP result of any era."""
     tokens: int
     id: str = ""
-    """Entry that it is kept under."""
+    """Id of the stored result."""
     reader: str = ""
-    """How a model reads on: a call of a tool, with the arguments that there are."""
+    """Tool call, with its possible arguments, by which a model reads the rest."""
     lost: str = ""
-    """Why it is not kept; empty where it is."""
+    """Why the result is not stored; empty if it is stored."""
     declared: bool = False
-    """Whether its tool declares an `outputSchema`: structured content has to fit it."""
+    """Whether the tool declares an `outputSchema`, which structured content has to match."""
     linked: bool = False
-    """Whether the client knows links to resources (MCP 2025-06-18)."""
+    """Whether the client supports resource links (MCP 2025-06-18)."""
 
 
 class ShownResult(msgspec.Struct, frozen=True):
-    """The part of a result that is shown."""
+    """Outcome of shortening a result."""
 
     tokens: int
-    """Tokens of the whole."""
+    """Tokens of the full result."""
     result: bytes | None = None
-    """Raw; None where all of it may be shown."""
+    """The shortened raw result; None if the full result is within the limit."""
     shown: int = 0
-    """Tokens of the part."""
+    """Tokens of the shortened result."""
     unfit: bool = False
-    """Whether its structured content cannot be made so short."""
+    """Whether the structured content cannot be shortened to the limit."""
 
 
 class Shortener(Protocol):
-    """Shortens results, away from the event loop."""
+    """Shortens results outside of the event loop."""
 
     async def shorten(self, long: LongResult) -> ShownResult:
-        """The part of a result that is shown. Raises nothing."""
+        """Shorten a result. Never raises."""
         ...
 
 
 def tokens_in(text: str) -> int | None:
-    """A number of tokens as a header has it; None for anything else."""
+    """Parse a limit on tokens from a header; None for an invalid value."""
     stripped = text.strip()
     return within(int(stripped)) if stripped.isascii() and stripped.isdigit() and len(stripped) <= 9 else None
 
 
 def within(tokens: object) -> int | None:
-    """A number of tokens that a result may be bounded to; None for any other."""
+    """Validate a limit on tokens; None if it is not an integer between `LEAST_TOKENS` and `MOST_TOKENS`."""
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not LEAST_TOKENS <= tokens <= MOST_TOKENS:
         return None
     return tokens

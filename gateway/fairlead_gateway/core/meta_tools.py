@@ -1,6 +1,6 @@
-"""The three tools of the router endpoint, in place of all others: their names, definitions and the port that answers.
+"""Names and definitions of the gateway's built-in tools, and the interface that answers calls of them.
 
-Declarations only.
+The router endpoint lists three of them instead of the tools of servers. Declarations only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READ_RESULT: Final = "read_result"
 NAMES: Final = frozenset({SEARCH_TOOLS, EXECUTE_TOOL, RETRIEVE_CONTEXT})
 """Tools of the router endpoint."""
 OWN_TOOLS: Final = NAMES | {READ_RESULT}
-"""The gateway's own tools at any endpoint."""
+"""The gateway's built-in tools of all endpoints."""
 INSTRUCTIONS: Final = (
     "This server has many tools, and shows them by search. Find tools for one step with search_tools, call one with "
     "execute_tool under the name that was found, and read earlier results again with retrieve_context in place of "
@@ -106,7 +106,7 @@ DEFINITIONS: Final = (
         reads=True,
     ),
 )
-"""Raw MCP definitions, in the order of their names."""
+"""Raw MCP definitions of the router endpoint's tools, sorted by name."""
 
 
 READ_DEFINITION: Final = _definition(
@@ -124,22 +124,22 @@ READ_DEFINITION: Final = _definition(
     ["id"],
     reads=True,
 )
-"""Raw MCP definition of `read_result`, which stands wherever a document bounds the tokens of results."""
+"""Raw MCP definition of `read_result`, which is listed if a document limits the tokens of results."""
 
 
 def code_of(result: bytes) -> str:
-    """Code of a refusal among the gateway's own results; empty for any other."""
+    """Code of a built-in tool's result that is a refusal; empty for other results."""
     meta = msgspec.json.decode(result).get("_meta", {})
     return str(meta.get(META_ERROR, {}).get("code", ""))
 
 
 class MetaTools(Protocol):
-    """Answers `search_tools`, `retrieve_context` and `read_result`; `execute_tool` is a call like any."""
+    """Answers calls of `search_tools`, `retrieve_context` and `read_result`; `execute_tool` calls a server's tool."""
 
     async def answer(self, name: str, identity: Identity, tier: str | None, arguments: bytes | Raw) -> bytes:
-        """Raw result, in the form of 2025-11-25; a refusal is a result too. `tier`: the one asked for by name."""
+        """Raw result of a call in the form of 2025-11-25; refusals are results too. `tier` is the requested tier."""
         ...
 
     async def read(self, identity: Identity, ident: str, uri: str) -> bytes | None:
-        """Raw result of `resources/read` for a kept result; None where the caller has none of that id."""
+        """Raw result of `resources/read` for a stored result; None if the caller has no result with that id."""
         ...

@@ -1,4 +1,4 @@
-"""Requests and responses of the pages of the operations port, which `endpoint.page_server` serves."""
+"""Request and response types of pages on the operations port; `endpoint.page_server` serves them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 
 class PageRequest(msgspec.Struct, frozen=True):
-    """A request for a page; its body is ignored."""
+    """Request for a page, without its body."""
 
     path: str
     query: Mapping[str, str]
-    """Decoded; of a name that came twice the last value."""
+    """Decoded query parameters; the last value of a repeated one."""
     headers: Mapping[bytes, bytes]
-    """By name in lower case; values of one that came twice are joined by commas."""
+    """Headers by lower-case name; values of a repeated header are joined by commas."""
     address: str
-    """IP address of the client; empty where it has none."""
+    """IP address of the client; empty if it has none."""
 
 
 class PageResponse(msgspec.Struct, frozen=True):
-    """The answer of a page."""
+    """Response of a page."""
 
     body: bytes
     status: int = 200
     media_type: str = TEXT
     header_lines: bytes = b""
-    """More header fields, each with its line break."""
+    """Additional header lines, each with its line break."""
 
 
 Page: TypeAlias = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 def failure(status: int, sentence: str, header_lines: bytes = b"") -> PageResponse:
-    """A refusal, with a sentence that says why."""
+    """Create an error response whose body is one sentence."""
     return PageResponse(f"{sentence}\n".encode(), status, header_lines=header_lines)

@@ -1,4 +1,4 @@
-"""Counts of the console's pages. Pure module."""
+"""Counters of the console's pages. Pure module."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import NamedTuple
 
 
 class PageCount(NamedTuple):
-    """Answers about one page with one status, since the start of the gateway."""
+    """Responses of one page with one status since the start of the gateway."""
 
     views: int = 0
     nanoseconds: int = 0
-    """From the admitted request to the end of its answer, summed."""
+    """Sum of the times from the admission of a request to the end of its response."""
 
 
 _NONE = PageCount()
 
 
 class PageCounts:
-    """Counts of one gateway. Callers bound the names of pages."""
+    """Counters of one gateway. Callers have to limit the number of page names."""
 
     def __init__(self) -> None:
         self.by_page: dict[tuple[str, int], PageCount] = {}
-        """By page and HTTP status."""
+        """Counters by page and HTTP status."""
 
     def count_view(self, page: str, status: int, nanoseconds: int) -> None:
-        """Count an answer; `page` is one of the console's own, or `other`."""
+        """Count a response; `page` is a name of the console's pages, or `other`."""
         before = self.by_page.get((page, status), _NONE)
         self.by_page[page, status] = PageCount(before.views + 1, before.nanoseconds + nanoseconds)

@@ -1,7 +1,7 @@
-"""Ports of a route: upstream, guard, recorder, meter and checks, as the layers that hold routes know them.
+"""Interfaces that a route refers to: upstream, admission guard, recorder, meter and schema checks.
 
-Pure declarations. Guard, Recorder and Meter are classes with methods to override, not Protocols: every call uses them,
-and compiled code calls a method of a compiled class ten times as fast as one of a Protocol.
+Declarations only. Guard, recorder and meter are base classes, not Protocols: every call uses them, and compiled code
+calls a method of a compiled class ten times as fast as one of a Protocol.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_tools.refusal import Refusal
 from fairlead_tools.validation.checker import Checker
 
 Ticket: TypeAlias = int
-"""How a call was admitted; to be handed back by `Guard.leave`."""
+"""How a call was admitted; it has to be passed to `AdmissionGuard.leave`."""
 
 CLOSED: Final = "closed"
 OPEN: Final = "open"
@@ -29,18 +29,18 @@ BREAKER_STATES: Final = (CLOSED, HALF_OPEN, OPEN)
 
 
 class Waiter(Protocol):
-    """A call waiting for admission. Of one that was queued and not withdrawn, one of `proceed` and `reject` is
-    called, once; it may not raise.
+    """A call waiting for admission. Unless a queued call is withdrawn, `proceed` or `reject` is called exactly once;
+    they must not raise.
     """
 
     @property
     def agent(self) -> Hashable:
-        """The agent that calls: agents that wait are admitted in turns."""
+        """The calling agent; waiting agents are admitted in rotation."""
         ...
 
     @property
     def deadline(self) -> float:
-        """Seconds of the guard's clock."""
+        """Time on the guard's clock, in seconds, at which the call times out."""
         ...
 
     def proceed(self, ticket: Ticket) -> None: ...
@@ -49,13 +49,13 @@ class Waiter(Protocol):
 
 
 class AdmissionGuard:
-    """Admission of calls to one server: concurrency, rate, circuit breaker, retry budget."""
+    """Admits calls to one server: concurrency, rate, circuit breaker, retry budget."""
 
     clock: Callable[[], float]
-    """Seconds, the clock of deadlines."""
+    """Monotonic clock of deadlines, in seconds."""
     random: Callable[[], float]
     responses_seen: int
-    """Answers and other signs of life of the server so far."""
+    """Responses and other messages from the server so far."""
 
     @property
     def state(self) -> str:
@@ -63,33 +63,39 @@ class AdmissionGuard:
         raise NotImplementedError
 
     def enter_now(self) -> bool:
-        """Whether there is room and nothing else to be looked at: the call is in, on a plain ticket."""
+        """Admit a call if there is room and no further check is needed; True if it was admitted, with a
+        plain ticket.
+        """
         raise NotImplementedError
 
     def enter(self, waiter: Waiter, *, retry: bool = False) -> Ticket:
-        """The ticket, or QUEUED: the waiter will be told. `retry` marks a retry. Raises McpError."""
+        """Admit a call and return its ticket, or queue it and return `QUEUED`; then `waiter` is notified. `retry` marks
+        a retry. Raises McpError.
+        """
         raise NotImplementedError
 
     def still_answers(self) -> bool:
-        """Whether the server answered of late and nothing failed since."""
+        """Whether the server responded recently and no call has failed since."""
         raise NotImplementedError
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Take a waiter out of the queue, if it is there."""
+        """Remove a waiter from the queue; no-op if it is not queued."""
         raise NotImplementedError
 
     def leave(
         self, ticket: Ticket, error: Exception | None, responses_seen: int, *, given_up: bool = False, tool: str = ""
     ) -> None:
-        """A call is over. `responses_seen` is what `responses_seen` was when it entered."""
+        """Report the end of a call. `responses_seen` is the value of the attribute when the call was admitted;
+        `given_up` says that the gateway abandoned it.
+        """
         raise NotImplementedError
 
     def leave_well(self) -> None:
-        """`leave` of a call on any ticket that was answered without an error."""
+        """Report the end of a call without an error, whatever its ticket."""
         raise NotImplementedError
 
     def may_retry(self) -> bool:
-        """Take a retry out of the budget, if one is left."""
+        """Take one retry from the budget; False if none is left."""
         raise NotImplementedError
 
 
@@ -99,120 +105,120 @@ class CallRecorder:
     __slots__ = ()
 
     def record(self, nanoseconds: int, error_type: str = "") -> None:
-        """Count one operation. `error_type` is from a closed set, empty where there was no error."""
+        """Count one operation. `error_type` is one of a fixed set, or empty for a success."""
         raise NotImplementedError
 
     def exemplify(self, nanoseconds: int, error_type: str, trace_id: str, span_id: str) -> None:
-        """Keep a span as the example of operations that took about as long; ids in hexadecimal digits."""
+        """Store a span as the exemplar of the histogram bucket of its duration; ids are hexadecimal."""
         raise NotImplementedError
 
 
 class AttemptMeter:
-    """Times the attempts of one tool at its server."""
+    """Measures the duration of attempts to call one tool at its server."""
 
     __slots__ = ()
 
     def begin(self, now: float) -> int:
-        """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
+        """Start an attempt and return the number to end it with. `now` is in seconds of the gateway's clock."""
         raise NotImplementedError
 
     def end(self, number: int, now: float, outcome: str) -> None:
-        """It is over."""
+        """End the attempt with that number."""
         raise NotImplementedError
 
 
 class SchemaCheck(Protocol):
-    """The schemas of one tool's definition."""
+    """Validates arguments and results against the schemas of one tool."""
 
     declares_output: bool
-    """Where this is False, `result` has nothing to say."""
+    """Whether the tool has an `outputSchema`; if not, `result` always returns None."""
 
     of_arguments: Checker | None
-    """Checker that `arguments` asks, for callers that are compiled as it is; None: ask `arguments`."""
+    """The checker behind `arguments`, which compiled callers use directly; None if they have to call `arguments`."""
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
-        """Errors of a call's raw arguments, one a line; None where nothing is known to be wrong."""
+        """Errors in the raw arguments of a call, one per line; None if there are none."""
         ...
 
     def result(self, result: bytes | Raw) -> str | None:
-        """Errors of the `structuredContent` of a raw result other than an error."""
+        """Errors in the `structuredContent` of a raw result that is not an error; None if there are none."""
         ...
 
     def count_mismatch(self, server: str) -> None:
-        """Count a result of that server that did not fit."""
+        """Count a result of `server` that does not match its schema."""
         ...
 
 
 class ArgumentConstraint(Protocol):
-    """Bounds that policies set to the arguments of one tool."""
+    """Restrictions of policies on the arguments of one tool."""
 
     @property
     def by(self) -> str:
-        """The rules, for who reads logs."""
+        """Names of the rules for logs."""
         ...
 
     def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
-        """Why a call with these raw arguments is not made; None: it may be."""
+        """Refusal of a call with these raw arguments; None if the rules allow it."""
         ...
 
 
 class Gauges(NamedTuple):
-    """An upstream's connections and calls at one moment."""
+    """Current numbers of an upstream's connections and calls."""
 
     busy: int = 0
     idle: int = 0
     waiting: int = 0
     pods_serving: int = 0
-    """Pods that calls are spread over; 0 where only one is known."""
+    """Pods that calls are distributed to; 0 if only one is known."""
     pods_left: int = 0
-    """Pods that get no calls, for they do not answer."""
+    """Pods that get no calls because they do not respond."""
 
 
 class Pending(Protocol):
-    """A request without an answer yet."""
+    """A request in flight."""
 
     def cancel(self) -> None:
-        """Cancel it at the server too. The sink hears nothing more. No-op once it is answered."""
+        """Cancel the request, at the server too. The sink is not called afterwards. No-op after the response."""
         ...
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Upstream:
-    """One server as it is reached now: an endpoint, a credential, an era."""
+    """Connection to one server, with its current endpoint, credential and era."""
 
     @property
     def modern(self) -> bool:
-        """Whether it is spoken to in 2026-07-28 or later."""
+        """Whether the server is used in the modern era (2026-07-28 or later)."""
         raise NotImplementedError
 
     @property
     def keeps_tasks(self) -> bool:
-        """Whether a call may become a task now, which is there until its end (SEP-2663)."""
+        """Whether calls may create tasks now, that is, whether the task can still be reached later (SEP-2663)."""
         return True
 
     def next_id(self) -> bytes:
-        """A request id, raw JSON, that this upstream has never seen."""
+        """A new request id, as raw JSON."""
         raise NotImplementedError
 
     def modern_for(self, client: ClientPeer | None) -> bool | None:
-        """Whether requests of such a client are made in the modern era; None: only `negotiate` can tell."""
+        """Whether requests of a client are sent in the modern era; None if only `negotiate` can decide that."""
         return self.modern
 
     async def negotiate(self, client: ClientPeer | None, deadline: float) -> bool:
-        """As `modern_for`, after opening a session where that is needed to tell. Raises McpError."""
+        """Whether requests of a client are sent in the modern era; opens a session if needed. Raises McpError."""
         return self.modern
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        """Send a request, after opening a session where there is none; `sink` gets the outcome. Never raises."""
+        """Send a request, after opening a session if needed; `sink` receives the outcome. Never raises."""
         raise NotImplementedError
 
     def end_session(self, session: bytes) -> None:
-        """The client's session of that id has ended: so does all that is kept for it."""
+        """Drop all state of the client's session with that id, which has ended."""
 
     def gauges(self) -> Gauges:
         return Gauges()
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        """Let running requests end for up to `grace` seconds, then close everything. Later requests are refused.
-        `replaced`: another upstream of the same server has taken over, and with it a process that they share.
+        """Wait up to `grace` seconds for requests in flight, then close all connections. New requests are refused.
+        `replaced` says that a new upstream of the same server has taken over, including a process that both share.
         """

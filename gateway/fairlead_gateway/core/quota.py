@@ -1,4 +1,4 @@
-"""Bounds of calls and lists: those of a tool, of every agent, and of what policies leave somebody of a namespace."""
+"""Limits on calls and lists: of one tool, of every agent, and of a policy's subject in a namespace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Bound(Protocol):
-    """Numbers of one limit; None for any number."""
+    """A limit on calls; None means unlimited."""
 
     @property
     def calls_per_minute(self) -> int | None: ...
@@ -19,7 +19,7 @@ class Bound(Protocol):
 
 
 class Caps(msgspec.Struct, frozen=True):
-    """A Bound of the installation, or of a tool."""
+    """`Bound` that the installation or a tool sets."""
 
     calls_per_minute: int | None = None
     concurrency: int | None = None
@@ -29,7 +29,7 @@ class Caps(msgspec.Struct, frozen=True):
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """Bounds of what one rule set may take up of one namespace's servers. None bounds nothing."""
+    """Limits of one rule set for the servers of one namespace. None means unlimited."""
 
     namespace: str
     max_tools: int | None = None
@@ -39,20 +39,20 @@ class Quota(msgspec.Struct, frozen=True):
     result_tokens: int | None = None
     tokens_per_day: int | None = None
     by: Mapping[str, str] = {}
-    """Member to the policy that it comes from."""
+    """Names of the policies that set the limits, by member."""
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Numbers that are set, by their names in a ToolPolicy."""
+        """The limits that are set, by their names in a ToolPolicy."""
         return {_camel(member): getattr(self, member) for member in self.by}
 
     @property
     def no_calls_by(self) -> str | None:
-        """ToolPolicy whose `limits.callsPerMinute: 0` lets no call pass; None where some pass."""
+        """Name of the ToolPolicy that forbids all calls by `limits.callsPerMinute: 0`; None if calls are possible."""
         return self.by["calls_per_minute"] if self.calls_per_minute == 0 else None
 
 
 def _camel(member: str) -> str:
-    """`max_tools` as `maxTools`."""
+    """Convert a name such as `max_tools` to `maxTools`."""
     first, *rest = member.split("_")
     return first + "".join(word.capitalize() for word in rest)

@@ -1,4 +1,4 @@
-"""Settings of the Redis that replicas share."""
+"""Settings of the Redis server that replicas share."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fairlead_api.setting_types import RedisUrl
 
 
 class RedisSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("redis_")):
-    """Redis, which replicas share."""
+    """Redis server that replicas share."""
 
     url: RedisUrl = field(default="", name="redis")
-    """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers, and tokens of
-    a day. Without it each has its own.
+    """`redis://…` or `rediss://…` (TLS). Replicas share rates of agents, policies, tools and servers, and tokens per
+    day, through it. If unset, each replica counts for itself.
     """
     settle_seconds: Annotated[float, Meta(ge=0.01, le=60)] = 0.1
-    """How often replicas tell each other, over Redis, what they let through."""
+    """Seconds between two exchanges of the replicas' counts over Redis."""
     timeout: Annotated[float, Meta(gt=0, le=60)] = 0.5
-    """Seconds that Redis may take to answer. No call waits for it."""
+    """Timeout of a request to Redis, in seconds. Calls never wait for Redis."""
     down: Literal["open", "closed"] = "open"
-    """While Redis is away: `open`, each replica goes by its own limits; `closed`, calls with a shared limit are
-    refused.
+    """Behavior while Redis cannot be reached. `open`: each replica applies the limits to its own calls. `closed`: calls
+    with a shared limit are refused.
     """
     prefix: str = "fairlead"
-    """Prefix of keys in Redis: one for each installation."""
+    """Prefix of keys in Redis; each installation needs its own."""

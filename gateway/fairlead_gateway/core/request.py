@@ -1,9 +1,8 @@
-"""One request of a client: JSON-RPC that passed every check of `endpoint.inbound`, and the HTTP exchange (RFC 9110
-section 3.4) that it is answered on.
+"""A client's request, validated by `endpoint.inbound`, and the HTTP exchange (RFC 9110 section 3.4) for its response.
 
-An exchange is implemented by `endpoint.exchange`, and by `calls.path.direct` for the gateway's own calls. The classes
-are neither Struct nor Protocol, so that they can be compiled: a call reads two dozen of their attributes, at a tenth of
-the price.
+`endpoint.exchange` implements exchanges of clients, and `calls.path.direct` those of the gateway's own calls. The
+classes are neither Struct nor Protocol, so that mypyc can compile them: a call reads about 24 of their attributes, and
+reads of compiled attributes are ten times as fast.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Headers: TypeAlias = dict[bytes, bytes]
 
 
 class RequestMeta:
-    """Members of a request's `_meta` that decide how it is served."""
+    """Members of a request's `_meta` that affect how the request is served."""
 
     __slots__ = (
         "extensions",
@@ -56,31 +55,31 @@ class RequestMeta:
         traced: bool = False,
     ) -> None:
         self.traced = traced
-        """Whether it has a member `traceparent` (SEP-414)."""
+        """Whether `_meta` has a `traceparent` (SEP-414)."""
         self.result_tokens = result_tokens
-        """Tokens that the result may have (`core.long_results`); None for any number, 0 for anything else."""
+        """Most tokens of the result (`core.long_results`); None if unlimited, 0 if the value is invalid."""
         self.extensions = extensions
-        """Extensions of MCP that a modern client declares with the request (SEP-2133)."""
+        """MCP extensions that a modern client declares with the request (SEP-2133)."""
         self.lacking = lacking
-        """Sentence about a member that a modern request lacks; empty for none."""
+        """Message about a required member that a modern request lacks; empty if none is missing."""
         self.misread = misread
-        """A sentence about a member that servers may read otherwise; wrong in both eras."""
+        """Message about a member that servers may interpret differently, which is an error in both eras; else empty."""
         self.version = version
-        """Protocol version of a modern request in the encoding of headers; None where a header cannot hold it."""
+        """Protocol version of a modern request, encoded for a header; None if a header cannot contain it."""
         self.versioned = versioned
-        """Whether it names a version, supported or not."""
+        """Whether `_meta` has a protocol version, supported or not."""
         self.token = token
-        """Whether it has a progress token."""
+        """Whether `_meta` has a progress token."""
         self.log_level = log_level
-        """Whether it asks for log messages."""
+        """Whether `_meta` requests log messages."""
 
 
 NO_META: Final = RequestMeta(f"params._meta lacks the required {eras.META_VERSION}")
-"""Meta of a request without `_meta`."""
+"""Value for a request without `_meta`."""
 
 
 class McpRequest:
-    """One request of a client, with raw params. The call takes members out of `params`."""
+    """A client's request with raw params. Serving the request removes members from `params`."""
 
     __slots__ = (
         "any_structured",
@@ -114,56 +113,56 @@ class McpRequest:
         """Raw JSON: a string or an integer."""
         self.params = params
         self.session = session
-        """`Mcp-Session-Id` of a legacy client that has one."""
+        """`Mcp-Session-Id` of a legacy client; None without one."""
         self.meta = meta
         self.token = token
-        """None where it asks for no progress."""
+        """Progress token; None if the request has none."""
         self.name: str | None = None
-        """Name or URI that `Mcp-Name` repeats, where it was read already to be compared with that."""
+        """Name or URI in `params`, if it was already read to compare it with `Mcp-Name`."""
         self.opened: LegacySession | None = None
-        """The session of that id, where it was signed with our key for this principal."""
+        """The legacy session, if its id was signed with the gateway's key for this principal."""
         self.any_structured = modern
-        """Whether `structuredContent` of its result may be of any type; else it is an object or left out."""
+        """Whether the result's `structuredContent` may be of any type; else it must be an object or is left out."""
         self.recording: str | None = None
-        """Session of kept results that its own is added to (`execute_tool`)."""
+        """Session of stored results to which the result is added (`execute_tool`); None if it is not stored."""
         self.result_tokens: int | None = None
-        """Tokens that the result may have, where that is said outside of MCP."""
+        """Most tokens of the result, if set outside of MCP."""
         self.default_tokens: int | None = None
-        """Tokens that it may have where nobody says anything; None for any number."""
+        """Most tokens of the result if no other limit is set; None if unlimited."""
 
     @property
     def continued(self) -> bool:
-        """Whether it goes on with a request that was answered by questions (SEP-2322)."""
+        """Whether the request continues one that returned `input_required` (SEP-2322)."""
         return "inputResponses" in self.params or "requestState" in self.params
 
     def read_name(self, member: str) -> str:
-        """The name or URI in `member`, which is the one that `Mcp-Name` repeats for this method. Raises KeyError where
-        there is none, msgspec.DecodeError or UnicodeDecodeError where it is not a string.
+        """The name or URI in `member` of `params`, which `Mcp-Name` repeats. Raises KeyError if the member is missing,
+        msgspec.DecodeError or UnicodeDecodeError if it is not a string.
         """
         return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 
     def sessionless(self) -> McpRequest:
-        """This request without its session id."""
+        """A copy of the request without its session id."""
         return McpRequest(self.modern, self.method, self.id, self.params, None, self.meta, self.token)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Exchange:
-    """One request that waits for its answer. Everything is a no-op once the client is gone."""
+    """The HTTP side of a request that awaits its response. All methods are no-ops after the client disconnected."""
 
     __slots__ = ("headers", "identity", "tier")
 
     def __init__(self, headers: Headers, identity: Identity, tier: str | None = None) -> None:
         self.headers = headers
-        """Headers of the request that the path of a call reads, by lower-case name."""
+        """Headers of the request that calls use, by lower-case name."""
         self.identity = identity
         """Principal of the request."""
         self.tier = tier
-        """The latency tier whose tools the client sees."""
+        """Latency tier of the request's view; None without one."""
 
     @property
     def address(self) -> str:
-        """IP address of the client; empty where it has none."""
+        """IP address of the client; empty if it has none."""
         raise NotImplementedError
 
     @property
@@ -172,55 +171,59 @@ class Exchange:
         raise NotImplementedError
 
     def notify(self, message: bytes) -> bool:
-        """Send a message ahead of the answer, which then follows it as an event. False: it was dropped, as the client
-        is gone, has long not read, or cannot take a stream.
+        """Send a message before the response, which makes the response an event stream. Returns False if the message
+        was dropped, because the client disconnected, does not read, or accepts no event stream.
         """
         raise NotImplementedError
 
     @property
     def congested(self) -> bool:
-        """Whether the client does not read what it is sent, so that senders should wait (backpressure)."""
+        """Whether the client has unread data, so that senders should wait (back-pressure)."""
         raise NotImplementedError
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called, once, when the client reads again, or is gone."""
+        """Call `go_on` once when the client reads again or disconnects."""
         raise NotImplementedError
 
     def pause(self) -> None:
-        """End the client's stream where it can be resumed: the server ended its own, to be polled (SEP-1699)."""
+        """End the client's event stream if the client can resume it, since the server ended its own stream and expects
+        to be polled (SEP-1699).
+        """
         raise NotImplementedError
 
     def arrival(self, source: Carrier) -> Arrival:
-        """Begin to count a server's large answer against the budget of the agent."""
+        """Begin to count a server's large response against the agent's budget."""
         raise NotImplementedError
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
-        """Send the JSON-RPC answer, in parts. To be called once, unless `succeed` is."""
+        """Send the JSON-RPC response in parts. Exactly one of `answer` and `succeed` is called, once."""
         raise NotImplementedError
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
-        """Send the result of the request with that id, both raw JSON."""
+        """Send the result of the request with that id; both are raw JSON."""
         raise NotImplementedError
 
 
 def agent_of(exchange: Exchange) -> str:
-    """Agent that a request is counted for: its principal, or the address or /64 network of an anonymous client."""
+    """Agent against whose limits a request counts: its principal, or the address or /64 network of an
+    anonymous client.
+    """
     return agent_name(exchange.identity, exchange.address)
 
 
 def agent_name(identity: Identity, address: str) -> str:
-    """Agent of a principal at an address."""
+    """Name of the agent for an identity and a client address."""
     return f"anonymous {client_of(address)}" if identity.kind == "anonymous" else identity.principal
 
 
 def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None = None) -> str:
-    """Agent of a request to the ASGI application; `peer` is the other side of its connection."""
+    """Name of the agent of an ASGI request; `peer` is the address of its connection, if the scope has no client."""
     address, _ = scope.get("client") or peer or ("", 0)
     return agent_name(scope.get(IDENTITY, ANONYMOUS), address)
 
 
 def by_name(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Headers out of fields in their order, with names in lower case."""
+    """Build headers from a list of fields."""
     headers: Headers = {}
     for name, value in fields:
         headers[name] = value if name not in headers else headers[name] + b", " + value

@@ -1,4 +1,4 @@
-"""Where one tool is called: everything that can be prepared before a request."""
+"""The route of a tool: everything about its calls that can be prepared before a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TIMEOUT: Final = "the time of a call (limits.timeout of the server, or FAIRLEAD
 
 
 def smaller(first: int | None, other: int | None) -> int | None:
-    """The smaller of two bounds, of which None bounds nothing."""
+    """The smaller of two limits; None means unlimited."""
     if first is None or other is None:
         return other if first is None else first
     return min(first, other)
@@ -37,9 +37,10 @@ def smaller(first: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Route:
-    """How calls of one tool are made: prepared once per snapshot, shared by all calls. Narrowed by copies alone, which
-    `dataclasses.replace` makes of all attributes. No Struct, so that it can be compiled: a call reads three dozen of
-    its attributes. Without `slots=True`, which makes a second class, and mypyc cannot.
+    """Prepared data for calls of one tool, created once per snapshot and shared by all calls.
+
+    Views narrow a route only by copies. It is not a Struct, so that mypyc can compile it: a call reads about 36 of its
+    attributes. It has no `slots=True`, as that creates a second class, which mypyc does not support.
     """
 
     tool: Tool | None = None
@@ -49,25 +50,27 @@ class Route:
     name: str
     id: str = ""
     caps: Caps | None = None
-    """Bounds of calls by all agents together; None for any number."""
+    """Limits on calls of all agents together; None if unlimited."""
     member: str = "name"
-    """Member of `params` that `name_raw` is put into."""
+    """Member of `params` that has the target's name or URI."""
     name_raw: Raw | None = None
-    """The target's own name as raw JSON, which takes the place of the client's in that member; None where the client's
-    params are those of the server.
+    """The server's own name of the target as raw JSON, which replaces the client's name in `member`; None if the
+    client's params are sent unchanged.
     """
     name_lines: bytes
-    """`Mcp-Name` as a line of an HTTP head; empty where the method has none."""
+    """`Mcp-Name` as a header line; empty for methods without it."""
     upstream: Upstream
     recorder: CallRecorder
     meter: AttemptMeter | None = None
-    """Times the server's answers for the operator; None where nothing is timed."""
+    """Measures durations for the operator; None if they are not measured."""
     timeout: float
-    """Seconds that a call may take; progress begins those of `binding` again, up to `longest`."""
+    """Timeout of a call in seconds. Each progress notification restarts the timeout of `binding`, up to `longest`."""
     longest: float = 0.0
-    """Seconds that a call may take that goes on reporting progress; `timeout`, or less, where that changes nothing."""
+    """Longest duration in seconds of a call that keeps reporting progress; progress has no effect if it is at most
+    `timeout`.
+    """
     max_bytes: int
-    """Bound of a result."""
+    """Most bytes of a result."""
     server_info: bytes
     guard: AdmissionGuard
     retries: int
@@ -76,87 +79,89 @@ class Route:
     per_client: bool
     cacheable_seconds: int = 0
     cache_scope: bytes = b""
-    """Prefix of the keys of cached results."""
+    """Prefix of the keys of the tool's cached results."""
     offline: bool
     requires: tuple[str, ...] = ()
-    """Client capabilities without which its server does not know the tool."""
+    """Client capabilities that a session needs for its server to list the tool."""
     param_headers: tuple[Parameter, ...] = ()
-    """Arguments that travel in headers too."""
+    """Arguments that are also sent as headers (`Mcp-Param-*`)."""
     check: SchemaCheck | None = None
-    """Schemas of arguments and results; None where they are not checked."""
+    """Validates arguments and results; None if they are not validated."""
     caller_deadline: bool = False
-    """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
+    """Whether the caller or its tier set `timeout`, so that a timeout does not count against the server."""
     caller_longest: bool = False
-    """Whether `longest` is."""
+    """Whether the caller or its tier set `longest`."""
     unavailable: Refusal | None = None
-    """Why it is not called; answered in place of the server. See `available_to`."""
+    """Refusal of all calls, returned instead of calling the server; see `available_to`."""
     counted: bool = False
-    """Whether a quota or its caps bound how many calls there may be of it."""
+    """Whether a quota or caps limit the number of calls."""
     constraint: ArgumentConstraint | None = None
-    """Bounds that policies set to the arguments; None: any are allowed."""
+    """Restrictions of policies on the arguments; None if all are allowed."""
     manual: str = ""
-    """Why policies let no loop of model and tools call it by itself; empty where one may."""
+    """Why policies do not let the LLM tool loop run the tool automatically; empty if they do."""
     escapes: bool = False
-    """Whether policies want control characters in what its server says made visible."""
+    """Whether policies require control characters in the server's texts to be escaped."""
     quota: Quota | None = None
-    """Bounds that policies set to the caller in the server's namespace; None: it may take up anything."""
+    """The caller's quota in the server's namespace; None if unlimited."""
     result_tokens: int | None = None
-    """Tokens of a result that its tool declares; None for any number."""
+    """Most tokens of a result according to the tool; None if unlimited."""
     task: TaskRef | None = None
-    """Task that a request is about."""
+    """The task that a request is about; None for other requests."""
     verify: Callable[[bytes | Raw], None] | None = None
-    """Check of a result that is passed on as it is, or not at all; raises NotMcp."""
+    """Checks a result that is otherwise passed on unchanged; raises NotMcp."""
     uris: UriNames | None = None
-    """Names of the server's URIs on the endpoint; None where they are its own."""
+    """Renaming of the server's URIs at the endpoint; None if they are unchanged."""
 
     @property
     def checks_output(self) -> bool:
-        """Whether results are compared with a schema of the tool."""
+        """Whether results are validated against the tool's `outputSchema`."""
         return self.check is not None and self.check.declares_output
 
     @property
     def most_tokens(self) -> int | None:
-        """Tokens of a result, by its tool and by policies: the smaller; None for any number."""
+        """Most tokens of a result by the limits of the tool and of policies; None if unlimited."""
         quota = self.quota
         return smaller(self.result_tokens, None if quota is None else quota.result_tokens)
 
     def timeout_message(self, reported: bool, quiet_after: float) -> str:
-        """Message for a call that timed out at the server; `reported`: progress had moved its end. `quiet_after`:
-        seconds in all of one whose progress had ended, 0 for one that used up `longest`.
+        """Message for a call that timed out. `reported` says that progress had extended it. `quiet_after` is the total
+        duration in seconds of a call whose progress stopped, or 0 for a call that reached `longest`.
         """
         if reported and quiet_after:
             quiet = f"{self.name} of {self.server.key} reported no progress for {self.binding.timeout:g} s"
-            return f"{quiet}, {_TIMEOUT}; it was given up after {quiet_after:.3g} s"
+            return f"{quiet}, {_TIMEOUT}; the call was abandoned after {quiet_after:.3g} s"
         limit_s = self.longest if reported else self.timeout
         return f"{self.name} of {self.server.key} did not answer within {limit_s:g} s, {self._bound_by(reported)}"
 
     def _bound_by(self, reported: bool) -> str:
-        """Source of the limit on a call's time, in words."""
+        """Name of the limit that a call reached."""
         if self.caller_longest if reported else self.caller_deadline:
-            return "the time that the caller or its latency tier gives it"
+            return "the time that the caller or its latency tier allows"
         own_ms = None if self.tool is None else self.tool.max_duration_ms
         if own_ms is not None and own_ms / 1000 <= (self.longest if reported else self.timeout):
-            return "its own maximum (maxDurationMs)"
+            return "the maximum of the tool (maxDurationMs)"
         return "the most for calls that report progress (limits.maxTimeout of the server)" if reported else _TIMEOUT
 
     def available_to(self, capabilities: bytes | None) -> bool:
-        """Whether nothing but a missing capability makes it unavailable, and a client that declared these (raw JSON)
-        has it.
+        """Whether the tool is unavailable only for want of a client capability that `capabilities` (raw
+        JSON) declare.
         """
         if self.unavailable is None or self.unavailable.code != MISSING_CLIENT_CAPABILITY:
             return False
         return all(declares(capabilities, name) for name in self.requires)
 
     def refusing(self, refusal: Refusal) -> Route:
-        """A copy that answers every call with a refusal."""
+        """A copy that refuses every call."""
         return replace(self, unavailable=refusal)
 
     def within(self, seconds: float) -> Route:
-        """A copy with that time for a call, if it has more; itself if not. No progress moves that."""
+        """A route whose timeout is at most `seconds`, which progress does not extend; the route itself if it is shorter
+        already.
+        """
         if seconds >= self.timeout:
             return self if seconds >= self.longest else replace(self, longest=seconds, caller_longest=True)
         return replace(self, timeout=seconds, longest=seconds, caller_deadline=True, caller_longest=True)
 
     def with_retries(self, times: int) -> Route:
-        """A copy with that many attempts after the first."""
+        """A copy with `times` attempts after the first."""
         return replace(self, retries=times)

@@ -1,7 +1,6 @@
-"""Counts of searches: how they were ranked, which of their hits were called later, what changed in between, and who
-compressed the results that were searched.
+"""Counters of tool search: rankings, hits that were called later, changes of the index, and compressed results.
 
-Pure module. That a hit is called is the best sign that it was the right one: a recall measured on real requests.
+Pure module. A later call is the best sign that a hit was relevant, so these counters measure recall on real requests.
 """
 
 from __future__ import annotations
@@ -11,31 +10,31 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_PRINCIPALS: Final = 1_000
-"""Principals whose hits are remembered; the one that searched longest ago goes first."""
+"""Most principals whose hits are stored; the one with the oldest search is dropped first."""
 MAX_HITS: Final = 100
-"""Hits of one principal that are remembered; its oldest go first."""
+"""Most hits stored per principal; the oldest are dropped first."""
 
 
 class SearchCounts:
-    """Counts of one gateway since its start. Each begins at 0, so that rates see its first increase."""
+    """Counters of one gateway since its start. Each begins at 0, so that rates include the first increase."""
 
     def __init__(self) -> None:
         self.searches = dict.fromkeys(("bm25", "hybrid"), 0)
-        """By ranking: `bm25`, `hybrid`, `filters`."""
+        """Searches by ranking: `bm25`, `hybrid` or `filters`."""
         self.executed = dict.fromkeys(("1", "2-5", "6-"), 0)
-        """Hits of which `execute_tool` was asked, by their place in the search: `1`, `2-5`, `6-`."""
+        """Hits that `execute_tool` called, by their rank: `1`, `2-5` or `6-`."""
         self.changes = dict.fromkeys(("added", "removed", "modified"), 0)
-        """Tools that were `added`, `removed` or `modified` in what is searched."""
+        """Tools of the search index that were `added`, `removed` or `modified`."""
         self.compressed = dict.fromkeys(("model", "cache", "failed"), 0)
-        """Answers that a model was wanted for: it compressed them now (`model`) or before (`cache`), or `failed`."""
+        """Results to be compressed by a model: compressed now (`model`), found in the `cache`, or `failed`."""
         self._hits: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
 
     def compressions(self, outcome: str) -> None:
-        """Count an answer that a model was wanted for: `model`, `cache` or `failed`."""
+        """Count a result to be compressed by its outcome: `model`, `cache` or `failed`."""
         self.compressed[outcome] += 1
 
     def count_search(self, principal: str, ranking: str, names: Sequence[str]) -> None:
-        """Count a search, and remember the tools that it found, the best first."""
+        """Count a search and store its hits; `names` are ordered by rank."""
         self.searches[ranking] = self.searches.get(ranking, 0) + 1
         hits = self._hits.setdefault(principal, OrderedDict())
         self._hits.move_to_end(principal)
@@ -48,13 +47,13 @@ class SearchCounts:
             self._hits.popitem(last=False)
 
     def count_call(self, principal: str, name: str) -> None:
-        """Count the hit that a call goes to, once; any other call is none."""
+        """Count a call of a stored hit; each hit counts once, and calls of other tools do not count."""
         rank = self._hits.get(principal, OrderedDict()).pop(name, None)
         if rank is not None:
             kind = "1" if rank == 1 else "2-5" if rank <= 5 else "6-"
             self.executed[kind] = self.executed.get(kind, 0) + 1
 
     def count_change(self, kind: str, tools: int) -> None:
-        """Count tools that were `added`, `removed` or `modified`."""
+        """Count `tools` tools of a kind of change: `added`, `removed` or `modified`."""
         if tools:
             self.changes[kind] = self.changes.get(kind, 0) + tools

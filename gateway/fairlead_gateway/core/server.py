@@ -1,4 +1,4 @@
-"""Servers with their tools, prompts and resources, as one snapshot of the catalog has them."""
+"""Servers with their tools, prompts and resources in a snapshot of the catalog."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from fairlead_mcp.skills import ApprovedSkills
 from fairlead_mcp.uris import UriNames
 
 ToolRef = tuple[ServerKey, str]
-"""A tool of a server, as that calls it."""
+"""Reference to a tool: its server and the server's own name of the tool."""
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One prompt, resource or template."""
+    """A prompt, resource, resource template or skill."""
 
     name: str
-    """As the server calls it: a name, a URI, or a URI template."""
+    """The server's own name, URI or URI template."""
     definition: bytes
-    """For the server's own endpoint."""
+    """Raw definition for the server's own endpoint."""
     exposed: str | None
-    """Name on merged endpoints; None where the server is kept off them."""
+    """Name or URI on merged endpoints; None if the server is not on them."""
     merged: bytes
-    """The definition under the exposed name; empty where there is none."""
+    """Raw definition for merged endpoints; empty if there is none."""
     files: tuple[str, ...] = ()
-    """URIs of a skill and its files that have no server's part on merged endpoints."""
+    """URIs of a skill and its files that have no server prefix on merged endpoints."""
 
 
 class Offered(msgspec.Struct, frozen=True):
@@ -40,71 +40,75 @@ class Offered(msgspec.Struct, frozen=True):
     templates: tuple[Item, ...] = ()
     skills: tuple[Item, ...] = ()
     problems: tuple[str, ...] = ()
-    """A sentence for each that could not be taken in."""
+    """One message per definition that is left out."""
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """One tool of one server, enabled and listable."""
+    """An enabled tool of one server with a valid definition."""
 
     name: str
-    """As the server calls it."""
+    """The server's own name of the tool."""
     ref: ToolRef
-    """Key of the tool in sets and tables; one object, so that a look-up need not compare texts."""
+    """Key of the tool in sets and tables. It is one object, so that look-ups compare identities and not texts."""
     definition: bytes
-    """For the server's own endpoint."""
+    """Raw definition for the server's own endpoint."""
     exposed: str | None
-    """Name on merged endpoints; None where the server is kept off them."""
+    """Name on merged endpoints; None if the server is not on them."""
     merged: bytes
-    """The definition under the exposed name; empty where there is none."""
+    """Raw definition for merged endpoints; empty if there is none."""
     legacy_definition: bytes | None = None
-    """For clients of 2025-11-25 and before: None where it is `definition`, empty where they do not list the tool."""
+    """Definition for legacy clients; None if it equals `definition`, empty if they are not shown the tool."""
     legacy_merged: bytes | None = None
-    """Likewise for `merged`."""
+    """Definition for legacy clients on merged endpoints; None if it equals `merged`, empty if they are not shown the
+    tool.
+    """
     max_duration_ms: int | None = None
     idempotent: bool = False
-    """Whether a call of it may be made again although the server may have got it."""
+    """Whether a call may be sent again although the server may have executed it."""
     cacheable_seconds: int = 0
-    """How long a result answers equal calls."""
+    """How long a result is cached for equal calls, in seconds."""
     hash: str = ""
-    """Hash of the definition as the server sent it; empty where it is not known."""
+    """Hash of the definition that the server sent; empty if unknown."""
     estimated_duration_ms: int | None = None
-    """Declared median."""
+    """Declared median duration."""
     estimate_untrusted: bool = False
-    """Whether it is the word of an author who is not trusted."""
+    """Whether the declared duration comes from the server and the server is not trusted."""
     min_tier: str | None = None
-    """The fastest latency tier that may show it, by the McpServer."""
+    """The fastest latency tier that may show the tool, according to the McpServer."""
     authored_min_tier: str | None = None
-    """By its definition; the slower of both counts."""
+    """The fastest latency tier according to the tool's definition; the slower of both applies."""
     caps: Caps | None = None
-    """How often it may be called, by all agents together; None for as often as one likes."""
+    """Limits on calls of all agents together; None if unlimited."""
     result_tokens: int | None = None
-    """Tokens of a result; None for any number."""
+    """Most tokens of a result; None if unlimited."""
     speech: str | None = None
-    """When a speech model says a result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: by how long calls take."""
+    """When a speech model says the result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None to decide by duration."""
     tags: tuple[str, ...] = ()
-    """As given in the McpServer; policies name them."""
+    """Tags in the McpServer, which policies may select."""
     categories: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
-    """Client capabilities without which its server does not know it."""
+    """Client capabilities that a session needs for its server to list the tool."""
     interface: UserInterface = NONE
 
 
 class Server(msgspec.Struct, frozen=True):
-    """One server with its tools sorted by name."""
+    """A server with its tools, sorted by name."""
 
     key: ServerKey
     catalog: Catalog
     tools: tuple[Tool, ...]
     problems: tuple[str, ...] = ()
-    """A sentence for everything that could not be taken in."""
+    """One message per definition that is left out."""
     offered: Offered = Offered()
     """Prompts, resources, templates and skills."""
     interfaces: Mapping[str, tuple[str, ...]] = {}
-    """Resources that definitions of tools name, listed or not: own URI to the tools, disabled ones among them."""
+    """Tools by the URIs of the user interfaces that they reference, as the server has them. Disabled tools and unlisted
+    resources are included.
+    """
     approved: ApprovedSkills | None = None
-    """Skills of a pinned server; None where all that it says may be served."""
+    """Approved skills of a pinned server; None if the server is not pinned."""
 
     @property
     def uris(self) -> UriNames:
-        """Names of its URIs on merged endpoints."""
+        """Renaming of the server's URIs on merged endpoints."""
         return UriNames(self.catalog.prefix or "")

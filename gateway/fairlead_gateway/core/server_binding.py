@@ -1,4 +1,4 @@
-"""How one server is reached: what all requests to it have in common."""
+"""Connection data and limits that all requests to one server share."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from fairlead_gateway.core.server import Server
 
 
 class ServerBinding(msgspec.Struct, frozen=True):
-    """One server, for requests other than tool calls and as what its tools have in common."""
+    """A server with its upstream, guard and limits; routes of its tools and all other requests use it."""
 
     server: Server
     upstream: Upstream
     guard: AdmissionGuard
     timeout: float
-    """Seconds that a request may take."""
+    """Timeout of a request in seconds."""
     max_bytes: int
-    """Bound of a result."""
+    """Most bytes of a result."""
     server_info: bytes
-    """Raw, for results that carry it; never without name and version."""
+    """Raw `serverInfo` for modern results; it always has a name and a version."""
     retries: int = 0
     """Attempts after the first."""
     max_timeout: float = 0.0
-    """Seconds that a request may take that goes on reporting progress."""
+    """Longest duration in seconds of a request that keeps reporting progress."""
     caller_deadline: bool = False
-    """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
+    """Whether the caller or its tier set `timeout`, so that a timeout does not count against the server."""

@@ -1,4 +1,4 @@
-"""Session of a legacy client, as `calls.sealed.sessions` reads it from its signed id. Compiled."""
+"""Session of a legacy client; `calls.sealed.sessions` decodes it from its signed id. Compiled by mypyc."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fairlead_gateway.core.client_peer import ClientPeer
 
 
 class LegacySession:
-    """Session that a client opened with the gateway by `initialize`; those with servers are `ServerSession`s."""
+    """Session that a client opened with the gateway by `initialize`; a `ServerSession` is one with a server."""
 
     __slots__ = ("owner", "peer", "version")
 
     def __init__(self, ident: bytes, version: str, features: str | None = None, owner: str = "") -> None:
-        """`features` are the client's normalized capabilities, as JSON; None for none."""
+        """Create the session. `features` are the client's normalized capabilities as JSON; None if it has none."""
         self.version: Final = version
-        """Version of MCP that was negotiated."""
+        """Negotiated protocol version."""
         self.owner: Final = owner
         """`Identity.owner` of the client."""
         self.peer: Final = None if features is None else ClientPeer(ident, features.encode())
-        """The client as servers know it, with these capabilities; None where it has none."""
+        """Key of the client's own sessions with servers; None without capabilities, as it then needs none."""

@@ -1,11 +1,13 @@
-"""Counts of what was refused, or gave way, because its agent had its share or because nothing was left. Pure module."""
+"""Counters of requests that were refused or dropped because a limit per agent or per gateway was reached.
+Pure module.
+"""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
 Bound = Literal["agent", "gateway"]
-"""Bound that was reached: the share of one agent, or that of all together."""
+"""Limit that was reached: that of one agent, or that of the whole gateway."""
 Outcome = Literal[Bound, "gave_way"]
 Kind = Literal[
     "calls_awaiting_input",
@@ -22,12 +24,12 @@ Kind = Literal[
     "watched_bytes",
     "work",
 ]
-"""Kind of thing that agents hold."""
+"""Kind of resource that is limited."""
 
 
 class ShareCounts:
-    """Counts of one gateway since its start, by kind and by what happened: refused at the bound `agent` or `gateway`,
-    or dropped in favor of another agent (`gave_way`). Each begins at 0, so that rates see its first increase.
+    """Counters of one gateway since its start, by kind and outcome: refused at the limit `agent` or `gateway`, or
+    dropped in favor of another agent (`gave_way`). Each begins at 0, so that rates include the first increase.
     """
 
     def __init__(self) -> None:
@@ -36,5 +38,5 @@ class ShareCounts:
         self.outcomes: dict[tuple[Kind, Outcome], int] = {(kind, each): 0 for kind in kinds for each in outcomes}
 
     def count(self, kind: Kind, outcome: Outcome, times: int = 1) -> None:
-        """Count refusals, or what gave way."""
+        """Add `times` to a counter."""
         self.outcomes[kind, outcome] += times

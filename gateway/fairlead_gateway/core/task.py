@@ -1,4 +1,4 @@
-"""A task of a server: a tool call that goes on after its first answer (SEP-2663)."""
+"""Reference to a task of a server: a tool call that continues after its first response (SEP-2663)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from fairlead_gateway.core.ports import SchemaCheck
 
 
 class TaskRef:
-    """Where a task is, as its sealed id says."""
+    """Location of a task, decoded from the sealed id that the client has."""
 
     __slots__ = ("check", "id", "pod", "sealed", "server", "tool")
 
-    def __init__(self, sealed: str, server: ServerKey, tool: str, own: str, pod: bytes | None) -> None:
+    def __init__(self, sealed: str, server: ServerKey, tool: str, task_id: str, pod: bytes | None) -> None:
         self.check: SchemaCheck | None = None
-        """Schemas of the tool as it is now, for the result."""
+        """Schemas of the tool's current definition, to validate the result."""
         self.sealed = sealed
-        """Id that the client has."""
+        """Sealed id that the client has."""
         self.server = server
         self.tool = tool
-        """Tool that was called, as the server calls it."""
-        self.id = own
-        """Id at the server."""
+        """The server's own name of the called tool."""
+        self.id = task_id
+        """The server's id of the task."""
         self.pod = pod
-        """Tag of the pod that created it (`upstream.affinity`); None for any."""
+        """Tag of the pod that created the task (`upstream.affinity`); None if any pod can serve it."""

@@ -1,7 +1,7 @@
-"""One JSON-RPC request as a server gets it, and the sink of everything that the server sends until its answer.
+"""A JSON-RPC request to a server, and the interface that receives the server's messages for it.
 
-Declarations only. Classes of our own, neither Struct nor Protocol, so that they can be compiled: a call reads a dozen
-of their attributes.
+Declarations only. The classes are neither Struct nor Protocol, so that mypyc can compile them: a call reads about
+twelve of their attributes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fairlead_mcp.messages import Message, ResultMembers
 
 
 class UpstreamRequest:
-    """A request under the server's own names, in the era that `Upstream.modern_for` gave. Its maker sets what differs
-    from the defaults; never changed once sent.
+    """A request with the server's own names, in the era that `Upstream.modern_for` returned. Its creator sets the
+    attributes that differ from the defaults; it is not changed after it was sent.
     """
 
     __slots__ = (
@@ -50,54 +50,55 @@ class UpstreamRequest:
         max_bytes: int,
     ) -> None:
         self.id = id
-        """Raw JSON, from the upstream's `next_id`."""
+        """Raw JSON from the upstream's `next_id`."""
         self.method = method
         self.params = params
         """Raw JSON object."""
         self.deadline = deadline
         """Seconds of the monotonic clock."""
         self.max_bytes = max_bytes
-        """Largest answer, in bytes."""
+        """Most bytes of the response."""
         self.name_lines = b""
-        """`Mcp-Name` and `Mcp-Param-*` as lines of an HTTP head, for modern servers (SEP-2243)."""
+        """`Mcp-Name` and `Mcp-Param-*` header lines for modern servers (SEP-2243)."""
         self.header_lines = b""
-        """`traceparent`, `tracestate`, `Via` and whatever else servers over HTTP are told, as lines of a head; `params`
-        name the trace too (SEP-414)."""
+        """`traceparent`, `tracestate`, `Via` and other header lines for servers over HTTP. `params` have the trace
+        context too (SEP-414)."""
         self.counter: Counter | None = None
-        """Counts a large answer while it arrives; None where nothing bounds it."""
+        """Counts a large response while it arrives; None if no budget applies."""
         self.client: ClientPeer | None = None
-        """Client whose own session with a legacy server is used; None for the session that all share."""
+        """Client whose own session with a legacy server is used; None for the shared session."""
         self.session: bytes | None = None
-        """Id of the client's session with the gateway, where it has one."""
+        """Id of the client's session with the gateway; None without one."""
         self.level: str | None = None
-        """Least severe log message that a legacy server shall send (`upstream.log_levels.LEVELS`); `params` of a modern
-        request have it."""
+        """Least severe log messages that a legacy server should send (`upstream.log_levels.LEVELS`). Modern requests
+        have the level in `params`."""
         self.instance: bytes | None = None
-        """Tag of the pod, or of the process, that has to get it (`upstream.affinity`)."""
+        """Tag of the pod or process that has to serve the request (`upstream.affinity`); None if any can."""
         self.listens = False
-        """Whether its client asked for notifications, or may be asked in mid-call: twice if it were sent twice."""
+        """Whether the client receives notifications or server requests during the call. Such a request is not hedged,
+        as the client would receive them twice."""
         self.tasks = False
-        """Whether the answer may be a task, whose id has to lead back to the pod that has it (SEP-2663)."""
+        """Whether the response may be a task, whose id then has to identify its pod (SEP-2663)."""
         self.gated = False
-        """Whether the server knows the tool only in a session that declared the client's capabilities."""
+        """Whether the server lists the tool only in a session that declares the client's capabilities."""
         self.idempotent = False
-        """Whether it may be sent to a second pod while the first may still execute it."""
+        """Whether the request may be sent to a second pod while the first may still execute it."""
 
     def with_id(self, ident: bytes) -> UpstreamRequest:
-        """Copy under another id."""
+        """A copy with another id."""
         copy = self._copy()
         copy.id = ident
         return copy
 
     def with_trace(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
-        """Copy within a span, of a request that names no trace yet."""
+        """A copy with a trace context, for a request that has none yet."""
         copy = self._copy()
         copy.params = params
         copy.header_lines = trace_lines + self.header_lines
         return copy
 
     def in_session(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
-        """Copy under another id, in the session of `client`."""
+        """A copy with another id, for the session of `client`."""
         copy = self._copy()
         copy.id = ident
         copy.client = client
@@ -110,11 +111,11 @@ class UpstreamRequest:
         copy.counter = self.counter
         copy.instance = self.instance
         copy.idempotent = self.idempotent
-        self._give_client(copy)
+        self._copy_client(copy)
         return copy
 
-    def _give_client(self, copy: UpstreamRequest) -> None:
-        """Set what the request has of its client."""
+    def _copy_client(self, copy: UpstreamRequest) -> None:
+        """Copy the attributes that depend on the client."""
         copy.client = self.client
         copy.session = self.session
         copy.level = self.level
@@ -125,50 +126,51 @@ class UpstreamRequest:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ResponseSink:
-    """Receiver of what a server sends for one request.
+    """Receives the messages that a server sends for one request.
 
-    Exactly one of `take_result` and `take_error` is called, once, possibly before `Upstream.send` returns; none after
-    `Pending.cancel`. The other methods may be called any number of times before. None may raise or block.
+    Exactly one of `take_result` and `take_error` is called, once, possibly before `Upstream.send` returns. Before it,
+    the other methods may be called any number of times. Nothing is called after `Pending.cancel`. Implementations must
+    not raise or block.
     """
 
     __slots__ = ()
 
     @property
     def agent(self) -> str:
-        """Agent that the request is made for; empty for one of the gateway's own."""
+        """Agent for which the request is sent; empty for the gateway's own requests."""
         return ""
 
     def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
-        """The raw result, in the era of the request; `members` are its own, where they were read already."""
+        """Receive the raw result, in the era of the request. `members` are its decoded members, if already decoded."""
         raise NotImplementedError
 
     def take_error(self, error: Exception) -> None:
-        """`error` is a McpError, but for defects of the gateway."""
+        """Receive an error: a McpError, or another exception for a defect of the gateway."""
         raise NotImplementedError
 
     def notify(self, message: Message) -> None:
-        """A notification of the server; dropped unless overridden."""
+        """Receive a notification of the server; ignored unless overridden."""
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        """A request of a legacy server to the client; refused unless overridden."""
+        """Receive a request of a legacy server to the client; rejected unless overridden."""
         answer(jsonrpc.reply_to_server(message))
 
     def pause(self) -> None:
-        """A legacy server ended its event stream and waits to be asked for the rest (SEP-1699)."""
+        """A legacy server ended its event stream and expects to be polled for the rest (SEP-1699)."""
 
     @property
     def congested(self) -> bool:
-        """Whether the client does not read what it is sent, so that the server should be held up."""
+        """Whether the client has unread data, so that the gateway should stop reading from the server."""
         return False
 
     def when_writable(self, go_on: Callable[[], None]) -> None:
-        """Have `go_on` called, once, when the client reads again, or is gone."""
+        """Call `go_on` once when the client reads again or disconnects."""
         go_on()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RelaySink(ResponseSink):
-    """Passes everything on to another sink; base of those that watch for the end of a request."""
+    """Forwards everything to another sink; base class of sinks that observe a request."""
 
     __slots__ = ("sink",)
 

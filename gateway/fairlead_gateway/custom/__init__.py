@@ -1,5 +1,5 @@
-"""Tools written in Python: functions that run inside the gateway and are published as the server `local`.
+"""Custom tools: Python functions that run inside the gateway and are published as the server `local`.
 
-`load` finds authors' modules, `upstream` passes calls to `fairlead_tools.handlers`. From there on they are tools like
-any other: listed, selected, limited and measured by the same code.
+`load` imports the authors' modules, and `upstream` passes calls to `fairlead_tools.handlers`. The same code lists,
+selects, limits and measures custom tools and tools of other servers.
 """

@@ -1,4 +1,4 @@
-"""Prometheus metrics of custom tools, beside those that every tool has."""
+"""Prometheus metrics about loading custom tools, in addition to the metrics of all tools."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class CustomCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         text = "Custom tools that are published"
         yield GaugeMetricFamily("fairlead_custom_tools", text, value=float(len(self._tools)))
-        text = "Modules and tools that could not be loaded at the start; the log names them"
+        text = "Modules and tools of custom tools that could not be loaded at the start; the log names them"
         yield GaugeMetricFamily("fairlead_custom_tool_problems", text, value=float(self._tools.problems))

@@ -1,6 +1,6 @@
-"""Finds the tools of authors: in installed packages, by entry point, and in the modules that a setting names.
+"""Loads custom tools from entry points of installed packages and from the modules that a setting names.
 
-Called once, before a gateway is built. A module that is broken is told in `problems` and leaves the others alone.
+Runs once, before a gateway is built. A module that cannot be loaded is reported in `problems`; the others are loaded.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fairlead_tools.handlers.tools import CustomTools
 log = logging.getLogger(__name__)
 
 GROUP: Final = "fairlead.tools"
-"""Entry points of this group name a module, a tool, a list of tools or a `CustomTools`."""
+"""Group of entry points; each refers to a module, a tool, a list of tools or a `CustomTools`."""
 
 
 class LoadProblem(msgspec.Struct, frozen=True):
-    """One source, or tool of it, that is broken; `str()` is the sentence for a person."""
+    """A source of custom tools, or a tool of it, that cannot be loaded; `str()` is the message for users."""
 
     source: str
     message: str
@@ -38,37 +38,37 @@ class LoadProblem(msgspec.Struct, frozen=True):
 
 
 class LoadedTools(msgspec.Struct, frozen=True):
-    """The tools that were found, and what is broken."""
+    """Custom tools that were loaded, and the problems of the others."""
 
     tools: CustomTools
     problems: tuple[LoadProblem, ...] = ()
 
 
-def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> LoadedTools:
-    """The tools at `places` (`package.module`, `package.module:member`, or the path of a file) and of `points`, by
-    default those of the installed packages. What comes first keeps a name.
+def load(modules: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> LoadedTools:
+    """Load the tools of `modules` (`package.module`, `package.module:member` or the path of a file) and of `points`, by
+    default the entry points of installed packages. The first tool of a name is kept.
     """
     tools = CustomTools()
     problems: list[LoadProblem] = []
     installed = entry_points(group=GROUP) if points is None else points
-    sources: list[tuple[str, Callable[[], Any]]] = [(name, _importer(name)) for name in places]
+    sources: list[tuple[str, Callable[[], Any]]] = [(name, _importer(name)) for name in modules]
     sources += [(f"{point.name} = {point.value}", point.load) for point in installed]
-    for source, imported in sources:
+    for source, import_source in sources:
         before = len(tools)
         try:
-            tools_found = list(_tools_in(imported()))
+            source_tools = list(_tools_in(import_source()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
             why = f"cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
             problems.append(LoadProblem(source, why))
             continue
-        problems += [LoadProblem(source, why) for why in _take(tools, tools_found)]
+        problems += [LoadProblem(source, why) for why in _add_tools(tools, source_tools)]
         log.info("Custom tools of %s: %d", source, len(tools) - before)
     tools.problems = len(problems)
     return LoadedTools(tools, tuple(problems))
 
 
-def _take(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
-    problems = [] if custom_tools else ["there are none; mark functions with @tool"]
+def _add_tools(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
+    problems = [] if custom_tools else ["no tools are defined; mark functions with @tool"]
     for tool in custom_tools:
         try:
             tools.add(tool)
@@ -78,7 +78,7 @@ def _take(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
 
 
 def _importer(source: str) -> Callable[[], Any]:
-    def imported() -> Any:
+    def import_source() -> Any:
         if source.endswith(".py") or "/" in source:
             return _from_file(Path(source))
         name, _, member = source.partition(":")
@@ -87,14 +87,14 @@ def _importer(source: str) -> Callable[[], Any]:
             imported_object = getattr(imported_object, part)
         return imported_object
 
-    return imported
+    return import_source
 
 
 def _from_module(name: str) -> ModuleType:
-    """A module of an installed package, else one below the working directory."""
+    """Import a module of an installed package, or else one in the working directory."""
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.append(here)  # last, so that no file here stands in for a module of anybody else's
+        sys.path.append(here)  # last, so that no file here shadows a module of another package
     return importlib.import_module(name)
 
 
@@ -107,7 +107,7 @@ def _from_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # type hints are looked up there
+    sys.modules[name] = module  # needed to resolve type hints
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -117,7 +117,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _tools_in(thing: Any) -> Iterable[CustomTool]:
-    """The tools of what a source names, each once."""
+    """The tools in an imported object, without duplicates."""
     if isinstance(thing, ModuleType):
         named = [value for name, value in vars(thing).items() if not name.startswith("_")]
         tools = [each for value in named for each in _of_member(value)]
@@ -142,7 +142,7 @@ def _of_member(thing: Any) -> list[CustomTool]:
 
 
 def _where(error: BaseException) -> str:
-    """The line of the author's code in which an exception was raised."""
+    """File and line of the author's code that raised an exception, for messages; empty if unknown."""
     last = None
     trace = error.__traceback__
     while trace is not None:

@@ -9,9 +9,9 @@ from fairlead_api.setting_types import Count
 
 
 class CustomToolSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Custom tools, those of the server `local`."""
+    """Custom tools, the tools of the server `local`."""
 
     modules: CommaSeparated = field(default=(), name="tools")
     """Modules of custom tools, as `package.module`, `package.module:member` or the path of a file."""
     threads: Count = field(default=16, name="tool_threads")
-    """Custom tools that block, at once; the rest waits."""
+    """Most blocking custom tools that run at once; further calls wait."""

@@ -1,4 +1,4 @@
-"""Upstream of the server `local`: its tools are handlers in this process."""
+"""Upstream of the server `local`, whose tools are functions in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METHOD: Final = "tools/call"
 
 
 class LocalUpstream(Upstream):
-    """Upstream of the custom tools of one gateway. `clock` is the one that deadlines go by."""
+    """Upstream of the custom tools of one gateway. `clock` is the clock of deadlines, in seconds."""
 
     def __init__(
         self, tools: CustomTools, *, limit: int, threads: int = THREADS, clock: Callable[[], float] = time.monotonic
@@ -35,9 +35,9 @@ class LocalUpstream(Upstream):
         return False
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        """A call begins at once, and no task waits for it."""
+        """Start a call at once; the result is delivered by a callback, without a task per call."""
         if request.method != METHOD:
-            sink.take_error(RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools have no {request.method}"))
+            sink.take_error(RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools do not support {request.method}"))
             return ANSWERED
         return self.handlers.call(
             request.params, sink, deadline=request.deadline, max_bytes=request.max_bytes, token=request.id

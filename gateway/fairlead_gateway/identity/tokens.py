@@ -1,8 +1,8 @@
-"""Vouches for JWTs of known issuers.
+"""Authenticates JWTs of configured issuers.
 
-An `Authenticator`. The issuer is looked up by `iss`, the key by `kid` among that issuer's own, the
-algorithm must be one that is configured for it: nothing else in a token's header has a say (RFC 8725). What is checked
-after the signature: expiry and time of validity, issuer, audience (RFC 8707), the scopes that are required.
+The issuer is looked up by `iss` and the key by `kid` among the keys of that issuer; the algorithm must be one that is
+configured for the issuer. Everything else in the token's header is ignored (RFC 8725). After the signature, the expiry,
+`nbf`, issuer, audience (RFC 8707) and required scopes are checked.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 
 MAX_TOKEN: Final = 8 << 10
-"""Characters; longer ones are not even decoded."""
+"""Characters; longer tokens are rejected without decoding."""
 MAX_GROUPS: Final = 256
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 
 
 _Signed = tuple[Mapping[str, Any], Issuer, str]
-"""Claims of a token, its issuer, and the key that it was signed with, by which it is revoked."""
+"""Claims of a token, its issuer, and the name of its signing key, by which it can be revoked."""
 
 
 def invalid(message: str) -> CredentialRefusal:
-    """The refusal of a token for a reason."""
+    """Rejection of a token with status 401 and `error="invalid_token"` (RFC 6750)."""
     return CredentialRefusal(401, message, "invalid_token")
 
 
 UNREADABLE: Final = invalid("the token cannot be read")
-UNKNOWN_SIGNER: Final = invalid("the token is signed with a key that its issuer does not have")
-BAD_SIGNATURE: Final = invalid("the signature of the token does not fit")
+UNKNOWN_SIGNER: Final = invalid("the token is signed with a key that its issuer does not publish")
+BAD_SIGNATURE: Final = invalid("the signature of the token is invalid")
 EXPIRED: Final = invalid("the token has expired")
 NOT_YET: Final = invalid("the token is not valid yet")
 OTHER_AUDIENCE: Final = invalid("the token is for another audience")
-OTHER_ISSUER: Final = invalid("the token is of another issuer")
-NOBODY: Final = invalid("the token says of nobody whose it is")
+OTHER_ISSUER: Final = invalid("the token is from another issuer")
+NOBODY: Final = invalid("the token has no subject: its claim sub is missing or empty")
 
 
 class Tokens:
-    """Authenticator of tokens. `address` is the gateway's own, `now` the time of day in seconds, `clock` any other.
-    `known`: all issuers of names.
+    """`Authenticator` of JWTs. `address` is the URL of this gateway, `now` the time in seconds since the epoch, `clock`
+    any monotonic clock. `issuer_names` are all issuers that policies may name.
     """
 
     kind: Kind = "jwt"
@@ -86,26 +86,26 @@ class Tokens:
         self._tasks: list[asyncio.Task[None]] = []
 
     def wants(self, token: str) -> bool:
-        return len(token) > MAX_TOKEN or self._of(token) is not None
+        return len(token) > MAX_TOKEN or self._find_issuer(token) is not None
 
     def check(self, token: str) -> Verdict | None:
         signed = self._read_signed(token)
         return signed if signed is None or isinstance(signed, CredentialRefusal) else self._judge(*signed)
 
     async def look_up(self, token: str) -> Verdict:
-        """The key is not known: its issuer may have a new one."""
-        issuer = self._of(token)
+        """Check a token whose key is unknown, after the keys of its issuer were fetched again."""
+        issuer = self._find_issuer(token)
         if issuer is None:
             return UNREADABLE
         certain = await issuer[1].refetch()
         return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
 
     async def verify(self, token: str, issuer: str) -> Mapping[str, Any] | CredentialRefusal:
-        """Claims of a token that `issuer` signed and that has not expired, for whatever audience: that, and what else
-        makes it fit its purpose, is for the caller to look at.
+        """Claims of an unexpired token that `issuer` signed. The caller has to check the audience and all other
+        claims.
         """
         signed = self._read_signed(token)
-        if signed is None and (issuer_keys := self._of(token)) is not None:
+        if signed is None and (issuer_keys := self._find_issuer(token)) is not None:
             certain = await issuer_keys[1].refetch()
             signed = self._read_signed(token) or (UNKNOWN_SIGNER if certain else AWAY)
         if signed is None or isinstance(signed, CredentialRefusal):
@@ -128,13 +128,13 @@ class Tokens:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _withdrawn(self, issuer: str, kids: set[str]) -> None:
-        """Forget the principals that were admitted with keys that their issuer no longer has."""
+        """Revoke the identities of tokens signed with keys that the issuer no longer publishes."""
         gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}
         if self._revoked is not None:
             self._revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
 
-    def _of(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
-        """Claims of a token and the keys of the issuer that it names; nothing of it is believed yet."""
+    def _find_issuer(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
+        """Header of a token and the keys of the issuer that it names; nothing of the token is verified yet."""
         parts = token.split(".")
         if len(parts) != 3 or len(token) > MAX_TOKEN:
             return None
@@ -146,13 +146,13 @@ class Tokens:
         return None if keys is None else (header, keys)
 
     def _read_signed(self, token: str) -> _Signed | CredentialRefusal | None:
-        """Claims of a token with the right signature; None where its key is not known."""
-        issuer = None if len(token) > MAX_TOKEN else self._of(token)
+        """Claims of a token with a valid signature; None if its key is unknown."""
+        issuer = None if len(token) > MAX_TOKEN else self._find_issuer(token)
         if issuer is None:
             return UNREADABLE
         header, keys = issuer
         if not self._allows(header, keys.issuer):
-            return invalid("tokens of this kind or with this algorithm are not taken")
+            return invalid("tokens with this typ or alg are not accepted")
         if not isinstance(header.get("kid", ""), str):
             return UNREADABLE
         key = self._key(header, keys)
@@ -164,22 +164,22 @@ class Tokens:
         return claims, keys.issuer, f"{keys.issuer.issuer} {header.get('kid', '')}"
 
     def _allows(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
-        """Whether it is signed in a way that its issuer signs, and no message of another kind."""
+        """Whether the issuer may use the header's `alg`, and its `typ` is that of an access token or a plain JWT."""
         return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in _TYPES
 
     def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> SigningKey | None:
-        """One of the issuer's own keys, whatever the header brings along or points at."""
+        """The issuer's key with the header's `kid`. Keys and key URLs in the header (`jwk`, `jku`) are ignored."""
         return keys.find(header.get("kid"))
 
     def _decode_claims(self, token: str, key: SigningKey, algorithm: str) -> Mapping[str, Any] | None:
-        """The claims, where the signature is that of the key."""
+        """The claims of a token; None if the signature does not match the key."""
         try:
             return jwt.decode(token, key, algorithms=[algorithm], registry=self._registry).claims
         except (JoseError, ValueError, TypeError, RecursionError):
             return None
 
     def _judge(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
-        """The claims of a token whose signature is right."""
+        """Check the claims of a token whose signature is valid."""
         ends = self._end_of(claims, issuer)
         if isinstance(ends, CredentialRefusal):
             return ends
@@ -208,7 +208,7 @@ class Tokens:
         )
 
     def _end_of(self, claims: Mapping[str, Any], issuer: Issuer) -> float | CredentialRefusal:
-        """When a token expires that holds now, in seconds since the epoch with the leeway."""
+        """Expiry of a token that is valid now, in seconds since the epoch, including the leeway."""
         now, leeway = self._now(), issuer.leeway_seconds
         ends, begins, issued = (_time(claims.get(name)) for name in ("exp", "nbf", "iat"))
         if ends is None or (begins is None and "nbf" in claims) or (issued is None and "iat" in claims):
@@ -220,17 +220,19 @@ class Tokens:
         return ends + leeway
 
     def _is_for_us(self, audience: Any, issuer: Issuer) -> bool:
-        given = [audience] if isinstance(audience, str) else audience
-        if not isinstance(given, list):
+        audiences = [audience] if isinstance(audience, str) else audience
+        if not isinstance(audiences, list):
             return False
         if issuer.audiences:
-            return is_among(given, issuer.audiences)
-        ours = self._address
-        return any(name.rstrip("/") == ours or name.startswith(ours + "/") for name in given if isinstance(name, str))
+            return is_among(audiences, issuer.audiences)
+        address = self._address
+        return any(
+            name.rstrip("/") == address or name.startswith(address + "/") for name in audiences if isinstance(name, str)
+        )
 
 
 def json_of(part: str) -> Mapping[str, Any] | None:
-    """One part of a JWT that holds a JSON object."""
+    """The JSON object in a base64url-encoded part of a JWT; None if the part is not one."""
     try:
         members = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
@@ -250,7 +252,7 @@ def _text(value: Any) -> str | None:
 
 
 def _words(value: Any, *, whole: bool = False) -> list[str]:
-    """A list of strings, or one string: of words divided by spaces, or `whole` a word."""
+    """Strings of a claim that is a list or one string. A string is split at spaces, unless it is `whole`."""
     if isinstance(value, str):
         return [value] if whole else value.split()
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

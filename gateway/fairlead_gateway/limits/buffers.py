@@ -1,12 +1,13 @@
-"""Bytes of answers that the gateway holds, in all and for each agent; what waits and what is refused beyond a budget.
+"""Limits the bytes of responses that the gateway buffers, in total and per agent.
 
-Pure module. An answer is *arriving* while its server sends it, *held* while others of its request are not complete, and
-*unread* while its client does not take it. What arrives may take half of a budget, and so may what is unread:
-beyond that servers are not read (back-pressure), new requests are refused, and nothing that was executed is lost.
+Pure module. A response is *arriving* while its server sends it, *held* while other responses of the same request are
+incomplete, and *unread* while its client does not read it. Arriving and unread responses may each take half of a
+budget. Beyond that, the gateway stops reading from servers (back-pressure) and refuses new requests; no result of an
+executed call is lost.
 
-Per agent, because one that does not read must not take the room of others. Small answers are not counted: a connection
-holds at most 64 KiB of one that arrives (`fairlead_mcp.http.exchange.SMALL`), and UNREAD bytes that its client has not
-taken.
+The budget per agent keeps an agent that does not read from taking the memory of others. Small responses are not
+counted: a connection buffers at most 64 KiB of an arriving response (`fairlead_mcp.http.exchange.SMALL`) and `UNREAD`
+bytes that its client has not read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Pausable(Protocol):
 
 
 class Budget:
-    """Bytes of the whole gateway, or of one agent. 0 as `most` is any number."""
+    """Bytes of responses that are buffered for the whole gateway or for one agent. `most` 0 means unlimited."""
 
     __slots__ = ("arriving", "half", "most", "readers", "unread")
 
@@ -34,10 +35,10 @@ class Budget:
         self.most = most
         self.half = max(1, most // 2)
         self.arriving = 0
-        """Held ones included."""
+        """Bytes of arriving and held responses."""
         self.unread = 0
         self.readers = 0
-        """Answers that arrive and are not paused."""
+        """Arriving responses that are not paused."""
 
     @property
     def full(self) -> bool:
@@ -49,8 +50,8 @@ class Budget:
         return not (self.arriving or self.unread or self.readers)
 
     def may_read(self, others: int) -> bool:
-        """Whether an answer may go on arriving beside so many others. One always may while clients read: answers that
-        are all half complete would wait for each other.
+        """Whether the gateway may continue to read a response while it reads `others` more. While clients read, one
+        response may always continue; otherwise incomplete responses would wait for each other forever.
         """
         return not self.most or (self.unread < self.half and (self.arriving < self.half or not others))
 
@@ -59,7 +60,7 @@ class Budget:
 
 
 class ArrivingAnswer:
-    """One answer that is read from its server. `grow` as it does, `close` when it is complete or given up."""
+    """A response that is being read from its server. Call `grow` with each chunk and `close` at the end or on abort."""
 
     __slots__ = ("_buffers", "_source", "agent", "budget", "paused", "size")
 
@@ -72,7 +73,7 @@ class ArrivingAnswer:
         self.size = 0
 
     def grow(self, size: int) -> None:
-        """Count so many bytes more; the connection is paused where there is no room for what follows."""
+        """Count `size` more bytes; pause the connection if the budget has no room for the rest."""
         self.size += size
         self._buffers.count_growth(self, size)
 
@@ -91,7 +92,9 @@ class ArrivingAnswer:
 
 
 class Holding:
-    """Complete answers that wait for others of their request. A context manager that lets go of them."""
+    """Complete responses that are buffered until the others of their request are complete. A context manager that
+    releases their bytes at the end.
+    """
 
     __slots__ = ("_agent", "_buffers", "_size")
 
@@ -101,7 +104,7 @@ class Holding:
         self._size = 0
 
     def keep(self, size: int) -> bool:
-        """Count one; False where there is no room, and it is to be dropped."""
+        """Count a response of `size` bytes; False if the budget has no room and the response has to be dropped."""
         if not self._buffers.hold(self._agent, size):
             return False
         self._size += size
@@ -115,49 +118,51 @@ class Holding:
 
 
 class AnswerBuffers:
-    """Budgets of answer bytes in flight. `most` and `most_each` (agent) are in bytes; 0 is any number."""
+    """Budgets of buffered response bytes. `most` is for the whole gateway and `most_each` for each agent, in bytes; 0
+    means unlimited.
+    """
 
     def __init__(self, most: int = 0, most_each: int = 0) -> None:
         self.whole = Budget(most)
         self._most_each = most_each
         self._each: dict[str, Budget] = {}
         self._paused: dict[ArrivingAnswer, None] = {}
-        """In the order in which they were."""
+        """Paused responses in the order in which they were paused."""
         self._full: set[str] = set()
         self.pressed = False
-        """Whether anybody's requests are refused: then, and only then, `refusal` needs to be asked."""
+        """Whether requests of any agent are refused; while this is False, `refusal` need not be called."""
         self.refused = {"gateway": 0, "agent": 0}
-        """Requests so far, by whose budget was exhausted."""
+        """Requests refused so far, by the budget that was exhausted."""
 
     @property
     def paused(self) -> int:
-        """Answers that wait at their servers."""
+        """Number of responses whose connections are paused."""
         return len(self._paused)
 
     @property
     def agents(self) -> int:
-        """Agents with bytes here."""
+        """Number of agents with buffered bytes."""
         return len(self._each)
 
     def refusal(self, agent: str) -> tuple[int, str] | None:
-        """Status and sentence for a new request of `agent`, if it is to be refused."""
+        """HTTP status and message with which a new request of `agent` is refused; None if it is accepted."""
         if self.whole.full:
             self.refused["gateway"] += 1
             return 503, (
-                f"{self.whole.arriving + self.whole.unread} bytes of answers are on their way or not read by clients, "
-                "which is all that the gateway keeps; try again later"
+                f"{self.whole.arriving + self.whole.unread} bytes of responses are in transit or not read by clients, "
+                "which is the most that the gateway buffers; try again later"
             )
         if agent in self._full:
             self.refused["agent"] += 1
             budget = self._each[agent]
             return 429, (
-                f"{budget.arriving + budget.unread} bytes of your answers are on their way or not read, which is all "
-                "that the gateway keeps for one agent; read them first"
+                f"{budget.arriving + budget.unread} bytes of your responses are in transit or not read, which is the "
+                "most that the gateway buffers for one agent; read them first"
             )
         return None
 
     def arrival(self, agent: str, source: Pausable) -> ArrivingAnswer:
-        """Begin to count an answer for `agent`."""
+        """Begin to count a response for `agent`."""
         arrival = ArrivingAnswer(self, agent, self._of(agent), source)
         arrival.budget.readers += 1
         self.whole.readers += 1
@@ -167,13 +172,13 @@ class AnswerBuffers:
         return Holding(self, agent)
 
     def unread(self, agent: str, more: int) -> None:
-        """The client of an answer for `agent` has so many bytes more, or less, that it did not read."""
+        """Add `more` bytes, which may be negative, to those that clients of `agent` have not read."""
         budget = self._of(agent)
         budget.unread += more
         self.whole.unread += more
         self._settle(agent, budget, less=more < 0)
 
-    # Of arrivals and holdings
+    # Methods for `ArrivingAnswer` and `Holding`
 
     def count_growth(self, arrival: ArrivingAnswer, size: int) -> None:
         budget = arrival.budget
@@ -184,7 +189,7 @@ class AnswerBuffers:
             self._count(arrival, -1)
             self._paused[arrival] = None
             arrival.pause()
-            self._go_on()  # it may have been the only one that went on, while others waited for it
+            self._resume_paused()  # this may have been the only response that was being read
 
     def end_arrival(self, arrival: ArrivingAnswer) -> None:
         if arrival.paused:
@@ -203,7 +208,7 @@ class AnswerBuffers:
         return fits
 
     def release(self, agent: str, size: int) -> None:
-        """Give back bytes of answers that were arriving or held."""
+        """Subtract `size` bytes of arriving or held responses."""
         budget = self._of(agent)
         budget.arriving -= size
         self.whole.arriving -= size
@@ -220,7 +225,7 @@ class AnswerBuffers:
     def _settle(self, agent: str, budget: Budget, *, less: bool = False) -> None:
         self._judge(agent, budget)
         if less and self._paused:
-            self._go_on()
+            self._resume_paused()
         if budget.idle:
             self._each.pop(agent, None)
 
@@ -231,8 +236,8 @@ class AnswerBuffers:
             self._full.discard(agent)
         self.pressed = bool(self._full) or self.whole.full
 
-    def _go_on(self) -> None:
-        """Read on where there is room again, those first that have waited longest."""
+    def _resume_paused(self) -> None:
+        """Resume paused responses for which there is room again, in the order in which they were paused."""
         for arrival in [*self._paused]:
             if self._may_read(arrival):
                 del self._paused[arrival]
@@ -240,8 +245,8 @@ class AnswerBuffers:
                 arrival.resume()
 
     def _may_read(self, arrival: ArrivingAnswer) -> bool:
-        own = not arrival.paused
-        return all(budget.may_read(budget.readers - own) for budget in (self.whole, arrival.budget))
+        counted = not arrival.paused
+        return all(budget.may_read(budget.readers - counted) for budget in (self.whole, arrival.budget))
 
     def _count(self, arrival: ArrivingAnswer, readers: int) -> None:
         arrival.budget.readers += readers

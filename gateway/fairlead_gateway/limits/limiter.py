@@ -1,9 +1,9 @@
-"""Accounts of what agents use: calls at once and a minute, and tokens of models in a UTC day.
+"""Limits on what agents use: calls at once, calls per minute, and tokens of models per UTC day.
 
-Pure module. A call is admitted when its arguments are known to fit, and leaves when it is over. Deciding costs a
-look-up and a few numbers for each limit that applies. An agent that is as if it had never called is dropped. A request
-to a model is admitted while some tokens are left, and charged when the provider has said how many it took; requests at
-work are not known of. `limits.shared` settles the accounts with other replicas.
+Pure module. A call is admitted after its arguments were validated and leaves when it is over. Admission costs a look-up
+and a few comparisons per limit. Accounts that are back in their initial state are dropped. A request to a model is
+admitted while tokens are left and charged when the provider has reported its usage; requests in flight are not counted.
+`redis_rates` synchronizes the accounts with other replicas.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ import msgspec
 from fairlead_gateway.core.quota import Bound, Caps, Quota
 from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 
-MAX_ASKER: Final = 256
-"""Characters; a longer name is kept as its hash."""
+MAX_AGENT_NAME: Final = 256
+"""Characters; a longer name is stored as its hash."""
 MAX_ACCOUNTS: Final = 100_000
-"""Accounts that are kept; beyond it, the agent that was quiet longest is forgotten: it may call as after a pause."""
+"""Most accounts in memory. Beyond it the least recently opened account is dropped, and its limits start afresh."""
 SWEPT: Final = 2
-"""Accounts looked at with each one that is opened, so that idle ones go as fast as new ones come."""
+"""Accounts that are checked for idleness per new account, so that idle accounts are dropped as fast as new ones are
+opened."""
 BUSY_SECONDS: Final = 1.0
-"""When to come again where it is the number of calls at once."""
+"""`Retry-After` of a refusal because of too many calls at once."""
 DAY: Final = 86_400.0
 """Seconds of a UTC day; leap seconds are none in POSIX time."""
 
@@ -40,7 +41,7 @@ _WHAT: Final = {
 
 
 class Limited(msgspec.Struct, frozen=True):
-    """A call too many. `retry_after` in seconds; None where waiting does not help."""
+    """Refusal of a call or request beyond a limit. `retry_after` is in seconds; None where waiting does not help."""
 
     scope: str
     """`agent`, `policy` or `tool`."""
@@ -48,15 +49,15 @@ class Limited(msgspec.Struct, frozen=True):
     retry_after: float | None
 
 
-def account_name(asker: str) -> str:
-    """Name of bounded length that the accounts of an asker go by."""
-    if len(asker) <= MAX_ASKER:
-        return asker
-    return hashlib.blake2b(asker.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def account_name(agent: str) -> str:
+    """Name of bounded length for the accounts of an agent."""
+    if len(agent) <= MAX_AGENT_NAME:
+        return agent
+    return hashlib.blake2b(agent.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 class Account:
-    """Use of one limit so far."""
+    """Current use of one limit: the calls in flight and the calls of the last minute."""
 
     __slots__ = ("_key", "_scope", "_sharing", "_whose", "bound", "busy", "rate")
 
@@ -64,19 +65,19 @@ class Account:
         self._key = key
         self._scope = scope
         self._whose = whose
-        """The namespace of policies."""
+        """Namespace of the policies that set the limit."""
         self._sharing = sharing
         self.busy = 0
         self.bind(bound)
 
     def bind(self, bound: Bound) -> None:
-        """Go by another bound from now on."""
+        """Replace the bound."""
         self.bound = bound
         per_minute = bound.calls_per_minute
         self.rate = Rate(per_minute, MINUTE, self._key, self._sharing) if per_minute else None
 
     def enter(self, now: float) -> Limited | None:
-        """Count one call, until `leave`; or say why not."""
+        """Count one call until `leave`; a `Limited` refuses the call."""
         most = self.bound.concurrency
         if most is not None and self.busy >= most:
             return Limited(self._scope, f"{self._what()} {most} calls at once", BUSY_SECONDS)
@@ -94,13 +95,13 @@ class Account:
         self.busy -= 1
 
     def undo(self) -> None:
-        """The call will not be made, and counts for nothing."""
+        """Take back a call that was counted but will not be made."""
         self.busy -= 1
         if self.rate is not None:
             self.rate.give_back()
 
     def idle(self, now: float) -> bool:
-        """Whether a new one would be the same."""
+        """Whether the account equals a new one and may be dropped."""
         return not self.busy and (self.rate is None or not (self.rate.ahead(now) or self.rate.unsettled))
 
     def _what(self) -> str:
@@ -108,18 +109,18 @@ class Account:
 
     def _too_fast(self, rate: Rate, wait: float) -> Limited:
         if rate.blocked:
-            return Limited(self._scope, "limits that replicas share cannot be looked up now", wait)
+            return Limited(self._scope, "the limits that replicas share in Redis cannot be read now", wait)
         return Limited(self._scope, f"{self._what()} {rate.calls:g} calls a minute", wait)
 
 
 Lease = tuple[Account, ...]
-"""Accounts in which a call is counted; each is to be left when it is over."""
+"""Accounts in which a call is counted; `leave` of each has to be called when the call is over."""
 NO_LEASE: Final[Lease] = ()
 
 
 class Limiter:
-    """Admits calls by all limits that apply: per agent, in all and of each namespace's servers, and per tool. `agents`
-    bounds every agent by itself; `clock` is in seconds.
+    """Admits calls by all limits that apply: per agent over all servers, per agent and namespace, and per tool.
+    `agents` limits each agent over all servers; `clock` is in seconds.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Limiter:
     ) -> None:
         self._agents = agents if agents else None
         self.counts_all = self._agents is not None
-        """Whether calls are counted that neither a share nor caps bound."""
+        """Whether calls are counted that have neither a quota of a policy nor caps of the tool."""
         self._sharing = sharing
         self._clock = clock
         self._most = most
@@ -141,17 +142,17 @@ class Limiter:
         return len(self._accounts)
 
     def admit(
-        self, asker: str, share: Quota | None = None, tool: str = "", caps: Caps | None = None
+        self, agent: str, quota: Quota | None = None, tool: str = "", caps: Caps | None = None
     ) -> Lease | Limited:
-        """Count a call of `asker`. `share` is what policies leave it at this server, `caps` what `tool` (as
-        `namespace/server/tool`) takes from everybody together.
+        """Count a call of `agent`. `quota` is the agent's quota from the policies of the server's namespace. `caps` are
+        the limits of `tool` (`namespace/server/tool`) over all agents.
         """
-        if self._agents is None and share is None and caps is None:
+        if self._agents is None and quota is None and caps is None:
             return NO_LEASE
-        asker = account_name(asker)
+        agent = account_name(agent)
         now = self._clock()
         lease: list[Account] = []
-        for account in self._applying(asker, share, tool, caps, now):
+        for account in self._accounts_of_call(agent, quota, tool, caps, now):
             refused = account.enter(now)
             if refused is not None:
                 for entered in lease:
@@ -160,12 +161,16 @@ class Limiter:
             lease.append(account)
         return tuple(lease)
 
-    def _applying(self, asker: str, share: Quota | None, tool: str, caps: Caps | None, now: float) -> Iterator[Account]:
-        """One at a time: one that nothing was counted in yet may be forgotten when the next is opened."""
+    def _accounts_of_call(
+        self, agent: str, quota: Quota | None, tool: str, caps: Caps | None, now: float
+    ) -> Iterator[Account]:
+        """Accounts that limit a call. They are yielded one by one, so that each is counted in before the next is
+        opened: opening an account may drop accounts that are idle.
+        """
         if self._agents is not None:
-            yield self._account("agent:" + asker, AGENT, "", self._agents, now)
-        if share is not None and (share.calls_per_minute is not None or share.concurrency is not None):
-            yield self._account(f"policy:{share.namespace}:{asker}", POLICY, share.namespace, share, now)
+            yield self._account("agent:" + agent, AGENT, "", self._agents, now)
+        if quota is not None and (quota.calls_per_minute is not None or quota.concurrency is not None):
+            yield self._account(f"policy:{quota.namespace}:{agent}", POLICY, quota.namespace, quota, now)
         if caps is not None:
             yield self._account("tool:" + tool, TOOL, "", caps, now)
 
@@ -185,27 +190,29 @@ class DayAccount:
     __slots__ = ("_sharing", "day", "name", "queued", "spent", "unsettled")
 
     def __init__(self, name: str, sharing: Sharing | None, now: float) -> None:
-        """With `sharing`, `name` is what it is called among replicas."""
+        """Create the account; with `sharing`, `name` is its name in the store that replicas share."""
         self.name = name
         self.day = int(now // DAY)
         """Days since the epoch."""
         self.spent = 0
-        """By all replicas, as far as it is known here, without what is unsettled."""
+        """Tokens of all replicas as of the last synchronization."""
         self.unsettled = 0
-        """Charged here since the other replicas were told."""
+        """Tokens that this replica has charged since the last synchronization."""
         self.queued = False
-        """Whether it waits to be settled."""
+        """Whether the account is queued for synchronization."""
         self._sharing = sharing
 
     def total(self, now: float) -> int:
-        """Tokens of today. Where replicas share, what they have spent is asked for, and known with the next look."""
-        self._turn(now)
+        """Tokens of today. Where replicas share limits, this queues a synchronization, and a later call has its
+        result.
+        """
+        self._start_day(now)
         self._settle_soon()
         return self.spent + self.unsettled
 
     def charge(self, tokens: int, now: float) -> None:
-        """Add tokens to those of today."""
-        self._turn(now)
+        """Add tokens to the total of today."""
+        self._start_day(now)
         if self._sharing is None:
             self.spent += tokens
         else:
@@ -213,21 +220,21 @@ class DayAccount:
             self._settle_soon()
 
     def idle(self, now: float) -> bool:
-        """Whether a new one would be the same."""
+        """Whether the account equals a new one and may be dropped."""
         return not self.queued and self.day < int(now // DAY)
 
     def to_settle(self) -> int:
-        """Tokens that the others have to be told of, which then count as told."""
+        """Take the tokens that are not synchronized yet; they then count as synchronized."""
         tokens, self.unsettled, self.queued = self.unsettled, 0, False
         self.spent += tokens
         return tokens
 
     def settle(self, day: int, total: int) -> None:
-        """Tokens of all replicas on that day, without those that are unsettled here."""
+        """Set the tokens that all replicas have charged on a day, without this replica's unsettled ones."""
         if day == self.day:
             self.spent = max(self.spent, total)
 
-    def _turn(self, now: float) -> None:
+    def _start_day(self, now: float) -> None:
         today = int(now // DAY)
         if today != self.day:
             self.day = today
@@ -241,7 +248,7 @@ class DayAccount:
 
 
 class TokenBudget:
-    """Accounts of one request, with what each may come to. Without any, it has no bound."""
+    """Accounts of tokens that limit one request to a model, each with its limit. Without accounts there is no limit."""
 
     __slots__ = ("_accounts", "_clock", "_sharing")
 
@@ -251,21 +258,23 @@ class TokenBudget:
         clock: Callable[[], float],
         sharing: Sharing | None,
     ) -> None:
-        """`accounts`: each with its limit, its scope, and the policy that sets it."""
+        """Create the budget; each of `accounts` comes with its limit, its scope, and the policy that sets the limit."""
         self._accounts = tuple(accounts)
         self._clock = clock
         self._sharing = sharing
 
     def refusal(self) -> Limited | None:
-        """Why no further request goes out; None: one may. `retry_after` is until the limit is a new one."""
+        """Why no further request to a model is sent; None if one may be. `retry_after` is the time until midnight
+        UTC.
+        """
         if not self._accounts:
             return None
         if self._sharing is not None and self._sharing.blocked:
-            return Limited(AGENT, "limits that replicas share cannot be looked up now", self._sharing.blocked)
+            return Limited(AGENT, "the limits that replicas share in Redis cannot be read now", self._sharing.blocked)
         return self.reached_limit()
 
     def reached_limit(self) -> Limited | None:
-        """Which limit was reached, as far as this replica knows; None: none."""
+        """The limit that is used up according to this replica's data; None if there is none."""
         now = self._clock()
         for account, most, scope, policy in self._accounts:
             total = account.total(now)
@@ -283,7 +292,9 @@ class TokenBudget:
 
 
 class TokenLimiter:
-    """Accounts of all agents. `per_agent` bounds each of them by itself; `clock` is in seconds since the epoch."""
+    """Token accounts of all agents. `per_agent` limits the tokens of each agent per UTC day; `clock` is in seconds
+    since the epoch.
+    """
 
     def __init__(
         self,
@@ -302,8 +313,8 @@ class TokenLimiter:
         return len(self._accounts)
 
     def budget(self, agent: str, quotas: Iterable[Quota] = ()) -> TokenBudget:
-        """Bounds of one request of an agent. `quotas`: those that policies leave it in the namespaces whose tools the
-        request is offered.
+        """Budget of one request of an agent. `quotas` are the agent's quotas in the namespaces whose tools the request
+        offers to the model.
         """
         name = account_name(agent)
         budgets = []
@@ -326,11 +337,11 @@ class TokenLimiter:
 
 Use = TypeVar("Use", Account, DayAccount)
 NO_BUDGET: Final = TokenLimiter().budget("")
-"""That of requests that nothing bounds."""
+"""Budget of requests without a limit."""
 
 
 def _make_room(accounts: OrderedDict[str, Use], most: int, now: float) -> None:
-    """Drop what is idle among the oldest accounts; what is not goes to the end. Then one more may be opened."""
+    """Make room for one more account: drop idle ones among the oldest and move busy ones to the end of the queue."""
     for _ in range(min(SWEPT, len(accounts))):
         key, account = accounts.popitem(last=False)
         if not account.idle(now):

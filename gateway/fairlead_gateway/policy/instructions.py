@@ -46,11 +46,11 @@ class Spoken(NamedTuple):
 def instructions_of(
     endpoint: EndpointTools,
     routes: Mapping[str, Route],
-    dark: Collection[ServerKey],
+    denied_servers: Collection[ServerKey],
     escaping: Collection[ServerKey],
 ) -> str | None:
     """Instructions of the servers of the tools behind `routes`, and of those that have no tools at all but are not
-    `dark`. With the control characters of some made visible. None where no server says anything.
+    `denied_servers`. With the control characters of some made visible. None where no server says anything.
     """
     speaking = [server for server in endpoint.servers if server.catalog.instructions]
     if endpoint.alone or not speaking:
@@ -64,7 +64,8 @@ def instructions_of(
                 server_target(server.key).decode(),
             )
             for server in speaking
-            if server.key in seen or (not server.tools and server.offered != Offered() and server.key not in dark)
+            if server.key in seen
+            or (not server.tools and server.offered != Offered() and server.key not in denied_servers)
         ]
     )
 

@@ -1,6 +1,6 @@
-"""Prompts, resources, resource templates and skills of an endpoint: lists, capabilities, and the server of each.
+"""Prompts, resources, resource templates and skills of an endpoint: lists, capabilities, and the server of each item.
 
-Pure module. Lists are bytes that are put together at their first use.
+Pure module. Lists are JSON bytes that are joined at their first use.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from fairlead_mcp.skills import reads_directories, uris_of
 from fairlead_mcp.uris import UriNames
 
 Items: TypeAlias = Mapping[str, tuple[Server, Item]]
-"""Items of servers by the name or URI that an endpoint has them under."""
+"""Items by the name or URI under which an endpoint lists them, each with its server."""
 Resolved = tuple[ServerBinding, str]
-"""A server, and how it calls what is meant."""
+"""A server, and the name or URI that the server itself has for the item."""
 _NONE: Final[Items] = MappingProxyType({})
 
 
 class ResourceItems(msgspec.Struct, frozen=True):
-    """Items of an endpoint that are not tools."""
+    """Prompts, resources, templates and skills of an endpoint."""
 
     prompts: Items = _NONE
     resources: Items = _NONE
@@ -43,10 +43,10 @@ class ResourceItems(msgspec.Struct, frozen=True):
     skills: Items = _NONE
 
     def without(self, servers: Collection[ServerKey]) -> ResourceItems:
-        """Those of all other servers."""
+        """The items of all servers but the given ones."""
 
         def rest(items: Items) -> Items:
-            return {name: held for name, held in items.items() if held[0].key not in servers}
+            return {name: item for name, item in items.items() if item[0].key not in servers}
 
         return ResourceItems(rest(self.prompts), rest(self.resources), rest(self.templates), rest(self.skills))
 
@@ -55,8 +55,8 @@ _NO_ITEMS: Final = ResourceItems()
 
 
 class ResourceIndex:
-    """Prompts, resources and templates of an endpoint. With `alone`, everything that is not listed is asked of that one
-    server all the same: it may answer for URIs that it does not list.
+    """Prompts, resources and templates of an endpoint. `alone` is the server of an endpoint that shows one server only;
+    requests for unlisted names and URIs go to that server too, since it may serve URIs that it does not list.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class ResourceIndex:
         servers: Iterable[Server],
         alone: ServerBinding | None = None,
         escaping: Collection[ServerKey] = frozenset(),
-        unseen: Collection[ToolRef] = frozenset(),
+        denied_tools: Collection[ToolRef] = frozenset(),
     ) -> None:
-        """`escaping`: servers whose control characters are made visible; `unseen`: tools that policies do not allow,
-        and with them the user interfaces that no other tool names.
+        """Create the index. `escaping`: servers whose control characters are escaped. User
+        interfaces that only `denied_tools` reference are withheld.
         """
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
-        """Routes of listed targets, made with the first request for each; of completions, by server."""
+        """Routes by method and name or URI, created at the first request; routes of completions, by server."""
         self._tasks: Raw | None = None
-        """Settings of the extension for tasks, of an index that declares it beside those of its servers."""
+        """Settings of the tasks extension, if this index declares it itself."""
         self._escaping = escaping
         self._prompts = items.prompts
         self._templates = items.templates
@@ -83,9 +83,11 @@ class ResourceIndex:
         self._reaches = reaches
         self._servers = tuple(servers)
         self._alone = alone
-        self._interfaces = {server.key: Interfaces(server, unseen) for server in self._servers if server.interfaces}
+        self._interfaces = {
+            server.key: Interfaces(server, denied_tools) for server in self._servers if server.interfaces
+        }
         self._resources = {
-            uri: held for uri, held in items.resources.items() if not self._withheld(held[0].key, held[1].name)
+            uri: item for uri, item in items.resources.items() if not self._is_withheld(item[0].key, item[1].name)
         }
         self._items = msgspec.structs.replace(items, resources=self._resources)
 
@@ -93,10 +95,10 @@ class ResourceIndex:
         self,
         servers: Collection[ServerKey],
         escaping: Collection[ServerKey] = frozenset(),
-        unseen: Collection[ToolRef] = frozenset(),
+        denied_tools: Collection[ToolRef] = frozenset(),
     ) -> ResourceIndex:
-        """The index without those of some servers and of some tools, and with the control characters of others made
-        visible.
+        """A copy of the index without the items of `servers` and the user interfaces of `denied_tools`, in which the
+        control characters of the servers in `escaping` are escaped.
         """
         return ResourceIndex(
             self._items.without(servers),
@@ -104,72 +106,78 @@ class ResourceIndex:
             servers=[server for server in self._servers if server.key not in servers],
             alone=self._alone,
             escaping=escaping,
-            unseen=unseen,
+            denied_tools=denied_tools,
         )
 
     def tasks_alone(self) -> ResourceIndex:
-        """An index of nothing, which declares tasks where this one does."""
+        """An index without items that declares the tasks extension if this index does."""
         index = ResourceIndex(_NO_ITEMS, {}, servers=())
         index._tasks = self.extensions.get(TASKS)
         return index
 
-    def withheld(self, unseen: Collection[ToolRef]) -> list[str]:
-        """Marks of the user interfaces that go with tools that are not allowed: views with equal ones share theirs."""
+    def withheld(self, denied_tools: Collection[ToolRef]) -> list[str]:
+        """Keys of the user interfaces that are withheld because policies deny their tools. Views with equal keys share
+        one index.
+        """
         return [
             f"{server.key}\0{uri}"
             for server in self._servers
             if server.interfaces
-            for uri in Interfaces(server, unseen).withheld
+            for uri in Interfaces(server, denied_tools).withheld
         ]
 
     def prompt(self, name: str) -> Resolved | None:
-        """Who has the prompt that is shown under a name."""
+        """Server of the prompt that is listed under a name, and the server's own name of the prompt."""
         prompt = self._prompts.get(name)
         return None if prompt is None else self._resolve(*prompt)
 
     def resource(self, uri: str) -> Resolved | None:
-        """Server that answers for a URI: the one that lists it, that has a template for it, or the only one."""
+        """Server that serves a URI: the server that lists the URI, the only server of the endpoint, or a server with a
+        matching template.
+        """
         resource = self._resources.get(uri)
         if resource is not None:
             return self._resolve(resource[0], resource[1])
         if self._alone is not None:
-            return None if self._withheld(self._alone.server.key, uri) else (self._alone, uri)
+            return None if self._is_withheld(self._alone.server.key, uri) else (self._alone, uri)
         if uris.scheme_of(uri) in uris.SCHEMES:
-            return self._of_part(uri) or self._of_owner(uri)
+            return self._resolve_prefixed(uri) or self._resolve_owner(uri)
         of_skill = self._skill_files.get(uri)
         if of_skill is not None:
             return self._resolve(*of_skill, uri)
         for template, server, item in self._uri_templates:
             if template.matches(uri):
                 return self._resolve(server, item, uri)
-        return self._of_owner(uri)
+        return self._resolve_owner(uri)
 
     def skill(self, uri: str) -> Resolved | None:
-        """Server that has a skill, by the URI of its `SKILL.md`, listed or not."""
+        """Server of a skill by the URI of its `SKILL.md`; the skill may be unlisted."""
         skill = self._skills.get(uri)
         return self.resource(uri) if skill is None else self._resolve(*skill)
 
     def lists(self, name: str) -> bool:
-        """Whether a prompt, a resource or a skill is listed under a name; templates have none."""
+        """Whether a prompt, resource or skill is listed under a name or URI; templates are not looked at."""
         return name in self._prompts or name in self._resources or name in self._skills
 
     def names(self, server: ServerKey) -> UriNames | None:
-        """Names that the URIs of a server have here; None where they are its own."""
+        """Renaming of a server's URIs at this endpoint; None where the server's own URIs are shown."""
         return None if self._alone is not None else self._names.get(server)
 
-    def _of_part(self, uri: str) -> Resolved | None:
-        """The server whose part a URI carries, whether it lists it or not."""
+    def _resolve_prefixed(self, uri: str) -> Resolved | None:
+        """The server whose prefix is in a URI, whether or not the server lists the URI."""
         parts = uris.split(uri)
         server = None if parts is None else self._by_part.get(parts[0])
         reach = None if server is None else self._reaches.get(server.key)
-        if parts is None or server is None or reach is None or self._withheld(server.key, parts[1]):
+        if parts is None or server is None or reach is None or self._is_withheld(server.key, parts[1]):
             return None
         return reach, parts[1]
 
-    def _of_owner(self, uri: str) -> Resolved | None:
-        """The only server that has a URI by its own name: texts of servers do not know what it is called here."""
+    def _resolve_owner(self, uri: str) -> Resolved | None:
+        """The server that has a URI without a prefix, if only one server has it. Texts of servers name their resources
+        by such URIs, as servers do not know the prefixed ones.
+        """
         owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
-        owners = [server for server in owners if not self._withheld(server.key, uri)]
+        owners = [server for server in owners if not self._is_withheld(server.key, uri)]
         reach = self._reaches.get(owners[0].key) if len(owners) == 1 else None
         return None if reach is None else (reach, uri)
 
@@ -177,7 +185,7 @@ class ResourceIndex:
         matching = (server for template, server in self._own_templates if template.matches(uri))
         return [*{server.key: server for server in matching}.values()]
 
-    def _withheld(self, server: ServerKey, uri: str) -> bool:
+    def _is_withheld(self, server: ServerKey, uri: str) -> bool:
         interfaces = self._interfaces.get(server)
         return interfaces is not None and interfaces.withholds(uri)
 
@@ -191,7 +199,7 @@ class ResourceIndex:
 
     @cached_property
     def _names_of_owners(self) -> Mapping[str, list[Server]]:
-        """Servers by the URIs that they list, or that their tools and skills name."""
+        """Servers by the URIs that they list or that their tools and skills reference."""
         owners: dict[str, list[Server]] = {}
         for server in self._servers:
             listed = {item.name for item in server.offered.resources}
@@ -201,13 +209,13 @@ class ResourceIndex:
         return owners
 
     def template(self, uri: str) -> Resolved | None:
-        """Who has a template (or a resource), as `ref/resource` of a completion names it."""
+        """Server of the template or resource that the `ref/resource` of a `completion/complete` request names."""
         template = self._templates.get(uri)
         return self.resource(uri) if template is None else self._resolve(template[0], template[1])
 
     @cached_property
     def listings(self) -> Mapping[str, bytes]:
-        """Method to `{"prompts":[…]`, open at the end for the members of either era."""
+        """Results by method, such as `{"prompts":[…]`. The closing brace is missing, as each era adds its members."""
         merged = self._alone is None
         return {
             "prompts/list": self._listing(b"prompts", self._prompts, merged=merged),
@@ -217,18 +225,18 @@ class ResourceIndex:
         }
 
     def escapes(self, server: ServerKey) -> bool:
-        """Whether a server's control characters are made visible."""
+        """Whether control characters in a server's texts are escaped."""
         return server in self._escaping
 
     def _listing(self, member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
         shown = [(server, item.merged if merged else item.definition) for server, item in items.values()]
-        told = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in shown]
-        return b'{"%b":[%b]' % (member, b",".join(told))
+        escaped = [bytes(escape(raw)) if server.key in self._escaping else raw for server, raw in shown]
+        return b'{"%b":[%b]' % (member, b",".join(escaped))
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """Capabilities of the servers behind: "prompts", "resources", "skills", "completions", "logging", and
-        "resources.subscribe"; what a shared stream cannot pass on is left out.
+        """Capabilities of the endpoint's servers: "prompts", "resources", "skills", "completions", "logging" and
+        "resources.subscribe". Capabilities that a shared stream cannot pass on to the right client are left out.
         """
         features: set[str] = set()
         for server in self._servers:
@@ -237,9 +245,10 @@ class ResourceIndex:
 
     @cached_property
     def extensions(self) -> Mapping[str, Raw]:
-        """Extensions of MCP that the servers behind declare: identifier to settings, raw JSON; `{}` where servers
-        differ in them, but that directories can be read where one of them has any. Tasks are those of modern servers:
-        a legacy one makes none (SEP-2663).
+        """MCP extensions that the endpoint's servers declare, by identifier, with settings in raw JSON.
+
+        Where servers differ, the settings are `{}`; only `directoryRead` of skills is kept if any server has it. The
+        tasks extension counts for modern servers only: a legacy server creates no tasks (SEP-2663).
         """
         extensions: dict[str, Raw] = {} if self._tasks is None else {TASKS: self._tasks}
         for server in self._servers:
@@ -255,13 +264,13 @@ class ResourceIndex:
 
     @cached_property
     def announcements(self) -> Mapping[tuple[ServerKey, str], str]:
-        """Server and list ("tools", "prompts", "resources") to the time when it last announced a change."""
+        """When each server last announced a change, by server and list ("tools", "prompts", "resources")."""
         return {(server.key, name): at for server in self._servers for name, at in server.catalog.announced.items()}
 
     @cached_property
     def _skill_files(self) -> Mapping[str, tuple[Server, Item]]:
-        """Skills by those of their files that have no server's part."""
-        return {uri: held for held in self._skills.values() for uri in held[1].files}
+        """Skills by the URIs of their files that carry no server prefix."""
+        return {uri: skill for skill in self._skills.values() for uri in skill[1].files}
 
     @cached_property
     def _own_templates(self) -> list[tuple[UriTemplate, Server]]:
@@ -298,20 +307,22 @@ def server_resources(server: Server, reach: ServerBinding | None) -> ResourceInd
 
 
 class Interfaces:
-    """User interfaces of one server, as far as its tools are allowed: an interface goes with the tools that name it."""
+    """User interfaces of one server. An interface is readable if a policy allows any tool that references it."""
 
     __slots__ = ("_allowed", "_listed", "withheld")
 
-    def __init__(self, server: Server, unseen: Collection[ToolRef]) -> None:
-        seen = {tool.name for tool in server.tools if tool.ref not in unseen}
-        self._allowed = frozenset(uri for uri, naming in server.interfaces.items() if not seen.isdisjoint(naming))
+    def __init__(self, server: Server, denied_tools: Collection[ToolRef]) -> None:
+        allowed_tools = {tool.name for tool in server.tools if tool.ref not in denied_tools}
+        self._allowed = frozenset(
+            uri for uri, tools in server.interfaces.items() if not allowed_tools.isdisjoint(tools)
+        )
         self.withheld = frozenset(server.interfaces) - self._allowed
-        """Own URIs that only tools which are not allowed name."""
+        """URIs, as the server has them, that only denied tools reference."""
         self._listed = frozenset(item.name for item in server.offered.resources) if self.withheld else frozenset()
 
     def withholds(self, uri: str) -> bool:
-        """Whether a resource is not to be read, by its own URI. Where any is withheld, a `ui://` URI that nobody
-        names may be another spelling of it.
+        """Whether a resource must not be read, by the URI that the server has for it. If the server has any withheld
+        interface, its unlisted `ui://` URIs are withheld too: they may be another spelling of that interface.
         """
         if not self.withheld or uri in self._allowed:
             return False
@@ -319,20 +330,20 @@ class Interfaces:
 
 
 def shows_uris(server: Server) -> bool:
-    """Whether a server has resources, so that its results may name them."""
+    """Whether a server has resources or skills, so that its results may contain their URIs."""
     return bool(server.interfaces) or not _features(server).isdisjoint(("resources", "skills"))
 
 
 def is_watchable(server: Server) -> bool:
-    """Whether its resources can be subscribed to: on a stream of messages that many share nothing says which client an
-    update is for.
+    """Whether clients can subscribe to a server's resources. They cannot over a message stream that clients share, as
+    an update does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint)
 
 
 def passes_log_messages(server: Server) -> bool:
-    """Whether its log messages reach clients: on a stream of messages that many share nothing says which client one is
-    for.
+    """Whether a server's log messages reach clients. They do not over a message stream that clients share, as a log
+    message does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint) or server.catalog.session == "PerClient"
 
@@ -351,12 +362,12 @@ def _features(server: Server) -> set[str]:
         features.add("prompts")
     if server.offered.resources or server.offered.templates:
         features.add("resources")
-    if is_watchable(server) and _says_subscribe(declared.get("resources")):
+    if is_watchable(server) and _declares_subscribe(declared.get("resources")):
         features.add("resources.subscribe")
     return features
 
 
-def _says_subscribe(capability: Raw | None) -> bool:
+def _declares_subscribe(capability: Raw | None) -> bool:
     if capability is None:
         return False
     try:

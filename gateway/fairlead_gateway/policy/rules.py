@@ -1,8 +1,8 @@
-"""Who may see and call which tools: the rules of one snapshot, and the rule set of each asker.
+"""Evaluates `ToolPolicy` rules: which tools each principal may see and call.
 
-Pure module. Made with a `Selection`. A *rule set* is the policies that speak of somebody: askers of whom the same
-policies speak see the same, so what is worked out is kept per rule set and never per asker. `merge` of the API has the
-table by which several policies become one decision; here it is asked, for lists and calls alike.
+Pure module, compiled once per snapshot. A *rule set* is the set of policies that apply to a principal. Principals with
+the same rule set see the same tools, so results are cached per rule set and never per principal. The module `merge` of
+the API defines how several policies combine into one decision; lists and calls both use it.
 """
 
 from __future__ import annotations
@@ -33,62 +33,64 @@ _NO_RULES: Final = Rules()
 
 
 _Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
-"""The servers of a namespace, their tools as bits, and the tool of each place."""
+"""The servers of a namespace, the index that has a bit for each of their tools, and the tool of each bit."""
 
 
 class RuleSet:
-    """Merged policies that speak of a subject. Nothing but `key` and `names` may be read before
-    `work_out_in_slices` was gone through.
+    """Policies that apply to a subject, merged per namespace. Before `work_out_in_slices` has finished, only `key` and
+    `names` may be read.
     """
 
     def __init__(self, policies: Policies, key: tuple[int, ...]) -> None:
         self.key = key
-        """Places of the policies among the rules."""
+        """Indexes of the policies in `Rules.policies`."""
         self.names = tuple(policies.name(index) for index in key)
         self._policies = policies
         self._merged: dict[str, Merged] = {}
-        self.unseen: frozenset[ToolRef] = frozenset()
-        """Every tool that it does not see."""
-        self.dark: frozenset[ServerKey] = frozenset()
-        """Servers that do not exist for it."""
+        self.denied_tools: frozenset[ToolRef] = frozenset()
+        """All tools that the subject may not see."""
+        self.denied_servers: frozenset[ServerKey] = frozenset()
+        """Servers that the subject may not see: the gateway answers for them as for unknown servers."""
         self.pinned: frozenset[ToolRef] = frozenset()
         self.ready = False
         self.alters = False
-        """Whether it changes what is seen in any way that policies merge to: arguments, tiers, limits and more."""
+        """Whether the policies do more than allow and deny: they restrict arguments, tiers, limits or the like."""
         self.open = False
-        """Whether it changes nothing: everything is seen, with any arguments, in any tier, without limits."""
+        """Whether the policies restrict nothing: every tool is shown, with any arguments, in any tier, without
+        limits.
+        """
 
     def work_out_in_slices(self) -> Generator[None, None, None]:
         """Merge the policies of every namespace."""
         policies = self._policies
-        unseen: set[ToolRef] = set()
-        dark: set[ServerKey] = set()
+        denied_tools: set[ToolRef] = set()
+        denied_servers: set[ServerKey] = set()
         pinned: set[ToolRef] = set()
         for namespace in policies.namespaces:
             index = policies.index(namespace)
             merged = yield from policies.merge_in_slices(namespace, self.key)
             self._merged[namespace] = merged
             yield
-            unseen.update(policies.tools(namespace, index.all & ~merged.visible))
+            denied_tools.update(policies.tools(namespace, index.all & ~merged.visible))
             yield
             if merged.pinned:
                 pinned.update(policies.tools(namespace, merged.pinned))
-            dark.update(policies.dark(namespace, merged))
+            denied_servers.update(policies.denied_servers(namespace, merged))
             yield
         if not policies.allow_by_default:
-            for server in policies.others():
-                dark.add(server.key)
-                unseen.update(tool.ref for tool in server.tools)
+            for server in policies.servers_without_policies():
+                denied_servers.add(server.key)
+                denied_tools.update(tool.ref for tool in server.tools)
                 yield
-        self.unseen = frozenset(unseen)
-        self.dark = frozenset(dark)
+        self.denied_tools = frozenset(denied_tools)
+        self.denied_servers = frozenset(denied_servers)
         self.pinned = frozenset(pinned)
         self.alters = any(alters(merged) for merged in self._merged.values())
-        self.open = not (unseen or dark or self.alters)
+        self.open = not (denied_tools or denied_servers or self.alters)
         self.ready = True
 
     def work_out(self) -> None:
-        """Merge them at once, if that was not done."""
+        """Merge the policies without pauses, unless that is done already."""
         if not self.ready:
             finish(self.work_out_in_slices())
 
@@ -99,12 +101,12 @@ class RuleSet:
 
     @cached_property
     def tiered(self) -> bool:
-        """Whether policies say anything of tiers."""
+        """Whether any policy sets a latency tier."""
         return any(merged.tiers for merged in self._merged.values())
 
     @cached_property
     def quotas(self) -> Mapping[str, Quota]:
-        """By namespace, where something is bounded."""
+        """Quotas by namespace; only namespaces whose policies set a limit."""
         return {
             namespace: Quota(
                 namespace,
@@ -117,7 +119,7 @@ class RuleSet:
 
     @cached_property
     def constraints(self) -> Mapping[ToolRef, Constraint]:
-        """Constraints of tools that may be called with some arguments only."""
+        """Constraints of the tools whose arguments policies restrict."""
         allowed: dict[ToolRef, list[RuleRef]] = {}
         for namespace, merged in self._merged.items():
             for bits, by in merged.constrained:
@@ -126,16 +128,16 @@ class RuleSet:
         made: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
         constraints = {}
         for tool, rules in allowed.items():
-            told = self.explains(tool[0])
-            key = tuple(rules), told
+            explained = self.explains(tool[0])
+            key = tuple(rules), explained
             if key not in made:
-                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], told=told)
+                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], told=explained)
             constraints[tool] = made[key]
         return constraints
 
     @cached_property
     def floors(self) -> Mapping[ToolRef, Floor]:
-        """The fastest tiers in which policies allow tools."""
+        """Fastest tier in which policies allow each tool that they limit to tiers."""
         tiers, floors = Floors(self._policies.rules.tiers), {}
         for namespace, merged in self._merged.items():
             for bits, tier in merged.floors:
@@ -146,7 +148,7 @@ class RuleSet:
 
     @cached_property
     def manual(self) -> Mapping[ToolRef, str]:
-        """Tools that no loop of model and tools calls by itself, each with the sentence that says why."""
+        """Tools that the gateway's LLM tool loop must not run automatically, each with the reason as a sentence."""
         sentences: dict[ToolRef, str] = {}
         for namespace, merged in self._merged.items():
             for bits, index in merged.manual:
@@ -155,23 +157,23 @@ class RuleSet:
         return sentences
 
     def explains(self, server: ServerKey) -> bool:
-        """Whether reasons are told at a server."""
+        """Whether refusals at a server tell the caller the reason."""
         merged = self._merged.get(server.namespace)
         return merged is not None and server.name in merged.explaining
 
     @cached_property
     def escaping(self) -> frozenset[ServerKey]:
-        """Servers whose control characters are made visible."""
+        """Servers whose texts are shown with control characters escaped."""
         merged = self._merged.items()
         return frozenset(ServerKey(namespace, name) for namespace, rules in merged for name in rules.escaping)
 
 
 def compile_policies_in_slices(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
-    """The policies of a snapshot. What did not change is taken over from `before`."""
-    made = Policies(snapshot, before)
-    for namespace in made.namespaces:
-        made.indexed[namespace] = yield from made.index_in_slices(namespace, before)
-    return made
+    """Compile the policies of a snapshot; unchanged parts are reused from `before`."""
+    policies = Policies(snapshot, before)
+    for namespace in policies.namespaces:
+        policies.indexed[namespace] = yield from policies.index_in_slices(namespace, before)
+    return policies
 
 
 class Policies:
@@ -181,7 +183,7 @@ class Policies:
         self.rules = rules = snapshot.rules
         self.allow_by_default = rules.default_action == ALLOW
         self.enforced = bool(rules.policies) or not self.allow_by_default
-        """Whether policies decide about anybody; read with every request."""
+        """Whether policies restrict any principal; read with every request."""
         self._servers = snapshot.servers
         same = before is not None and before.rules == rules
         speakers = before.speakers if before is not None and same else None
@@ -191,17 +193,17 @@ class Policies:
             self._by_namespace.setdefault(policy.namespace, {})[index] = policy
         self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
         self.indexed: dict[str, _Indexed] = {}
-        """By namespace."""
+        """Indexes of tools by namespace."""
         self.allowances = self._allowances(before)
-        """Compiled schemas of the rules that have one."""
+        """Compiled `arguments` schemas of the rules that have one."""
 
     @property
     def namespaces(self) -> Iterable[str]:
-        """Those that have policies."""
+        """Namespaces that have policies."""
         return self._by_namespace
 
     def of_namespace(self, namespace: str) -> Mapping[int, Policy]:
-        """The policies of one namespace, by their place among all."""
+        """The policies of one namespace by their index in `Rules.policies`."""
         return self._by_namespace.get(namespace, {})
 
     @property
@@ -209,16 +211,18 @@ class Policies:
         return {tier.name: tier for tier in self.rules.tiers}
 
     def key_for(self, identity: Identity) -> tuple[int, ...]:
-        """The rule set of an asker."""
+        """Key of the rule set that applies to a principal."""
         return self.speakers.of(subjects_of(identity), identity.claims, identity.issuers, identity.doubtful)
 
     def name(self, index: int) -> str:
-        """`namespace/name` of a policy, also of one that only restricts (`~place`)."""
+        """`namespace/name` of a policy. `~index` marks a policy that applies only its restrictions, since its subject
+        may be of another issuer.
+        """
         policy = self.rules.policies[index if index >= 0 else ~index]
         return f"{policy.namespace}/{policy.name}"
 
     def sentence(self, verdict: Verdict) -> str:
-        """A verdict in words."""
+        """The reason of a verdict as a sentence."""
         by = self.label(verdict.by) if verdict.by is not None else ""
         policies = ", ".join(self.name(index) for index in verdict.policies)
         match verdict.why:
@@ -228,24 +232,22 @@ class Policies:
                 return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
             case "NothingAllows":
                 doubted = ", ".join(self.name(index) for index in verdict.policies if index < 0)
-                hint = f"; {doubted} names its subject without an issuer, and several may: say which, as `issuer`"
+                hint = f"; {doubted} names its subject without an issuer, and several issuers may: set `issuer`"
                 return f"no rule of {policies} allows it" + (hint if doubted else "")
             case "NotSpokenOf":
-                return f"{policies} select the server, and none speaks of the caller"
+                return f"{policies} select the server, but no subject of them matches the caller"
             case _:
-                return "the policies were not compiled for this server yet"
+                return "the policies are not compiled for this server yet"
 
     def manual_sentence(self, index: int) -> str:
-        """Why a policy lets no loop of model and tools run a tool by itself."""
+        """Why a policy does not let the LLM tool loop run a tool automatically."""
         policy = self.rules.policies[index]
         if policy.auto_run == READ_ONLY:
-            return (
-                f"policy {self.name(index)} has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
-            )
+            return f"policy {self.name(index)} has autoRun: ReadOnly, and the tool has no trusted readOnlyHint"
         return f"policy {self.name(index)} has autoRun: {policy.auto_run}"
 
     def label(self, ref: RuleRef) -> str:
-        """A rule in words, by its name where it has one."""
+        """Name of a rule for messages, with the name of its policy."""
         return f"rule {self.rule(ref).label(ref.rule)} of {self.name(ref.policy)}"
 
     def rule(self, ref: RuleRef) -> Rule:
@@ -256,7 +258,7 @@ class Policies:
         return self.indexed[namespace][1]
 
     def tools(self, namespace: str, bits: int) -> Iterable[ToolRef]:
-        """The tools of some bits of a namespace's index."""
+        """The tools whose bits of the namespace's index are set."""
         return self.index(namespace).select(bits, self.indexed[namespace][2])
 
     def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
@@ -270,27 +272,27 @@ class Policies:
         )
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
-        """Verdict of a rule set on one tool, and why; None: there is no such tool."""
-        held = self._servers.get(server)
-        if held is None or all(each.name != tool for each in held.tools):
+        """Verdict of a rule set on one tool, with its reason; None if the tool does not exist."""
+        catalog_server = self._servers.get(server)
+        if catalog_server is None or all(each.name != tool for each in catalog_server.tools):
             return None
         if server.namespace not in self._by_namespace:
             return Verdict(self.allow_by_default, "Default")
         index = self.index(server.namespace)
-        at = index.position(server.name, tool)
-        assert at is not None, "an index has every tool of its namespace"
+        position = index.position(server.name, tool)
+        assert position is not None, "an index has every tool of its namespace"
         return verdict(
             index,
             self._by_namespace[server.namespace],
             frozenset(key),
-            at,
+            position,
             allow_by_default=self.allow_by_default,
             unjudged=self._unjudged(server.namespace),
         )
 
-    def dark(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:
-        """Servers of a namespace of which nothing is visible. One without tools is, if anything that it could have is
-        allowed.
+    def denied_servers(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:
+        """Servers of a namespace without any visible tool. A server without tools is visible if the policies allow
+        any tool that it could have.
         """
         index, policies, unjudged = self.index(namespace), self._by_namespace[namespace], self._unjudged(namespace)
         for server in self.indexed[namespace][0]:
@@ -305,12 +307,14 @@ class Policies:
             if not shown:
                 yield server.key
 
-    def others(self) -> Iterable[Server]:
-        """Servers of namespaces without policies."""
+    def servers_without_policies(self) -> Iterable[Server]:
+        """Servers of the namespaces that have no policies."""
         return (server for key, server in self._servers.items() if key.namespace not in self._by_namespace)
 
     def _unjudged(self, namespace: str) -> frozenset[str]:
-        """Servers that selectors were not asked about yet; tools of the gateway's own have no McpServer."""
+        """Servers that the operator has not yet matched against the selectors of policies. The gateway's own server of
+        custom tools has no McpServer and is never matched.
+        """
         judged = self.rules.judged.get(namespace)
         if judged is None:
             return frozenset()
@@ -322,7 +326,7 @@ class Policies:
         )
 
     def index_in_slices(self, namespace: str, before: Policies | None) -> Generator[None, None, _Indexed]:
-        """The tools of one namespace."""
+        """Index the tools of one namespace, or take the index of `before` if the servers are unchanged."""
         policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
         indexed = before.indexed.get(namespace) if before is not None else None
@@ -338,8 +342,8 @@ class Policies:
         for server in servers:
             refs[server.key.name] = {tool.name: tool.ref for tool in server.tools}
             yield
-        places = yield from list_in_slices(refs[server][tool] for server, tool in index.refs)
-        return servers, index, tuple(places)
+        tools = yield from list_in_slices(refs[server][tool] for server, tool in index.refs)
+        return servers, index, tuple(tools)
 
     def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
         if before is not None and before.rules == self.rules:
@@ -353,7 +357,7 @@ class Policies:
 
 
 def alters(merged: Merged) -> bool:
-    """Whether it does more than to allow and to deny."""
+    """Whether merged policies do more than allow and deny."""
     rest = Merged(merged.visible, merged.free, explaining=merged.explaining, bare=merged.bare)
     return merged != rest
 
@@ -363,7 +367,7 @@ def _is(server: Server, other: Server) -> bool:
 
 
 def subjects_of(identity: Identity) -> tuple[Key, ...]:
-    """Every subject of policies that somebody is, without what the claims of a token say."""
+    """Keys of all policy subjects that an identity matches, apart from subjects that are token claims."""
     account = identity.service_account
     return keys_of(
         identity.agent,

@@ -108,10 +108,10 @@ class SubjectViews(Mapping[bytes, View]):
 
     def _exists(self, endpoint: EndpointTools, tier: Tier | None) -> bool:
         rules, ranks = self.rules, self._catalog.policies.ranks
-        if endpoint.alone and endpoint.servers[0].key in rules.dark:
+        if endpoint.alone and endpoint.servers[0].key in rules.denied_servers:
             return False
         if tier is None or not rules.tiered:
             return True
-        lit = [server.key for server in endpoint.servers if server.key not in rules.dark]
+        lit = [server.key for server in endpoint.servers if server.key not in rules.denied_servers]
         most = [rules.tiers(key).max for key in lit]
         return not lit or any(name is None or ranks[name] >= ranks[tier.name] for name in most)

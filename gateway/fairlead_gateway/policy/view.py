@@ -1,8 +1,6 @@
-"""The view of one subject at one request target: the tools that are listed there, which are those that can be called;
-and the table that each request finds its view in.
+"""Views: the tools that one subject can list and call at one request target, and the table of all views.
 
-Pure module. The very object answers `tools/list` and resolves `tools/call`, so that a tool which is not listed cannot
-be called.
+Pure module. One object answers `tools/list` and resolves `tools/call`, so a tool that is not listed cannot be called.
 """
 
 from __future__ import annotations
@@ -30,16 +28,16 @@ if TYPE_CHECKING:
     from fairlead_gateway.policy.subject_views import SubjectViews
 
 MERGED: Final = b"/mcp"
-"""Target without a tier; each tier has its own below it."""
+"""Request target of the merged endpoint without a tier; the target of a tier is this path with its name appended."""
 NEAR: Final = 200
-"""Names that a suggestion looks at."""
+"""Most names that are compared to suggest the name that was probably meant."""
 NEAR_START: Final = 3
-"""Characters."""
+"""Leading characters that a suggested name shares with the wrong name, if there are more than `NEAR` tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewTools:
-    """Tools of a view, by the names that it shows them under; the attributes are those of `View`."""
+    """Tools of a view by the names that it lists; `View` documents the attributes."""
 
     routes: dict[str, Route]
     everything: Mapping[str, Route]
@@ -51,7 +49,7 @@ class ViewTools:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewTarget:
-    """Request target of a view, and how it introduces itself; the attributes are those of `View`."""
+    """Request target of a view and its `serverInfo` and instructions; `View` documents the attributes."""
 
     base: bytes
     tier: str | None
@@ -61,7 +59,7 @@ class ViewTarget:
 
 
 class View:
-    """The tools that one target shows, by the names it shows them under, in the order of the names."""
+    """The tools that one request target shows, by listed name, sorted by name."""
 
     __slots__ = (
         "_by_server",
@@ -92,37 +90,38 @@ class View:
         escaping: frozenset[ServerKey],
     ) -> None:
         self.base = target.base
-        """Target of the endpoint that this is a view of; those of its tiers stand below it."""
+        """Request target of the view's endpoint without a tier."""
         self.tier = target.tier
-        """The latency tier that chose the tools; None where none did, or different ones for different servers."""
+        """The latency tier that chose the tools; None without a tier, or if servers have different ones."""
         self.hidden = tools.hidden
-        """Tools that the tier, or a limit on lists, does not show. What a policy denies is not among them."""
+        """Tools that the tier or a limit on lists hides. Tools that a policy denies are not included."""
         self.everything = tools.everything
         """Routes of shown and hidden tools."""
         self.offers = offers
         """Prompts, resources and templates."""
-        self.routes = tools.routes  # a dict, as the look-up of any other Mapping costs five times as much
+        self.routes = tools.routes  # a dict: a look-up in any other Mapping takes five times as long
         self.server_info = target.server_info
-        """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
+        """Raw `serverInfo` of the view's only server; None where the gateway sends its own."""
         self._instructions = cache(target.instructions)
         self.pinned = tools.pinned
-        """Tools that no budget cuts."""
+        """Tools that limits on the length of lists never cut."""
         self.denied = tools.denied
-        """Why a tool is kept from the subject, by name; None where it is unknown, or is not to be known."""
+        """Returns why policies deny a tool by name; None if the tool is unknown or the reason must not be disclosed."""
         self.escaping = escaping
-        """Servers whose control characters are made visible here."""
+        """Servers whose texts are shown with control characters escaped."""
         self.behind = target.behind
-        """View of everything that the router endpoint finds and calls; None for any other endpoint."""
+        """For the router endpoint, the view with all tools that it finds and calls; None for any other endpoint."""
         self.reads = tools.reads
-        """Whether it lists `read_result`, since a tool or a policy bounds the tokens of results."""
+        """Whether the list includes `read_result`, since a tool or a policy limits the tokens of results."""
         self._listing = listing
         self._hidden_member: bytes | None = None
         self._by_server: ByServer | None = None
         self._for_apps: dict[str, list[str]] | None = None
 
     def find_unlisted(self, name: str, now: float) -> Route | None:
-        """Where a tool is called that is hidden: for a while as ever, for clients may hold a list of before; then
-        nowhere, and it says which tier has it. None: there is no such tool. `now`: the gateway's clock.
+        """Route of a hidden tool; None if the view hides no tool of that name. `now` is the time of the gateway's
+        clock. For a grace period the tool can still be called, as clients may have an older list; then the route
+        refuses calls and says which tier lists the tool.
         """
         hidden = self.hidden.get(name)
         if hidden is None:
@@ -133,8 +132,8 @@ class View:
         return route.refusing(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
 
     def find_by_id(self, name: str, now: float) -> Route | str | None:
-        """Route of a tool by its id, `mcp.{server}.{tool}`; why there is none, where several servers have that
-        name; None where nothing that is shown or hidden here has it. `now`: the gateway's clock.
+        """Route of a shown or hidden tool by its id, `mcp.{server}.{tool}`; None if no tool has the id. A string
+        explains why an id is ambiguous. `now` is the time of the gateway's clock.
         """
         if not name.startswith(ID) or len(name) > MAX_ID:
             return None
@@ -148,8 +147,8 @@ class View:
         return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
 
     def find_for_app(self, name: str, now: float) -> Route | str | None:
-        """Route of a tool by the name that the app of its server calls it by; why there is none, where the apps of
-        several servers may mean it; None where none does. `now`: the gateway's clock.
+        """Route of a tool by its unprefixed name, which the MCP app of its server uses; None if no server with an app
+        has such a tool. A string explains why a name is ambiguous. `now` is the time of the gateway's clock.
         """
         if self._for_apps is None:
             self._for_apps = for_apps(self.everything)
@@ -161,21 +160,20 @@ class View:
         return self.routes.get(shown[0]) or self.find_unlisted(shown[0], now)
 
     def manual(self, name: str) -> str:
-        """Why policies let no loop of model and tools run a shown or hidden tool by itself; empty where one may."""
+        """Why policies do not let the LLM tool loop run a shown or hidden tool automatically; empty if they do."""
         route = self.everything.get(name)
         return "" if route is None else route.manual
 
     def tool_of(self, server: ServerKey, tool: str) -> Route | None:
-        """Route of a tool of a server by its own name, shown or hidden; None where the subject may not see it."""
+        """Route of a shown or hidden tool by its server and the server's own name of it; None if policies deny it."""
         if self._by_server is None:
             self._by_server = by_server(self.everything)
         shown = self._by_server.get(server.name, {}).get(server, {}).get(tool)
         return None if shown is None else self.everything[shown]
 
     def nearest(self, name: str) -> str | None:
-        """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those
-        are looked at whose name, or own name behind the prefix, has the same beginning, so that a wrong name costs no
-        more than a millisecond or two.
+        """The shown tool that a wrong name probably means. If the view has more than `NEAR` tools, only names are
+        compared that begin like the wrong name, with or without the prefix; this limits the search to about 2 ms.
         """
         if len(self.routes) <= NEAR:
             return did_you_mean(name, self.routes)
@@ -190,47 +188,47 @@ class View:
 
     @property
     def instructions(self) -> str | None:
-        """For the models of clients; None where no server says anything. Put together at the first use."""
+        """`instructions` for the models of clients; None if no server has any. Joined at the first use."""
         return self._instructions()
 
     @property
     def listing(self) -> tuple[bytes, ...]:
-        """`{"tools":[…]`, open at the end for the members of either era; in parts, put together at the first use and
-        never copied.
+        """Parts of `{"tools":[…]`, joined at the first use and never copied. The closing brace is missing, as each era
+        adds its members.
         """
         return self._listing.read()
 
     @property
     def legacy_listing(self) -> tuple[bytes, ...]:
-        """As `listing`, for clients of 2025-11-25 and before."""
+        """Parts of the tool list for clients of 2025-11-25 and before; see `listing`."""
         return self._listing.legacy.read()
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        """Parts of all its lists, each once."""
+        """Parts of the modern and the legacy list, each part once."""
         legacy = self._listing.legacy
         return self.listing if legacy is self._listing else (*self.listing, *legacy.read())
 
     @property
     def hidden_member(self) -> bytes:
-        """`"fairlead.dev/hidden":{…}` for the `_meta` of the list; empty where nothing is hidden. Encoded once: the
-        bytes stay as long as the view.
+        """`"fairlead.dev/hidden":{…}` for the `_meta` of the list; empty if no tool is hidden. Encoded at the first
+        use.
         """
         if self._hidden_member is None:
             self._hidden_member = member_of(self.notice(self.hidden))
         return self._hidden_member
 
     def notice(self, names: Iterable[str]) -> HiddenTools | None:
-        """How many of these hidden tools a tier hides, and why; None where it hides none."""
+        """Number of the named tools that a tier hides, and why; None if it hides none of them."""
         return notice({name: self.hidden[name] for name in names}, self.base)
 
     @property
     def listed(self) -> bool:
-        """Whether its list was put together."""
+        """Whether the tool list is joined already."""
         return self._listing.ready
 
     def prepare_in_slices(self) -> Generator[None, None, None]:
-        """Put its list together now."""
+        """Join the tool list now."""
         if not self._listing.ready:
             yield from self._listing.join_in_slices()
 
@@ -240,15 +238,15 @@ class View:
 
 
 def server_target(key: ServerKey) -> bytes:
-    """Target of the endpoint that shows one server alone, its tools unprefixed."""
+    """Request target of the endpoint of one server, whose tool names have no prefix."""
     return f"/servers/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}/mcp".encode()
 
 
 class KnownViews:
-    """The views of one selection that were put together before, which every request looks up.
+    """Table of the views of one selection that were built already; each request looks its view up here.
 
-    Apart from the selection, which is held weakly: nothing compiled can be. `targets` are the views of subjects of whom
-    no policy speaks, by request target; `enforced`: whether any policy speaks of anybody.
+    It is an object of its own because the selection is referenced weakly, and a class compiled by mypyc cannot be.
+    `targets` are the views without policies by request target; `enforced` says whether policies restrict anybody.
     """
 
     __slots__ = ("_enforced", "_targets", "of_subject")
@@ -257,10 +255,10 @@ class KnownViews:
         self._targets = targets
         self._enforced = enforced
         self.of_subject: dict[Identity, SubjectViews] = {}
-        """Views by subject, for those whose rule set is known. Another thread may look here too."""
+        """Views by subject, for subjects whose rule set is worked out. Other threads read this too."""
 
     def find(self, identity: Identity, target: bytes) -> View | None:
-        """The view of a target; None where it was not put together before or does not exist: see `Selection.ready`."""
+        """The view of a target; None if it is not built yet or does not exist (see `Selection.ready`)."""
         if not self._enforced:
             return self._targets.get(target)
         views = self.of_subject.get(identity)

@@ -1,7 +1,7 @@
-"""Builds views: what one rule set sees at one endpoint, in one latency tier. Every view there is was built here.
+"""Builds views: the tools that one rule set sees at one endpoint in one latency tier.
 
-Pure module. Where nothing is constrained the rule set is UNCONSTRAINED, and the view is that of the endpoint with all
-its tools. Views that show the same share their lists, and their resources.
+Pure module. The rule set UNCONSTRAINED sees all tools of an endpoint. Views that show the same tools share their list,
+and views with the same resources share their index.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from fairlead_gateway.policy.view import View, ViewTarget, ViewTools
 from fairlead_mcp.escaping import escape
 
 SLICE: Final = 64
-"""Tools between two pauses: about half a millisecond where policies narrow each of them."""
+"""Tools per slice: about 0.5 ms of work if policies change the route of each tool."""
 UNCONSTRAINED: Final = RuleSet(Policies(EMPTY, None), ())
-"""The rule set of subjects of whom no policy speaks, where everything is allowed by default."""
+"""The rule set of subjects to whom no policy applies, in an installation that allows all tools by default."""
 UNCONSTRAINED.work_out()
 _NOTHING_HIDDEN: Final[Mapping[ToolRef, Hidden]] = {}
 
@@ -61,16 +61,16 @@ def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, N
 def tiers_at(
     catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, wanted: Tier | None
 ) -> dict[ServerKey, Tier | None]:
-    """The tier that counts at each server that exists for the rule set: the one asked for, else that of policies, else
-    the installation's; never a slower one than policies allow.
+    """The latency tier that applies at each server that the rule set may see: the requested tier, else the default of
+    policies, else the default of the installation. A tier slower than policies allow is replaced by their maximum.
     """
     plain = catalog.default if wanted is None else wanted
-    lit = (server.key for server in endpoint.servers if server.key not in rules.dark)
+    visible = (server.key for server in endpoint.servers if server.key not in rules.denied_servers)
     if not rules.tiered:
-        return dict.fromkeys(lit, plain)
+        return dict.fromkeys(visible, plain)
     tiers, ranks = catalog.policies.tiers, catalog.policies.ranks
     tiers_of_servers: dict[ServerKey, Tier | None] = {}
-    for key in lit:
+    for key in visible:
         decided, tier = rules.tiers(key), plain
         if wanted is None and decided.default is not None:
             tier = tiers[decided.default]
@@ -81,7 +81,7 @@ def tiers_at(
 
 
 class ViewBuilder:
-    """Builds the view of one target for one rule set that is worked out and for which the target exists."""
+    """Builds the view of one target for one rule set. The rule set is worked out and may see the target."""
 
     def __init__(self, catalog: CompiledCatalog, rules: RuleSet, target: bytes) -> None:
         self._catalog = catalog
@@ -102,22 +102,22 @@ class ViewBuilder:
         self._unchanged = not self._of_tools and all(
             not changes and seconds == float("inf") for changes, seconds, _ in self._of_servers.values()
         )
-        """Whether every route is as it is for everybody."""
+        """Whether the rule set and tiers leave every route of the endpoint unchanged."""
         self._everything: dict[str, Route] = {}
         """Routes of shown and hidden tools."""
         self._hidden: dict[str, Hidden] = {}
         self._pinned: list[str] = []
         self._bounds_results = False
-        """Whether the results of a tool that is shown may have so many tokens only."""
+        """Whether a shown tool has a limit on the tokens of its results."""
         self._denied: list[str] = []
-        """Names of tools that policies do not allow."""
+        """Names of tools that policies deny."""
 
     def build_in_slices(self, before: View | None = None) -> Generator[None, None, View]:
-        """The view; `before` is that of the same target and rule set in the selection before."""
+        """Build the view. `before` is the view of the same target and rule set in the previous selection."""
         catalog, rules, endpoint = self._catalog, self._rules, self._endpoint
         tools = iter(endpoint.routes.items())
         while some := tuple(islice(tools, SLICE)):
-            self._take(some)
+            self._add_allowed(some)
             yield
         yield from self._cut_in_slices(before)
         plain = catalog.views.get(self._target)
@@ -144,7 +144,7 @@ class ViewBuilder:
             base=endpoint.target,
             tier=names.pop() if len(names) == 1 else None,
             server_info=endpoint.server_info,
-            instructions=partial(instructions_of, endpoint, routes, rules.dark, escaping),
+            instructions=partial(instructions_of, endpoint, routes, rules.denied_servers, escaping),
         )
         listing = yield from self._list_in_slices(routes, escaping)
         return View(view_tools, listing, self._resources(escaping), target, escaping)
@@ -152,20 +152,20 @@ class ViewBuilder:
     def _reads(self, routes: Mapping[str, Route]) -> bool:
         return self._bounds_results and READ_RESULT not in routes
 
-    def _take(self, some: tuple[tuple[str, Route], ...]) -> None:
-        """Take of some tools those that the policies allow."""
-        unseen, pinned, tools = self._rules.unseen, self._rules.pinned, self._endpoint.tools
+    def _add_allowed(self, some: tuple[tuple[str, Route], ...]) -> None:
+        """Add those of some tools that policies allow, with the routes that the rule set and tiers give them."""
+        denied_tools, pinned, tools = self._rules.denied_tools, self._rules.pinned, self._endpoint.tools
         floors = self._rules.floors
         for name, route in some:
             ref = tools[name][0]
-            if ref in unseen:
+            if ref in denied_tools:
                 self._denied.append(name)
                 continue
             changes, seconds, hides = self._of_servers[ref[0]]
             if not self._unchanged:
-                own = self._of_tools.get(ref, NO_CHANGES)
-                if own or changes:
-                    route = replace(route, **changes, **own)
+                tool_changes = self._of_tools.get(ref, NO_CHANGES)
+                if tool_changes or changes:
+                    route = replace(route, **changes, **tool_changes)
                 route = route.within(seconds)
             self._everything[name] = route
             if ref in pinned:
@@ -179,21 +179,21 @@ class ViewBuilder:
                 self._bounds_results = True
 
     def _hide_below(self, ref: ToolRef, floor: Floor, hidden: Hidden | None) -> Hidden | None:
-        """Why a tool with a policy's floor is hidden; None: it is not. That floor holds at once, as a denial does, and
-        calls from lists of before are refused.
+        """Why a tool is hidden for which a policy sets the fastest tier; None if the tool is shown. Unlike a move to
+        another tier, such a rule applies at once: calls from older lists are refused without a grace period.
         """
         tier, catalog = self._tiers[ref[0]], self._catalog
-        kept_out = tier is not None and floor.hides(tier)
-        if tier is None or not (kept_out or hidden):
+        below_floor = tier is not None and floor.hides(tier)
+        if tier is None or not (below_floor or hidden):
             return None
         ordered = by_speed(catalog.policies.rules.tiers)
         holder = next((t.name for t in ordered if not floor.hides(t) and ref not in catalog.hidden[t.name]), None)
-        if not kept_out:
+        if not below_floor:
             return None if hidden is None else msgspec.structs.replace(hidden, tier=holder)
         return Hidden(floor.reason(tier), holder, 0.0, tier.name, catalog.default is None)
 
     def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
-        """Nobody is told of a tier, or of an endpoint, that does not show it to them."""
+        """Remove from `hidden` the tier and endpoint hints that would not show the tool to this rule set."""
         decided, ranks = self._rules.tiers(key), self._catalog.policies.ranks
         if decided.default is None and decided.max is None:
             return hidden
@@ -201,7 +201,7 @@ class ViewBuilder:
         return msgspec.structs.replace(hidden, tier=None if beyond else hidden.tier, untiered=False)
 
     def _cut_in_slices(self, before: View | None) -> Generator[None, None, None]:
-        """Take out of the list what is beyond the limits of a namespace's quota."""
+        """Hide the tools that exceed the list limits of a namespace's quota."""
         for quota in self._rules.quotas.values():
             if quota.max_tools is None and quota.tool_tokens is None:
                 continue
@@ -227,7 +227,7 @@ class ViewBuilder:
         self, routes: Mapping[str, Route], escaping: frozenset[ServerKey]
     ) -> Generator[None, None, ToolList]:
         lists = self._endpoint.lists
-        marks = [f"\0{key}" for key in escaping]  # which no tool is called
+        marks = [f"\0{key}" for key in escaping]  # no tool name begins with NUL
         reads = self._reads(routes)
         if reads:
             marks.append("\0")
@@ -253,7 +253,7 @@ class ViewBuilder:
         reads: bool,
         legacy: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Generator[None, None, list[bytes]]:
-        """Definitions of a list. `legacy`: those in place of others; an empty one is left out."""
+        """Definitions for a tool list. `legacy` has replacements by name; an empty one leaves the tool out."""
         names = [name for name in routes if legacy.get(name) != b""]
         shown = ((name, legacy.get(name) or self._endpoint.tools[name][1]) for name in names)
         made = yield from list_in_slices(
@@ -264,23 +264,23 @@ class ViewBuilder:
         return made
 
     def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
-        endpoint, dark, unseen = self._endpoint, self._rules.dark, self._rules.unseen
-        lost = [str(server.key) for server in endpoint.servers if server.key in dark]
-        withheld = endpoint.resources.withheld(unseen) if unseen else ()
+        endpoint, denied_servers, denied_tools = self._endpoint, self._rules.denied_servers, self._rules.denied_tools
+        lost = [str(server.key) for server in endpoint.servers if server.key in denied_servers]
+        withheld = endpoint.resources.withheld(denied_tools) if denied_tools else ()
         if not lost and not escaping and not withheld:
             return endpoint.resources
         key = frozenset((*lost, *withheld, *(f"\0{server}" for server in escaping)))
         index = endpoint.indexes.get(key)
         if index is None:
-            index = endpoint.indexes[key] = endpoint.resources.without(dark, escaping, unseen)
+            index = endpoint.indexes[key] = endpoint.resources.without(denied_servers, escaping, denied_tools)
         return index
 
 
 def _why_denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: str) -> str | None:
-    """Why a tool is kept from a rule set, where that may be told."""
-    held = endpoint.tools.get(name)
-    if held is None or held[0] not in rules.unseen or not rules.explains(held[0][0]):
+    """Why policies deny a tool to a rule set; None if they do not, or if the reason must not be disclosed."""
+    endpoint_tool = endpoint.tools.get(name)
+    if endpoint_tool is None or endpoint_tool[0] not in rules.denied_tools or not rules.explains(endpoint_tool[0][0]):
         return None
-    key, tool = held[0]
+    key, tool = endpoint_tool[0]
     verdict = policies.verdict(key, tool, rules.key)
     return None if verdict is None else policies.sentence(verdict)

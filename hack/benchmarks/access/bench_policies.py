@@ -25,7 +25,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
-from fairlead_gateway.catalog.model import build, building
+from fairlead_gateway.catalog.model import build, build_in_slices
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.heap import Heap
@@ -149,13 +149,13 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
     gc.freeze()
 
     def work() -> Generator[None, None, Selection]:
-        snapshot = yield from building({**servers, "rules": rules}, before.snapshot)
+        snapshot = yield from build_in_slices({**servers, "rules": rules}, before.snapshot)
         made = yield from selecting(snapshot, upstreams, before)
         yield from made.prepare_in_slices(before)
         return made
 
     async with Turns(time.process_time) as turns:
-        with Heap(owner=False).building():
+        with Heap(owner=False).build_in_slices():
             selection = await in_turns(work())
     return selection, turns.longest * 1000
 

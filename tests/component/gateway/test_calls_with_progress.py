@@ -119,25 +119,25 @@ BOUNDS: dict[str, tuple[dict[str, Any], ToolEntry, tuple[Tier, ...], str]] = {
         {"timeout_ms": TIMEOUT_MS},
         entry("slow", latency=DeclaredLatency(max_duration_ms=1300)),
         (),
-        "within 1.3 s, its own maximum (maxDurationMs)",
+        "within 1.3 s, the maximum of the tool (maxDurationMs)",
     ),
     "latency.max, and shorter": (
         {"timeout_ms": 5000},
         entry("slow", latency=DeclaredLatency(max_duration_ms=300)),
         (),
-        "within 0.3 s, its own maximum (maxDurationMs)",
+        "within 0.3 s, the maximum of the tool (maxDurationMs)",
     ),
     "callTimeout": (
         {"timeout_ms": TIMEOUT_MS},
         SLOW,
         (Tier(name="fast", call_timeout_ms=1300, default=True),),
-        "within 1.3 s, the time that the caller or its latency tier gives it",
+        "within 1.3 s, the time that the caller or its latency tier allows",
     ),
     "callTimeout, and shorter": (
         {"timeout_ms": 5000},
         SLOW,
         (Tier(name="fast", call_timeout_ms=300, default=True),),
-        "within 0.3 s, the time that the caller or its latency tier gives it",
+        "within 0.3 s, the time that the caller or its latency tier allows",
     ),
 }
 

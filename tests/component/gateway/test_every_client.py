@@ -69,7 +69,7 @@ HEDGED: Final = "a slow call is overtaken by a second one"
 ONCE: Final = "docs/reference/calls.md, A second attempt beside the first"
 SENT_ONCE: Final[Outcome] = {
     "code": "TIMEOUT",
-    "says": "lags of default/SERVER did not answer within 0.6 s, its own maximum (maxDurationMs)",
+    "says": "lags of default/SERVER did not answer within 0.6 s, the maximum of the tool (maxDurationMs)",
     "requests": 1,
     "audit": [("allowed", "TIMEOUT", "")],
     "counted": {"TIMEOUT": 1},

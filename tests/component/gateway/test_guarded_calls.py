@@ -117,7 +117,7 @@ async def test_a_tool_that_overruns_its_maximum_does_not_open_the_breaker_for_ot
             answers = [await ask(gateway, calling("demo__slow", {}, **more)) for _ in range(12)]
             assert {answer.refusal for answer in answers} == {"TIMEOUT"}
             told = answers[-1].message["result"]["content"][0]["text"]
-            assert told == "slow of default/demo did not answer within 0.1 s, its own maximum (maxDurationMs)"
+            assert told == "slow of default/demo did not answer within 0.1 s, the maximum of the tool (maxDurationMs)"
 
             async def pinged() -> bool:
                 return any(seen.message["method"] in ("ping", "server/discover") for seen in server.seen)

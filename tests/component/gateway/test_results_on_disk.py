@@ -125,7 +125,7 @@ async def test_a_full_disk_keeps_no_more_says_so_and_takes_results_again_when_th
     first_line, *rest = out.decode().splitlines()
     assert first_line.startswith("the store of results cannot be used: ")
     assert rest == ["True", "2"]
-    assert err.decode().count("Results cannot be kept") == 1
+    assert err.decode().count("Results cannot be stored") == 1
 
 
 async def test_a_smaller_bound_than_before_holds_with_the_next_result(tmp_path: Path) -> None:

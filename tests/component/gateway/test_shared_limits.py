@@ -203,7 +203,10 @@ async def test_limits_that_fail_closed_admit_nothing_while_redis_is_away(redis: 
     async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (replica,):
         refused = replica.limiter.admit("ada")
         assert isinstance(refused, Limited)
-        assert (refused.message, refused.retry_after) == ("limits that replicas share cannot be looked up now", 1.0)
+        assert (refused.message, refused.retry_after) == (
+            "the limits that replicas share in Redis cannot be read now",
+            1.0,
+        )
         await eventually(lambda: replica.settler.up)
         assert replica.call(1) == 1
         await redis.stop()

@@ -18,7 +18,7 @@ from waiting import eventually
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 FAIL = ScriptedCall("demo__fail", {})
-READ_ONLY = "policy default/careful has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+READ_ONLY = "policy default/careful has autoRun: ReadOnly, and the tool has no trusted readOnlyHint"
 NONE = "policy default/careful has autoRun: None"
 
 

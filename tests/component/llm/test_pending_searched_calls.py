@@ -20,7 +20,7 @@ from restworld import post
 ARGUMENTS = {"a": 2, "b": 40}
 HELD = ScriptedCall("execute_tool", {"name": "demo__fail", "arguments": ARGUMENTS})
 RUNS = ScriptedCall("execute_tool", {"name": "demo__add", "arguments": ARGUMENTS})
-REASON = "policy default/careful has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+REASON = "policy default/careful has autoRun: ReadOnly, and the tool has no trusted readOnlyHint"
 SEARCH: dict[str, Any] = {"fairlead": {"tools": "search"}}
 CAREFUL: dict[str, Any] = {"policies": [policy(auto_run="ReadOnly")]}
 SCRIPT = ScriptedTurn("Look.", [HELD]), ScriptedTurn("Done.")

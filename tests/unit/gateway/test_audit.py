@@ -14,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.audit.arguments import REDACTED, BadPath, read_path, redact, teller
+from fairlead_gateway.audit.arguments import REDACTED, BadPath, argument_renderer, read_path, redact
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ALLOWED, AuditedCall, AuditEntry
 from fairlead_gateway.audit.lines import line_of
@@ -32,7 +32,7 @@ def entry(**members: Any) -> AuditEntry:
 
 
 def told(given: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
-    line = line_of(given, teller(mode, b"key", [read_path(path) for path in paths]))
+    line = line_of(given, argument_renderer(mode, b"key", [read_path(path) for path in paths]))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return dict(json.loads(line))
@@ -95,7 +95,7 @@ def test_arguments_are_told_as_the_mode_says(mode: str, expected: dict[str, Any]
 
 def test_equal_arguments_have_one_hash_however_they_are_written_and_another_with_another_key() -> None:
     def hash_of(raw: bytes, key: bytes = b"key") -> str:
-        return str(teller("hash", key, ())(Raw(raw))["argumentsHash"])
+        return str(argument_renderer("hash", key, ())(Raw(raw))["argumentsHash"])
 
     assert hash_of(b'{"a":1,"b":2}') == hash_of(b'{ "b": 2, "a": 1 }')
     assert hash_of(b'{"a":1,"b":2}') != hash_of(b'{"a":1,"b":3}')
@@ -191,7 +191,7 @@ def test_a_full_disk_is_survived_and_logged_once_each_way(caplog: pytest.LogCapt
     assert (writer.failed, writer.written) == (2, 1)
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
         "The audit log cannot be written",
-        "The audit log is written again",
+        "The audit log can be written again",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.audit.arguments import read_path, teller
+from fairlead_gateway.audit.arguments import argument_renderer, read_path
 from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, ModelUse
 from fairlead_gateway.audit.events import SEQUENCE, event_of
 from fairlead_gateway.audit.lines import line_of
@@ -97,7 +97,7 @@ def test_an_event_is_at_the_span_of_its_call_or_else_at_the_callers(
 @pytest.mark.parametrize("mode", ["none", "hash", "redact"])
 def test_arguments_that_a_line_leaves_out_are_in_no_part_of_an_event(mode: Any) -> None:
     given = entry(arguments=Raw(b'{"user":{"password":"s3cret"}}'), reason="r", outcome="INVALID_ARGUMENTS")
-    line = line_of(given, teller(mode, b"key", [read_path("user.password")]))
+    line = line_of(given, argument_renderer(mode, b"key", [read_path("user.password")]))
     assert "s3cret" not in repr(event_of(given, line, 1))
 
 

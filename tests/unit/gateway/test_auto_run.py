@@ -21,7 +21,7 @@ EVERYTHING = (Rule(action="Allow", tools=("*",)),)
 READS = entry({**tool("get"), "annotations": {"readOnlyHint": True}})
 WRITES = entry({**tool("put"), "annotations": {"readOnlyHint": False}})
 SILENT = entry(tool("ask"))
-READ_ONLY = "has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+READ_ONLY = "has autoRun: ReadOnly, and the tool has no trusted readOnlyHint"
 
 
 def policy(name: str, auto_run: str, *agents: str, servers: tuple[str, ...] = (), **more: Any) -> Policy:

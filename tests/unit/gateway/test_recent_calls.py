@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.audit.arguments import MAX_ARGUMENTS, teller
+from fairlead_gateway.audit.arguments import MAX_ARGUMENTS, argument_renderer
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.recent.ended_call import MAX_NAME, NOBODY, CallRefusal, KeptCaller, PackedCall
 from fairlead_gateway.recent.phases import (
@@ -29,7 +29,7 @@ from fairlead_gateway.recent.phases import (
 from fairlead_gateway.recent.ring import LEAST_BYTES, PHASE_BYTES, PLAIN_BYTES, WIDEST, RecentCalls
 
 SHOP = ServerKey("default", "shop")
-FULL = teller("full", b"", ())
+FULL = argument_renderer("full", b"", ())
 
 
 def packed(

@@ -12,7 +12,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.lines import line_of
-from fairlead_gateway.audit.repeats import LINES, LINES_OF_TOOL, MAX_ASKERS, MAX_TOOLS, WINDOW_S, RepeatedDenials
+from fairlead_gateway.audit.repeats import LINES, LINES_OF_TOOL, MAX_CALLERS, MAX_TOOLS, WINDOW_S, RepeatedDenials
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
 
@@ -135,7 +135,7 @@ def test_a_clock_that_is_set_back_ends_a_window() -> None:
 @pytest.mark.parametrize("member", ["identity", "address"])
 def test_a_crowd_of_askers_is_remembered_within_a_bound_and_those_beyond_it_are_one(member: str) -> None:
     repeated = RepeatedDenials()
-    for number in range(MAX_ASKERS):
+    for number in range(MAX_CALLERS):
         who: Any = Identity(kind="jwt", principal=f"p{number}") if member == "identity" else f"10.0.{number}"
         assert not repeated.absorbs(denial(**{member: who}))
     assert [repeated.absorbs(denial(identity=ALICE)) for _ in range(12)] == [False] * LINES_OF_TOOL + [True] * 2
