@@ -238,7 +238,7 @@ class Controller:
             await asyncio.sleep(pause)
 
     async def _show_sizes(self) -> None:
-        await self._declarations.show_tools(self.timekeeper.ledger.fitting())
+        await self._declarations.show_tools(self.timekeeper.ledger.count_tools())
 
     async def _keep_telling(self) -> None:
         """An event for each tool that is in other tiers than before."""

@@ -200,7 +200,7 @@ class ToolRecord:
         reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
         return sentence(name, before, self.tiers, reasons)
 
-    def awaiting(self) -> float | None:
+    def hidden_limit_ms(self) -> float | None:
         """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it. 0 for a tool with
         two speeds: its probes may meet a cache, so that only late ones say something.
         """

@@ -198,9 +198,9 @@ class _ConfigurationReader:
             own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
             prefix = own.get("prefix") if isinstance(own, Mapping) else None
             key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
-            wanted_prefix = prefix if isinstance(prefix, str) else None
+            requested_prefix = prefix if isinstance(prefix, str) else None
             self._result.refused.append(
-                RefusedServer(key, (problem,), wanted_prefix, error.cause, "client-configuration")
+                RefusedServer(key, (problem,), requested_prefix, error.cause, "client-configuration")
             )
 
     def _server(self, entry: ConfiguredServer) -> DeclaredServer | None:

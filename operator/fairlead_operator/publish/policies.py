@@ -48,7 +48,7 @@ class PolicyStatuses:
         self.wanted.set()
         self._rules = rules
 
-    def know(self, catalog: Catalog) -> None:
+    def take_catalog(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
         self._unlisted.discard(catalog.key)
         tools = selectable(catalog)

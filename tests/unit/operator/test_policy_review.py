@@ -169,7 +169,7 @@ async def test_after_a_restart_rules_that_match_nothing_stay_told_until_the_serv
         statuses = PolicyStatuses(world, platform)
         statuses.take_rules(rules)
         for each in catalogs:
-            statuses.know(each)
+            statuses.take_catalog(each)
         await statuses.show()
         condition = world.policy_list[0].status.condition("PartiallyInvalid")
         shown = [] if condition is None else [condition.message.partition(":")[0]]

@@ -242,9 +242,9 @@ def test_a_tool_with_two_speeds_is_judged_by_p95_and_not_brought_back_by_probes(
 
 def test_probes_speak_against_a_hidden_tool_with_two_speeds_and_never_for_it() -> None:
     record = measured()
-    assert record.awaiting() is None
+    assert record.hidden_limit_ms() is None
     after(record, "TTLTTLTTTT" * 6)
-    assert record.awaiting() == 0.0
+    assert record.hidden_limit_ms() == 0.0
     record.observe(sample("L", probe=True))
     record.decide(20.0)
     record.observe(sample("T", probe=True))
@@ -258,7 +258,7 @@ def test_probes_heal_a_degraded_tool_with_two_speeds() -> None:
     for number in range(4):
         record.observe(Sample(f"b{number}", 0.0, 20.0, AttemptOutcome.BAD))
     assert record.decide(0.0) == ("any",)
-    assert (record.bimodal, record.awaiting()) == (True, float("inf"))
+    assert (record.bimodal, record.hidden_limit_ms()) == (True, float("inf"))
 
 
 def test_a_restarted_operator_goes_on_from_what_was_published() -> None:
