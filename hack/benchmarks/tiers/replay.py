@@ -245,7 +245,7 @@ class Replay:
         for index in sorted(stirred):  # as the ledger does
             record = self._records[index]
             record.decide(now)
-            (self._restless.add if record.restless else self._restless.discard)(index)
+            (self._restless.add if record.changes_with_time else self._restless.discard)(index)
             self._shown[index] = self._listed(index)
             if self._shown[index] != before[index]:
                 self._moved(index, now)

@@ -89,7 +89,7 @@ class Ledger:
         """Shards whose changed figures are due once the last write is `FIGURES_EVERY_S` old."""
         self._pending: dict[ToolKey, None] = {}
         """Tools to decide in the next round, in the order of their samples."""
-        self._restless: dict[ToolKey, None] = {}
+        self._changing_with_time: dict[ToolKey, None] = {}
         """Tools to decide in each round, because the passage of time alone may bring them back."""
         self._uncompared: dict[int, set[ToolKey]] = {}
         """Shard to the tools whose new figures were not compared with the published ones yet."""
@@ -160,7 +160,7 @@ class Ledger:
                     for key, state in server_record.published.items()
                 }
             for (name, environment), record in server_record.records.items():
-                record.judge_by(self._tiers, now)
+                record.use_tiers(self._tiers, now)
                 self._pending[ToolKey(server, name, environment)] = None
         if self._tiers:
             early, self._early_samples = self._early_samples, {}
@@ -191,7 +191,7 @@ class Ledger:
             if any((name, self._environment) not in server_record.published for name in server_record.probed):
                 self._due_now.add(server_record.shard)  # first calibration of a tool
             for (name, environment), record in server_record.records.items():
-                record.reached_by_probes(name in server_record.probed and environment == self._environment)
+                record.set_probed(name in server_record.probed and environment == self._environment)
 
     def hidden_limits_ms(self, server: ServerKey) -> dict[str, float]:
         """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
@@ -218,9 +218,9 @@ class Ledger:
     def decide(self, now: float) -> list[Move]:
         """Update the decisions about all pending tools; return the changes of tiers."""
         moves = []
-        for tool in {**self._restless, **self._pending}:
+        for tool in {**self._changing_with_time, **self._pending}:
             record, server_record = self._record(tool, now), self._servers.get(tool.server)
-            self._restless.pop(tool, None)
+            self._changing_with_time.pop(tool, None)
             if record is None or server_record is None:
                 continue
             before, degraded = record.tiers, record.health.degraded
@@ -230,8 +230,8 @@ class Ledger:
             if before != after:
                 self.changes += 1
                 moves.append(Move(tool, before, after, record.describe_move(tool.name, before)))
-            if record.restless:
-                self._restless[tool] = None
+            if record.changes_with_time:
+                self._changing_with_time[tool] = None
         self._pending.clear()
         return moves
 
