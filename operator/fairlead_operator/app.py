@@ -1,6 +1,4 @@
-"""Composition of the operator on a cluster: the holder of the Lease watches, decides and writes. Component tests build
-it with a `resolve` of their own.
-"""
+"""Composition of the operator on a cluster: only the replica that holds the Lease watches objects and writes."""
 
 from __future__ import annotations
 
@@ -78,20 +76,20 @@ from fairlead_operator.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 EVENTS_RESYNC_SECONDS: Final = 86_400.0
-"""Between lists of events without a reason: a missed one is told again, as long as it is true."""
+"""Seconds between full lists of events. Missing one does no harm: Kubernetes repeats it while its cause lasts."""
 LIST_RETRY_SECONDS: Final = 1.0
 TIERS_SETTLE_SECONDS: Final = 1.0
-"""Time for who replaces all tiers to create the next ones."""
+"""Seconds that a user who deletes all tiers has to create new ones, before the default tiers are created again."""
 
 
 @dataclass(frozen=True)
 class Dependencies:
-    """Replaceable dependencies of the operator, for tests; None and the defaults are the real ones."""
+    """Dependencies of the operator that tests replace; the defaults are those of production."""
 
     resolve: Resolve | None = None
     """Maps the host names of servers to addresses; the default is DNS."""
     end_process: Callable[[], None] | None = None
-    """Called when the leader's tasks do not end after the Lease is lost."""
+    """Ends the process when the leader's tasks do not stop after the Lease was lost."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     rng: random.Random = dataclasses.field(default_factory=random.Random)
@@ -99,31 +97,33 @@ class Dependencies:
 
 @dataclass(frozen=True)
 class StartupConfiguration:
-    """Values read once, at the start, from files and variables that the settings name."""
+    """Values that are read once, at the start, from the files and variables that the settings name."""
 
     tiers: Collection[LatencyTier]
-    """Created where there is none."""
+    """Default tiers, created on a cluster without any LatencyTier."""
     owners: Sequence[Json]
     """Owner references of all objects in the release's namespace."""
     egress: Egress
-    """Where servers may be."""
+    """Addresses that servers may have."""
 
     @classmethod
-    def by(cls, settings: Settings) -> StartupConfiguration:
-        """Raises BadSetting."""
-        own = owners(settings.release.owner_token, settings.release.release_namespace)
-        return cls(tiers_in(settings.publish.tiers), own, settings.egress.rules)
+    def load(cls, settings: Settings) -> StartupConfiguration:
+        """Read the values. Raises BadSetting."""
+        references = owners(settings.release.owner_token, settings.release.release_namespace)
+        return cls(tiers_in(settings.publish.tiers), references, settings.egress.rules)
 
 
 class Operator:
-    """One replica. `run` it; it leads when it holds the Lease of its release and that over the followed namespaces."""
+    """One replica of the operator. It leads while it holds two Leases: that of its release, and that over the watched
+    namespaces.
+    """
 
     def __init__(self, settings: Settings, configuration: Configuration, dependencies: Dependencies) -> None:
         self.settings = settings
         self.telemetry = Telemetry()
         self.configuration = configuration
         self.dependencies = dependencies
-        self.given = StartupConfiguration.by(settings)
+        self.startup = StartupConfiguration.load(settings)
         self._kube = Kube.connect(configuration)
         lease = settings.lease
         duration = lease.seconds
@@ -132,7 +132,7 @@ class Operator:
             timings=timings,
             rng=dependencies.rng,
             end_process=dependencies.end_process,
-            owners=self.given.owners,
+            owners=self.startup.owners,
         )
         release = settings.release.release_namespace
         self.lease = Lease(
@@ -145,7 +145,7 @@ class Operator:
         watched, family = settings.release.watch_namespace, family_of(release, lease.name)
         namespace, name = lease_place(watched)
         self._others = OtherReleases(self._kube, watched, family, duration)
-        self.followed = Lease(
+        self.watched_lease = Lease(
             dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count),
             namespace,
             name,
@@ -153,28 +153,28 @@ class Operator:
             dataclasses.replace(
                 options,
                 timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
-                owners=self.given.owners if namespace == release else (),
+                owners=self.startup.owners if namespace == release else (),
                 family=family,
                 superior=self._others.superior,
                 explain=partial(explain, watched=watched),
             ),
         )
-        """Lease over the followed namespaces, for which the holder of `lease` contends."""
+        """Lease over the watched namespaces, for which the holder of `lease` contends with other releases."""
         self.controller: Controller | None = None
-        """While this replica leads."""
+        """Set while this replica leads."""
 
     def __repr__(self) -> str:
         return f"<Operator {self.lease!r} {self.controller!r}>"
 
     async def run(self) -> None:
-        """Contend, lead, contend again, until cancelled; the Leases are released on the way out."""
+        """Contend for the Leases and lead while both are held, until cancelled; releases the Leases at the end."""
         try:
-            await self.lease.run(lambda: self.followed.run(self._lead))
+            await self.lease.run(lambda: self.watched_lease.run(self._lead))
         finally:
             await self._kube.aclose()
 
     def _allowance(self) -> float:
-        return min(self.lease.allowance(), self.followed.allowance())
+        return min(self.lease.allowance(), self.watched_lease.allowance())
 
     def _count(self, verb: str, kind: Kind) -> None:
         self.telemetry.writes.labels(verb, kind.plural).inc()
@@ -185,8 +185,8 @@ class Operator:
         logger.info("leading as %s", self.lease.identity)
         self.telemetry.leader.set(1)
         try:
-            named = await knows_domain_policies(kube)
-            await _Leadership(self, kube, domain_policies=named).run(self)
+            domain_policies = await knows_domain_policies(kube)
+            await _Leadership(self, kube, domain_policies=domain_policies).run(self)
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
@@ -195,17 +195,17 @@ class Operator:
 
 
 class _Leadership:
-    """Everything that exists while this replica leads; made again each time, so that nothing stale is left over."""
+    """All components of the leader. A new object is made for each term, so that no state of an earlier one remains."""
 
     def __init__(self, operator: Operator, kube: Kube, *, domain_policies: bool) -> None:
-        """`domain_policies`: the cluster has network policies that name domains."""
+        """`domain_policies`: whether the cluster serves network policies that select peers by domain name."""
         dependencies, telemetry = operator.dependencies, operator.telemetry
-        settings, given = operator.settings, operator.given
+        settings, startup = operator.settings, operator.startup
         release, watched = settings.release.release_namespace, settings.release.watch_namespace or None
         controller, publish, pods = settings.controller, settings.publish, settings.pods
         measurements = settings.measurements
         credentials = settings.release.credentials_name
-        decided = InstallationOptions(
+        installation_options = InstallationOptions(
             ReconcilerOptions(
                 publish.prefix_style,
                 publish.prefix_retention_seconds,
@@ -221,7 +221,7 @@ class _Leadership:
             environment=measurements.environment,
             clocks=Clocks(now=dependencies.now, monotonic=dependencies.monotonic, rng=dependencies.rng),
         )
-        wakeups = Wakeups.of(decided)
+        wakeups = Wakeups.of(installation_options)
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
         self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
@@ -232,7 +232,7 @@ class _Leadership:
             kube,
             server_changed=queue.add,
             rules_changed=wakeups.rules.set,
-            default_tiers=given.tiers,
+            default_tiers=startup.tiers,
             drift=drift,
             tiers_gone=self._tiers_gone.set,
         )
@@ -256,16 +256,16 @@ class _Leadership:
             self.controller.document_disturbed(name, labels)
 
         self.secrets = LabelledSecrets(settings.release.secrets_read_in, secret_changed)
-        self.store = CredentialStore(kube, release, credential_lost, given.owners, credentials, drift)
-        self.documents = KubeDocuments(kube, release, on_document_disturbed, given.owners, drift)
+        self.store = CredentialStore(kube, release, credential_lost, startup.owners, credentials, drift)
+        self.documents = KubeDocuments(kube, release, on_document_disturbed, startup.owners, drift)
         self.enforcement: DailyProbe | None = None
         if pods.network_policy_probe == "Daily":
-            probe = ClusterProbe(kube, release, pods.probe_pods, given.owners)
+            probe = ClusterProbe(kube, release, pods.probe_pods, startup.owners)
             self.enforcement = DailyProbe(
-                kube, release, probe, enforcement_changed, telemetry.enforce, dependencies.now, given.owners
+                kube, release, probe, enforcement_changed, telemetry.enforce, dependencies.now, startup.owners
             )
         name = settings.release.installation_secret
-        self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
+        self.installation_secret = InstallationSecret(kube, release, name, startup.owners, drift) if name else None
         resolver = Resolver(kube, self.secrets, credentials)
         parts = KubePlatformParts(
             servers=servers,
@@ -284,19 +284,19 @@ class _Leadership:
         platform = KubePlatform(kube, parts)
         connector = NetworkConnector(
             resolve=dependencies.resolve,
-            egress=given.egress,
+            egress=startup.egress,
             installation=measurements.installation or pseudonym(measurements.pull_token),
         )
         self.gateways = HttpGateways(
             measurements.gateway_urls, measurements.pull_token, dependencies.resolve or resolve_by_dns
         )
         world = World(platform, self.documents, connector, self.declarations, self.gateways)
-        self.controller = compose(world, decided, wakeups=wakeups, telemetry=telemetry)
+        self.controller = compose(world, installation_options, wakeups=wakeups, telemetry=telemetry)
         if watched is None and publish.prefix_style == "name":
             logger.warning(
-                "servers of all namespaces share prefixes (FAIRLEAD_PREFIX_STYLE is name): the first of two servers of "
-                "one name holds it. Where teams share this installation, set namespace-name (servers.prefixStyle of "
-                "the chart); it renames the tools of servers without spec.prefix"
+                "servers of all namespaces share prefixes (FAIRLEAD_PREFIX_STYLE is name): of two servers with the "
+                "same name, the first one gets the prefix. Where teams share this installation, set namespace-name "
+                "(servers.prefixStyle of the chart); it renames the tools of servers without spec.prefix"
             )
         self._kube = kube
         self._configuration = operator.configuration
@@ -304,10 +304,10 @@ class _Leadership:
         self._watched = watched
         self._list_seconds = controller.list_seconds
         self._random = dependencies.rng.random
-        self._seeder = TierSeeder(kube, given.tiers, optional=watched is not None)
+        self._seeder = TierSeeder(kube, startup.tiers, optional=watched is not None)
 
     async def run(self, operator: Operator) -> None:
-        """Fill the stores, then work from them."""
+        """Fill the informers' stores, then reconcile from them until cancelled."""
         try:
             await self._work(operator)
         finally:
@@ -318,11 +318,11 @@ class _Leadership:
         self.declarations.reads_tiers = await self._seeder.run()
         if self.enforcement is not None:
             await self.enforcement.restore()
-        own = {
+        fairlead_informers = {
             kind: Informer(self._kube, scope, store, watches=False, resync=self._list_seconds, random=self._random)
-            for kind, (scope, store) in self._own_scopes().items()
+            for kind, (scope, store) in self._fairlead_scopes().items()
         }
-        # not waited for: an account that may not read events, of an older rbac.yaml, leads all the same
+        # Not waited for: a service account with the Role of an older release may not read events, and leads anyway.
         warnings = Informer(
             self._kube,
             Scope(EVENTS, Json, self._watched, fields=FIELDS),
@@ -330,17 +330,18 @@ class _Leadership:
             resync=EVENTS_RESYNC_SECONDS,
             random=self._random,
         )
-        informers = [*own.values(), *(Informer(self._kube, *each, random=self._random) for each in self._scopes())]
+        others = (Informer(self._kube, *scope, random=self._random) for scope in self._scopes())
+        informers = [*fairlead_informers.values(), *others]
 
         def observe(kind: Kind, type_: str | None, item: Json) -> None:
-            own[kind].observe(type_, item)
+            fairlead_informers[kind].observe(type_, item)
 
         feed = KopfThread(
             self._configuration,
             partial(handlers, tiers=self.declarations.reads_tiers),
             observe,
             self._watched,
-            self._kinds_served,
+            self._wait_for_kinds,
         )
         async with asyncio.TaskGroup() as group:
             for informer in informers:
@@ -357,9 +358,7 @@ class _Leadership:
                 group.create_task(self.enforcement.run(), name="probe of the network")
 
     async def _keep_tiers(self) -> None:
-        """Create the first tiers again when all were deleted, as a start does; ever more seldom while they are deleted
-        again and again.
-        """
+        """Create the default tiers again after all LatencyTiers were deleted, with a growing delay if that recurs."""
         target = WriteTarget(LATENCY_TIERS, "", "the set of LatencyTiers")
         while True:
             await self._tiers_gone.wait()
@@ -367,7 +366,7 @@ class _Leadership:
             await asyncio.sleep(TIERS_SETTLE_SECONDS)
             if self.declarations.has_tiers or self.drift.held_back(target, self._tiers_gone.set):
                 continue
-            logger.warning("all LatencyTiers were deleted: the first ones are created again")
+            logger.warning("all LatencyTiers were deleted: the default tiers are created again")
             try:
                 await self._seeder.seed()
             except ApiError as error:
@@ -377,34 +376,34 @@ class _Leadership:
             else:
                 self.drift.count_repair(target, "", self._tiers_gone.set)
 
-    async def _kinds_served(self) -> None:
-        """Wait until the API server serves our kinds, and has tiers."""
+    async def _wait_for_kinds(self) -> None:
+        """Wait until the API server serves Fairlead's kinds and at least one LatencyTier exists."""
         while True:
             try:
-                for scope, _ in self._own_scopes().values():
+                for scope, _ in self._fairlead_scopes().values():
                     await self._kube.probe(scope)
                 await self._seeder.seed()
                 return
             except ApiError as error:
-                logger.warning("kopf is started once our kinds can be listed: %s", error)
+                logger.warning("Fairlead's custom resources cannot be listed yet, so the operator waits: %s", error)
                 await asyncio.sleep(LIST_RETRY_SECONDS)
 
-    def _own_scopes(self) -> dict[Kind, tuple[Scope[Json], Store[Json]]]:
+    def _fairlead_scopes(self) -> dict[Kind, tuple[Scope[Json], Store[Json]]]:
         return {
             kind: (Scope(kind, Json, self._watched if kind.namespaced else None), store)
             for kind, store in self.declarations.stores().items()
         }
 
     def _scopes(self) -> list[tuple[Scope[Json], Store[Json]]]:
-        ours = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
+        managed = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
         workloads: list[tuple[Scope[Json], Store[Json]]] = [
-            (Scope(kind, Json, self._watched, ours), store) for kind, store in self.owned.stores.items()
+            (Scope(kind, Json, self._watched, managed), store) for kind, store in self.owned.stores.items()
         ]
         secret = self.installation_secret
         return [
             *workloads,
             *([(secret.scope, secret)] if secret is not None else []),
-            (Scope(PODS, Json, self._watched, ours), self.pods.store),
+            (Scope(PODS, Json, self._watched, managed), self.pods.store),
             (Scope(CONFIG_MAPS, Json, self._release, LABEL_DOCUMENT), self.documents.store),
             (Scope(SECRETS, Json, self._release, STORE_SELECTOR), self.store.store),
             *((Scope(SECRETS, Json, namespace, SELECTOR), store) for namespace, store in self.secrets.stores.items()),
@@ -412,5 +411,5 @@ class _Leadership:
 
 
 def build(settings: Settings, configuration: Configuration, *, dependencies: Dependencies | None = None) -> Operator:
-    """An operator for the API server of `configuration`; to be called in the event loop that it will run in."""
+    """An operator for the API server of `configuration`; call it in the event loop that the operator will run in."""
     return Operator(settings, configuration, dependencies or Dependencies())

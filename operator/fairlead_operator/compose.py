@@ -83,12 +83,12 @@ def compose(
         figures_every=options.controller.figures,
         clocks=clocks,
     )
-    prober = Prober(world.connector, timekeeper, queue.add, told=telemetry.count_probe, clocks=clocks)
+    prober = Prober(world.connector, timekeeper, queue.add, on_outcome=telemetry.count_probe, clocks=clocks)
     policies = PolicyStatuses(world.declarations, world.platform, clocks.now)
 
     def on_catalog(catalog: Catalog) -> None:
-        timekeeper.know(catalog)
-        policies.know(catalog)
+        timekeeper.take_catalog(catalog)
+        policies.take_catalog(catalog)
 
     def on_entry(key: ServerKey, entry: ServerEntry | None) -> None:
         entries.put(key, entry)
@@ -98,7 +98,7 @@ def compose(
         entries.wanted.set()
 
     def on_rules(rules: Rules) -> None:
-        timekeeper.decide_by(rules.tiers)
+        timekeeper.use_tiers(rules.tiers)
         reconciler.floors.exist([tier.name for tier in rules.tiers])
         policies.take_rules(rules)
 

@@ -1,6 +1,6 @@
-"""Keeps every McpServer looked at: the queue, the sweep and the rules document around one reconciler.
+"""Runs the operator's loops around one reconciler: work queue, sweep, rules document, statuses and events.
 
-Knows the world through `ports` alone; `compose` makes its parts.
+All I/O goes through the protocols of `ports`; `compose` makes the parts.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ControllerOptions:
-    """Seconds between things that happen without an event, and how many servers are looked at side by side."""
+    """Intervals of periodic work in seconds, and the number of concurrent reconciles."""
 
     sweep: float = 180.0
     settle: float = 0.1
-    """Changes of tiers and policies within this time make one rules document."""
+    """Seconds within which changes of tiers and policies are combined into one rules document."""
     workers: int = 16
     backoff: ItemBackoff = field(default_factory=ItemBackoff)
     entries: float = 2.0
-    """Longest time between two writes of the servers document while entries change without a pause."""
+    """Longest time between two writes of the servers document while entries keep changing."""
     figures: float = FIGURES_EVERY_S
     """Shortest time between two writes of measured figures to one status."""
 
 
 @dataclass(frozen=True)
 class World:
-    """The adapters that a controller works with."""
+    """Adapters of the ports on one platform."""
 
     platform: Platform
     documents: Documents
     connector: Connector
     declarations: Declarations
     gateways: Gateways | None = None
-    """None: nobody measures, and tiers go by what is declared."""
+    """None: no latency is measured, and tiers decide by declared latencies."""
 
 
 @dataclass(frozen=True)
 class ControllerParts:
-    """The parts that a controller keeps going; `compose` makes them for each other."""
+    """Components that a controller runs; `compose` makes them."""
 
     queue: WorkQueue[ServerKey]
     reconciler: Reconciler
@@ -84,7 +84,7 @@ class ControllerParts:
 
 
 class Controller:
-    """Loops of the operator around its work queue. All methods are called in the event loop that `run` runs in."""
+    """Runs the operator's loops. Call all methods in the event loop of `run`."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Controller:
         return f"<Controller {self.queue!r}>"
 
     def document_disturbed(self, name: str, labels: Mapping[str, str]) -> None:
-        """A stored document was edited or deleted."""
+        """Have a document written again after its stored copy was edited or deleted."""
         if name == RULES_NAME:
             self.rules_wanted.set()
         elif name == SERVERS_NAME:
@@ -125,8 +125,9 @@ class Controller:
             self.queue.add(ServerKey(labels[LABEL_NAMESPACE], labels[LABEL_NAME]))
 
     async def prepare(self) -> None:
-        """Load the stored documents, and enter servers that have no catalog yet, so that gateways know of them before
-        the first look. `run` does it where it was not done before.
+        """Load the stored documents, and publish entries of servers without a catalog before the first reconcile.
+
+        `run` calls it if it was not called before.
         """
         self._prepared = True
         await self._restore()
@@ -135,7 +136,7 @@ class Controller:
             self.entries.add(entry)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run all loops until cancelled."""
         try:
             if not self._prepared:
                 await self.prepare()
@@ -149,7 +150,7 @@ class Controller:
                 group.create_task(self._keep_rules(), name="rules")
                 group.create_task(self._keep_entries(), name="servers document")
                 group.create_task(self.timekeeper.run(), name="latencies")
-                group.create_task(self._keep_telling(), name="tier moves")
+                group.create_task(self._keep_announcing_moves(), name="tier moves")
                 group.create_task(self._keep_counting(), name="tier sizes")
                 group.create_task(self._keep_policies(), name="statuses of policies")
                 if self._puller is not None:
@@ -158,7 +159,7 @@ class Controller:
             await self.reconciler.aclose()
 
     async def sweep(self) -> None:
-        """Forget what is kept of servers that are gone, whose end another operator may have seen and not finished."""
+        """Clean up after deleted servers, including deletions that an earlier leader did not finish."""
         keys = set(await self._platform.keys())
         self._telemetry.servers.set(len(keys))
         alive = []
@@ -166,7 +167,7 @@ class Controller:
             try:
                 server = await self._platform.get(key)
             except UnreadableServer:
-                return  # whose catalog it is cannot be told, so none is judged
+                return  # its UID is unknown, so no catalog can be identified as orphaned
             if server is not None:
                 alive.append((key, server.metadata.uid))
         self.reconciler.expire_prefixes()
@@ -213,11 +214,11 @@ class Controller:
                 await self.entries.restore()
                 return
             except PLATFORM_ERRORS as error:
-                logger.warning("what was measured and shown before cannot be read yet: %s", error)
+                logger.warning("the stored state documents cannot be read yet and will be retried: %s", error)
                 await asyncio.sleep(self._options.backoff.first)
 
     async def _keep_counting(self) -> None:
-        """The number of its tools in each tier's status."""
+        """Keep the number of tools in each tier's status up to date."""
         await self._keep_writing("sizes of tiers", self._show_sizes, self.timekeeper.resized, self._options.figures)
 
     async def _keep_entries(self) -> None:
@@ -226,22 +227,24 @@ class Controller:
     async def _keep_writing(
         self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest: float
     ) -> None:
-        """Write what is wanted: at once after a quiet time, else less and less often, up to `longest` seconds apart."""
+        """Call `write` whenever `wanted` is set: at once after a quiet time, else with pauses growing up to `longest`
+        s.
+        """
         pause, written_at = self._options.settle, -longest
         while True:
             await wanted.wait()
             wanted.clear()
-            rested = self._monotonic() - written_at >= longest
-            pause = self._options.settle if rested else min(2 * pause, longest)
+            was_quiet = self._monotonic() - written_at >= longest
+            pause = self._options.settle if was_quiet else min(2 * pause, longest)
             written_at = self._monotonic()
             await self._persist(what, write, wanted)
             await asyncio.sleep(pause)
 
     async def _show_sizes(self) -> None:
-        await self._declarations.show_tools(self.timekeeper.ledger.fitting())
+        await self._declarations.show_tools(self.timekeeper.ledger.count_tools())
 
-    async def _keep_telling(self) -> None:
-        """An event for each tool that is in other tiers than before."""
+    async def _keep_announcing_moves(self) -> None:
+        """Announce each tool that has entered or left tiers."""
         while True:
             move = await self._moves.get()
             self._telemetry.count_move(move)
@@ -250,7 +253,7 @@ class Controller:
             except (*PLATFORM_ERRORS, UnreadableServer):
                 continue
             if server is not None:
-                await self._platform.announce(server, _tier_news(move))
+                await self._platform.announce(server, _tier_announcement(move))
 
     @staticmethod
     async def _wait_for(event: asyncio.Event, timeout: float) -> None:
@@ -262,16 +265,16 @@ class Controller:
         event.clear()
 
     async def _persist(self, what: str, action: Callable[[], Awaitable[object]], again: asyncio.Event) -> None:
-        """Run once; on trouble, want it again after a pause."""
+        """Run `action`; on PLATFORM_ERRORS, set `again` after a pause."""
         try:
             await action()
         except PLATFORM_ERRORS as error:
-            logger.warning("%s: tried again later: %s", what, error)
+            logger.warning("the task '%s' failed and will be retried: %s", what, error)
             self._telemetry.publish_failures.labels(what).inc()
             await asyncio.sleep(self._options.backoff.first)
             again.set()
 
 
-def _tier_news(move: Move) -> Announcement:
+def _tier_announcement(move: Move) -> Announcement:
     lost = any(tier not in move.after for tier in move.before)
     return Announcement("Warning" if lost else "Normal", TIER_MOVED, move.sentence)

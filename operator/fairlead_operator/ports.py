@@ -26,26 +26,27 @@ from fairlead_mcp.session import McpSession
 from fairlead_operator.idleconnection import IdleConnection
 
 Heard = Callable[[str], None]
+"""Callback that receives the method of each notification."""
 Environment = Literal["cluster", "local"]
 
 
 class PlatformTrouble(Exception):
-    """The platform cannot be read or written now; the caller tries again later. Base of errors off a cluster."""
+    """The platform cannot be read or written now; the caller retries. Base of the errors of `local/`."""
 
     @property
     def reason(self) -> str:
-        """One word for metrics, as an ApiError has it."""
+        """Value of the metrics' label `reason`, as `ApiError.reason` is."""
         return type(self).__name__
 
 
 PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
 """Raised by the adapters of `local/` and by those of `kube/`."""
 REFUSALS: Final = (Forbidden, Invalid, TooBig)
-"""Those of PLATFORM_ERRORS that somebody has to lift: a quota, an admission policy, missing rights."""
+"""PLATFORM_ERRORS that retries do not cure: a full quota, an admission policy, missing rights."""
 
 
 class UnreadableServer(Exception):
-    """A resource that breaks the rules of its kind. The adapter has said so where people look."""
+    """A resource violates the rules of its kind. The adapter has already reported that to users."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class ConditionVerdict:
     """The outcome of one step for one server; becomes a condition."""
 
     ok: bool | None
-    """None = not known yet, retried soon."""
+    """None: not known yet; checked again soon."""
     cause: Cause
     message: str
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Objects of this server for words in capitals in the advice about the cause."""
+    """Values for the placeholders in capitals, such as SECRET, in the advice about the cause."""
 
     @property
     def reason(self) -> Reason:
@@ -67,12 +68,12 @@ class ConditionVerdict:
 
 @dataclass(frozen=True)
 class PodCount:
-    """Pods of a server, as its `scale` subresource tells them."""
+    """Pods of a server, for its `scale` subresource."""
 
     replicas: int
-    """Pods that there are, ready or not."""
+    """Number of existing pods, ready or not."""
     selector: str
-    """Labels that they are selected by, as text."""
+    """Label selector of the pods."""
 
 
 @dataclass(frozen=True)
@@ -80,24 +81,24 @@ class Workload:
     """Workload of a server, whether it runs, and its endpoint."""
 
     verdict: ConditionVerdict
-    """ok: it runs as far as the platform can tell; only a discovery proves that it serves."""
+    """True: the workload runs as far as the platform can see; only a discovery proves that it serves MCP."""
     endpoint: Endpoint | None
     revision: str = ""
-    """Changes when what runs is replaced: a reason to discover again at once."""
+    """Changes when the running process or pods are replaced, which makes a discovery due at once."""
     down: ConditionVerdict | None = None
-    """Set while it was started and cannot be reached, as the platform sees; becomes the verdict about the server."""
+    """Why a started workload cannot be reached, as the platform sees it; becomes the verdict Verified. None: it can."""
     pods: PodCount | None = None
-    """None where no pods are run."""
+    """None for a server without pods."""
     again: float | None = None
-    """Seconds until its state is to be looked at once more, without an event; None = an event tells."""
+    """Seconds until the workload has to be checked again; None if an event announces each change."""
     network: ConditionVerdict | None = None
-    """Whether the NetworkPolicies of its pods are enforced; None where no pods are run, or nobody looks."""
+    """Whether the NetworkPolicies of the pods are enforced; None without pods, or without the daily probe."""
     disputed: ConditionVerdict | None = None
-    """Who undoes what is written for it, again and again; None while nobody does."""
+    """Names the client that keeps undoing the operator's writes for this server; None without one."""
 
     @property
-    def beside(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
-        """Verdicts that say nothing about whether it runs: `network` and `disputed`."""
+    def side_verdicts(self) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
+        """`network` and `disputed`: verdicts that do not affect whether the workload counts as running."""
         return self.network, self.disputed
 
 
@@ -109,19 +110,20 @@ class ResolvedCredential:
     ref: CredentialRef | None = None
     value: Credential | None = None
     pods: ConditionVerdict | None = None
-    """Why no pods may be started or changed: a Secret that they would read may not be used, or could not be looked at.
-    None: they may."""
+    """Why no pods may be started or changed: a Secret that they read may not be used, or could not be checked. None:
+    pods may be started.
+    """
     absent: frozenset[str] = frozenset()
     """Secrets of optional references that do not exist."""
 
 
 TIER_MOVED: Final = "TierMoved"
-"""Reason of an announcement that a tool is in other tiers than before."""
+"""Reason of the announcement that a tool has entered or left tiers."""
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """Something a person should see: an Event on a cluster, a line in the terminal off one."""
+    """A message to users: an Event on a cluster, a line in the terminal elsewhere."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
@@ -129,13 +131,14 @@ class Announcement:
 
     @property
     def level(self) -> int:
-        """Level of a log entry that says the same."""
+        """Level of the log entry with the same text."""
         return logging.INFO if self.kind == "Normal" else logging.WARNING
 
 
 class Platform(Protocol):
-    """Where servers are declared and run. Every method but `announce` and `last_words` may raise
-    PLATFORM_ERRORS."""
+    """Reads declared servers, runs them and reports their status. Every method except `announce`, `last_words` and
+    `retry` may raise PLATFORM_ERRORS.
+    """
 
     @property
     def environment(self) -> Environment: ...
@@ -145,7 +148,7 @@ class Platform(Protocol):
         ...
 
     async def get(self, key: ServerKey) -> McpServer | None:
-        """The resource as last seen; None when it is gone. Raises UnreadableServer."""
+        """The resource as last seen; None after its deletion. Raises UnreadableServer."""
         ...
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
@@ -153,61 +156,64 @@ class Platform(Protocol):
         ...
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
-        """Make the server run as its spec says; does nothing where it already does."""
+        """Make the server run as its spec says; idempotent."""
         ...
 
     async def last_words(self, server: McpServer) -> str:
-        """Line that the process of a server on stdio printed last of why it failed, without secrets; empty where none
-        is known, or where the failure has it already. Never raises.
+        """Last line that a stdio server's process printed about its failure, with secrets masked.
+
+        Empty where none was printed, or where the failure's message contains it already. Never raises.
         """
         ...
 
     def retry(self, key: ServerKey) -> None:
-        """Try a server that failed again now, where the platform itself decides when; never raises."""
+        """Restart a failed server now instead of at the end of the platform's back-off; never raises."""
         ...
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
-        """Show the status; writes only where it differs from what is shown."""
+        """Write the status if it differs from the stored one."""
         ...
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
-        """Tell people. Never raises; what cannot be told is logged."""
+        """Show a message to users. Never raises; a failure to show it is logged."""
         ...
 
     async def forget(self, key: ServerKey) -> None:
-        """The resource is gone: end what runs for it and is not collected by itself."""
+        """Clean up after a deleted resource: end processes and delete objects without garbage collection."""
         ...
 
     async def sweep(self, alive: Collection[ServerKey]) -> None:
-        """Forget what is kept of servers that are not `alive`: their deletion may have gone unseen."""
+        """Clean up after all servers that are not `alive`, because events of deletions can be missed."""
         ...
 
 
 class Documents(Protocol):
-    """Where documents are published. Only the leader calls it. Every method may raise PLATFORM_ERRORS."""
+    """Store of published documents. Only the leader calls it. Every method may raise PLATFORM_ERRORS."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
-        """Names of the document heads that are stored, with their labels; changes as they do."""
+        """Live view of the stored document heads: name to labels."""
         ...
 
     async def read(self, name: str) -> bytes | None:
-        """The whole document of that name, None when there is none or it does not add up."""
+        """The document of that name, joined from its parts; None when it is missing, incomplete or damaged."""
         ...
 
     async def holds(self, blobs: list[Blob]) -> bool:
-        """Whether these blobs are stored as they are; labels and annotations that others added do not matter."""
+        """Whether these blobs are stored unchanged, apart from labels and annotations that others added."""
         ...
 
     async def publish(self, blobs: list[Blob]) -> None:
-        """Store the blobs of one document in the given order (head last), then delete parts that it no longer names."""
+        """Store the blobs of one document in the given order, its head last; then delete parts that the head does not
+        name.
+        """
         ...
 
     async def withdraw(self, name: str) -> None:
-        """Delete a document and its parts; fine when it is gone."""
+        """Delete a document and its parts; no error when it does not exist."""
         ...
 
     async def tidy(self) -> None:
-        """Delete parts that no head names and that are not being written: a writer was killed before its head."""
+        """Delete orphaned parts, left by a writer that was killed before it wrote the head."""
         ...
 
 
@@ -215,7 +221,7 @@ class Declarations(Protocol):
     """Declared tiers and policies, from which the rules document is compiled."""
 
     async def tiers(self) -> Collection[LatencyTier]:
-        """Every LatencyTier that exists now; an installation without any follows the default ones."""
+        """Every LatencyTier that exists now; without any, the default tiers apply."""
         ...
 
     async def policies(self) -> Collection[ToolPolicy]:
@@ -223,54 +229,50 @@ class Declarations(Protocol):
         ...
 
     def policy_faults(self) -> Mapping[ServerKey, str]:
-        """Policies that cannot be read, and why; among `policies` something that denies all stands for them."""
+        """Policies that cannot be read, with the error; `policies` contains a deny-all policy in place of each."""
         ...
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
-        """Every McpServer that exists now, with its labels: what the selectors of policies select from."""
+        """Labels of every McpServer that exists now, for the selectors of policies."""
         ...
 
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
-        """Show the status of a policy. Raises PLATFORM_ERRORS."""
+        """Write the status of a policy. Raises PLATFORM_ERRORS."""
         ...
 
     async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
-        """Show the conditions of tiers, by name, and which of them is the default; writes only where that differs from
-        what is shown.
-
-        Raises PLATFORM_ERRORS.
+        """Write the conditions of tiers, by tier name, and which tier is the default, where they differ from the stored
+        status. Raises PLATFORM_ERRORS.
         """
         ...
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
-        """Show how many tools fit each tier, by its name; writes only where that differs from what is shown.
-
-        Raises PLATFORM_ERRORS.
+        """Write how many tools fit each tier, by tier name, where the number differs from the stored status. Raises
+        PLATFORM_ERRORS.
         """
         ...
 
 
 class GatewayTrouble(Exception):
-    """A gateway replica cannot be asked now."""
+    """A gateway replica cannot be queried now."""
 
 
 class Gateways(Protocol):
-    """The replicas of the gateway, asked for what they measured."""
+    """Source of the measurements of all gateway replicas."""
 
     async def replicas(self) -> Collection[str]:
-        """Names of those that exist now, by which `report` finds them. Raises GatewayTrouble."""
+        """Names of the existing replicas, as `report` takes them. Raises GatewayTrouble."""
         ...
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        """Everything since a cursor, at once where something is urgent, else within `wait` seconds.
-
-        Raises GatewayTrouble.
+        """The replica's measurements since `cursor`; a long poll that returns at once for urgent ones, else within
+        `wait` seconds. Raises GatewayTrouble.
         """
         ...
 
 
 class Connector(Protocol):
-    """Opens the connection that a discovery runs over."""
+    """Opens connections to MCP servers for discoveries and probes."""
 
     def session(
         self,
@@ -283,14 +285,16 @@ class Connector(Protocol):
     ) -> AbstractAsyncContextManager[McpSession]:
         """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
 
-        `heard(method)` is called with each notification that comes over it; it may not raise. `capabilities` (raw
-        JSON) are declared to the server, and what it then asks is declined; None declares none.
+        `heard(method)` is called for each notification that the session receives; it must not raise. `capabilities` are
+        the client capabilities (raw JSON) that the session declares; None declares none. Requests of the server that
+        these capabilities permit are declined.
         """
         ...
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
-        """An idle connection to where the server is; None for one that is watched over by other means.
+        """An idle connection to the server's host, whose end shows that the server is down; None for a server that is
+        watched by other means.
 
-        `address` is the address of the line before: tried while names cannot be resolved. Raises ConnectFailed.
+        `address` is the address of the previous connection, tried while DNS fails. Raises ConnectFailed.
         """
         ...

@@ -45,8 +45,8 @@ def routes(operator: Operator, host: str) -> web.Application:
             return web.Response(text="leading\n")
         if operator.lease.waiting:
             return web.Response(text="waiting for the lease\n")
-        if operator.followed.waiting:
-            return web.Response(status=503, text=f"not ready: {operator.followed.explanation}\n")
+        if operator.watched_lease.waiting:
+            return web.Response(status=503, text=f"not ready: {operator.watched_lease.explanation}\n")
         return web.Response(status=503, text="not ready\n")
 
     async def metrics(_: web.Request) -> web.Response:

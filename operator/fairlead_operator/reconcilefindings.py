@@ -11,23 +11,25 @@ from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Worklo
 
 @dataclass(frozen=True)
 class ReconcileFindings:
-    """Verdicts on the spec, its references and its workload, and the state of its discovery."""
+    """Verdicts on a server's spec, its references and its workload, and the state of its discovery."""
 
     server: McpServer
     accepted: ConditionVerdict
     prefix: str | None
     credential: ResolvedCredential
     workload: Workload
-    round: DiscoveryState | None
+    discovery: DiscoveryState | None
 
     @property
     def online(self) -> bool:
-        """Nothing that is known speaks against its answering a call: a process that the operator started for itself
-        and that says nothing yet is none of those that gateways have.
+        """Whether the server is expected to answer calls.
+
+        A stdio process that has not answered the operator yet does not count against the server: gateways start
+        processes of their own.
         """
         return (
             self.workload.verdict.ok is True
             and self.workload.down is None
             and self.credential.verdict.ok is not False
-            and (self.round is None or self.round.failure is None or self.round.failure.is_silence)
+            and (self.discovery is None or self.discovery.failure is None or self.discovery.failure.is_silence)
         )

@@ -1,8 +1,9 @@
 """Reconciles one McpServer: from its manifest to its workload, documents and status.
 
-Level-based: only the present and the desired state matter, not the change. Knows the world through `ports` alone, so a
-cluster and a laptop run the same code. Never waits for an MCP server: `discovery.discoverer` asks them in tasks of its
-own and enqueues the server again. One look per server at a time.
+Level-based: a reconcile compares the present with the desired state and does not depend on what changed. All I/O goes
+through the protocols of `ports`, so a cluster and a laptop run the same code. A reconcile never waits for an MCP
+server: `discovery.discoverer` queries servers in its own tasks and enqueues the server when there is a result. One
+server has at most one reconcile at a time.
 """
 
 from __future__ import annotations
@@ -59,14 +60,17 @@ from fairlead_operator.server.tierfloors import TierFloors
 logger = logging.getLogger(__name__)
 
 STALLED_RETRY: Final = 60.0
-"""Seconds after which a refusal is tried again that somebody may have lifted without touching the McpServer."""
+"""Seconds until a refused write is tried again: somebody may lift the cause without an event of the McpServer."""
 SETTLING: Final = 1.0
-"""Seconds for which nobody is told that a first answer is awaited: most come sooner, and a status is a write."""
+"""Seconds for which the status does not mention that a first answer is awaited.
+
+Most answers arrive sooner, and each status is a write to the API server.
+"""
 
 
 @dataclass(frozen=True)
 class ReconcilerOptions:
-    """Settings of an installation that bear on every server."""
+    """Settings of an installation that apply to all servers."""
 
     prefix_style: PrefixStyle = "name"
     prefix_retention: float = 0.0
@@ -74,43 +78,43 @@ class ReconcilerOptions:
     pace: DiscoveryOptions = field(default_factory=DiscoveryOptions)
     pod_templates: PodTemplateChecker = RESTRICTED
     probe: ProbePolicy = "Declared"
-    """For servers that do not say which of their tools may be probed."""
+    """Default of `spec.calibration.probe`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcilerParts:
-    """Ports and parts of an installation that a look at a server goes through."""
+    """Ports and components that a reconcile needs."""
 
     platform: Platform
     documents: Documents
     connector: Connector
     prefixes: Prefixes
     store_prefixes: Callable[[], Awaitable[object]] | None = None
-    """Awaited before the catalog of a server is withdrawn whose prefix is reserved from now on."""
+    """Stores the prefix reservation of a deleted server; awaited before the server's catalog is withdrawn."""
     prober: Prober | None = None
-    """Without it no tool is probed."""
+    """None: no tool is probed."""
     figures: Figures | None = None
-    """Without them no status shows any."""
+    """None: statuses show no latency."""
     definitions: PinnedDefinitions | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcilerObserver:
-    """Hears of what looks at servers lead to."""
+    """Callbacks for the results of reconciles."""
 
     changed: Callable[[ServerKey], None]
-    """Called when a server needs another look."""
+    """Receives the key of a server that has to be reconciled again."""
     published: Callable[[Catalog], None] = lambda catalog: None
     tools_changed: Callable[[ToolChanges], None] = lambda changes: None
-    """Gets what a catalog that was published changed."""
+    """Receives the tools that a published catalog added, removed or changed."""
     shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None
-    """Gets each condition Ready, and None where the server is gone."""
+    """Receives each condition Ready; None when the server was deleted."""
     entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None
-    """Gets the server's entry for gateways, None for a server that is ready or gone."""
+    """Receives the server's entry in the servers document; None for a server that is ready or was deleted."""
 
 
 class Reconciler:
-    """Reconciles McpServers, one look at a time."""
+    """Reconciles McpServers; each server has at most one reconcile at a time."""
 
     def __init__(
         self,
@@ -123,29 +127,30 @@ class Reconciler:
         self._platform = parts.platform
         self._changed = observer.changed
         self._published = observer.published
-        self._shown = observer.shown
-        self._entered = observer.entered
+        self._ready_changed = observer.shown
+        self._entry_changed = observer.entered
         self._prober = parts.prober
         self._figures = parts.figures
         self._plans: dict[ServerKey, tuple[tuple[str, int], ProbePlan]] = {}
-        """Plan of probes by the catalog's hash and the server's generation, which determine it."""
+        """Probe plan of each server, with the catalog hash and the generation that it was made from."""
         self._now = clocks.now
         self._monotonic = clocks.monotonic
         self._pod_templates = options.pod_templates
-        self._probe = options.probe
+        self._default_probe_policy = options.probe
         self._prefixes = parts.prefixes
         self._store_prefixes = parts.store_prefixes
         self.floors = TierFloors(observer.changed)
-        self._rounds = Discoverer(parts.connector, observer.changed, pace=options.pace, clocks=clocks)
+        self._discoverer = Discoverer(parts.connector, observer.changed, pace=options.pace, clocks=clocks)
         self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
         self._definitions = parts.definitions or PinnedDefinitions(parts.documents, count_nothing, clocks.now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:
-        """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing.
+        """Enter every server's claim to a prefix before the first reconcile, so that the order of reconciles does not
+        decide who holds it.
 
-        The catalogs that are stored say who had which prefix until now: for a server that was deleted while no operator
-        led, or that cannot be read, it is reserved. Raises PLATFORM_ERRORS.
+        Stored catalogs tell which server held which prefix until now. The prefix of a server that was deleted while no
+        operator led, or that cannot be read, is reserved. Raises PLATFORM_ERRORS.
         """
         servers = {server.key: server async for server in self._servers()}
         for catalog in await self.catalogs.orphans([(key, server.metadata.uid) for key, server in servers.items()]):
@@ -162,7 +167,7 @@ class Reconciler:
         self._prefixes.settle()
 
     async def unseen(self) -> list[ServerEntry]:
-        """Entries of the servers that have no catalog, before the first look. Raises PLATFORM_ERRORS."""
+        """Entries of the servers that have no catalog before the first reconcile. Raises PLATFORM_ERRORS."""
         stored = await self.catalogs.names()
         return [
             entry_of_new(server.key, self._prefixes.grant(server)[1])
@@ -180,133 +185,138 @@ class Reconciler:
                 yield server
 
     async def aclose(self) -> None:
-        """End the discoveries and the probes that run."""
+        """Cancel running discoveries and probes, and wait for their end."""
         if self._prober is not None:
             await self._prober.aclose()
-        await self._rounds.aclose()
+        await self._discoverer.aclose()
 
     def hint(self, key: ServerKey) -> None:
-        """The server announced that its lists have changed: ask it soon, within the floor."""
-        self._rounds.hint(key)
+        """Schedule a discovery of a server that announced changed lists, at the rate of `DiscoveryOptions`."""
+        self._discoverer.hint(key)
 
     def refresh(self, key: ServerKey) -> None:
-        """Somebody wants the server asked now, and one that failed tried again now; its catalog, or its entry where it
-        has none, says what came of it.
+        """Discover the server now, and restart it now if it failed.
+
+        The result appears in the server's catalog, or in its entry where it has no catalog.
         """
         self._platform.retry(key)
-        self._rounds.refresh(key)
+        self._discoverer.refresh(key)
 
     def doubt(self, key: ServerKey) -> None:
-        """Somebody could not reach the server: see whether it is there."""
-        self._rounds.soon(key)
+        """Discover the server soon, because a gateway could not reach it."""
+        self._discoverer.soon(key)
 
     async def reconcile(self, key: ServerKey) -> Outcome:
-        """One look. What the world refuses is in the outcome, not raised."""
+        """Reconcile one server. PLATFORM_ERRORS become part of the outcome and are not raised."""
         try:
             server = await self._platform.get(key)
             if server is None:
                 return await self._forget(key)
-            return await self._look(server)
+            return await self._reconcile_existing(server)
         except UnreadableServer as error:
             logger.warning("%s cannot be read: %s", key, error)
             return Stalled(Cause.INVALID)
         except PLATFORM_ERRORS as error:
-            logger.warning("%s: tried again later: %s", key, error)
+            logger.warning("%s could not be reconciled and will be retried: %s", key, error)
             return Waiting(error.reason)
 
     async def _forget(self, key: ServerKey) -> Outcome:
-        self._rounds.forget(key)
+        self._discoverer.forget(key)
         self._remarks.pop(key, None)
         self._plans.pop(key, None)
         await self._definitions.drop(key)
-        self._leave_alone(key)
+        self._stop_probes(key)
         self.floors.forget(key)
         served = catalog_name(key) in await self.catalogs.names()
         for other in self._prefixes.release(key, served=served):
             self._changed(other)
-        await self._remember_prefixes(key)
+        await self._store_reservation(key)
         await self.catalogs.withdraw(key)
         await self._platform.forget(key)
-        self._shown(key, None)
-        self._entered(key, None)
+        self._ready_changed(key, None)
+        self._entry_changed(key, None)
         return Done()
 
-    async def _remember_prefixes(self, key: ServerKey) -> None:
-        """Store the reservation before the catalog goes: an operator that ends in between leaves one of the two."""
+    async def _store_reservation(self, key: ServerKey) -> None:
+        """Store the prefix reservation before the catalog is deleted, so that a crash in between loses neither."""
         if self._store_prefixes is None or not self._prefixes.has_reservation(key):
             return
         try:
             await self._store_prefixes()
         except REFUSALS as error:  # tools of a deleted server may not stay listed because of a full quota
-            logger.warning("%s: the reservation of its prefix ends with this operator: %s", key, error)
+            logger.warning("%s: its prefix stays reserved only until this operator restarts: %s", key, error)
 
     def expire_prefixes(self) -> None:
-        """End reservations whose time is over, and have the servers looked at that waited for them."""
+        """End expired prefix reservations and reconcile the servers that claim those prefixes."""
         for key in self._prefixes.expire():
             self._changed(key)
 
-    async def _look(self, server: McpServer) -> Outcome:
+    async def _reconcile_existing(self, server: McpServer) -> Outcome:
         for other in self._prefixes.claim(server):
             self._changed(other)
         accepted = check(server, self._platform.environment, self._pod_templates)
         if not accepted.ok:
-            return await self._refuse(server, accepted)
+            return await self._reject_spec(server, accepted)
         conflicted, prefix = self._prefixes.grant(server)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
-        look = ReconcileFindings(
-            server, accepted, prefix, credential, workload, self._round(server, credential, workload)
+        discovery = self._discover(server, credential, workload)
+        findings = ReconcileFindings(server, accepted, prefix, credential, workload, discovery)
+        await self._add_last_words(findings)
+        catalog, refused = await self._publish_or_refusal(findings)
+        calibrated = self._calibrate(findings, catalog)
+        optional = (
+            *self._definitions.verdicts(server.key),
+            self.floors.verdict(server),
+            conflicted,
+            *workload.side_verdicts,
         )
-        await self._ask_last_words(look)
-        catalog, refused = await self._publish_or_refusal(look)
-        calibrated = self._calibrate(look, catalog)
-        more = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, *workload.beside
-        verified = self._verification(look)
-        verdicts = Verdicts(accepted, credential.verdict, refused or workload.verdict, verified, calibrated, *more)
+        verified = self._verification(findings)
+        verdicts = Verdicts(accepted, credential.verdict, refused or workload.verdict, verified, calibrated, *optional)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.summary(server.key) if self._figures is not None else None
         approvals = self._definitions.approvals(server.key)
         facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pods, approvals)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
-        self._entered(server.key, self._entry(look, status, conflicted))
-        if (left := self._until_told(look, verdicts)) > 0:
-            return Done(left)
-        await self._show(server, status)
-        return self._next(look) if refused is None else Stalled(refused.cause, STALLED_RETRY)
+        self._entry_changed(server.key, self._entry(findings, status, conflicted))
+        if (seconds := self._seconds_before_showing(findings, verdicts)) > 0:
+            return Done(seconds)
+        await self._report_status(server, status)
+        return self._next(findings) if refused is None else Stalled(refused.cause, STALLED_RETRY)
 
-    async def _refuse(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
-        self._rounds.stop(server.key, accepted.message)
-        self._leave_alone(server.key)
+    async def _reject_spec(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
+        self._discoverer.stop(server.key, accepted.message)
+        self._stop_probes(server.key)
         await self.catalogs.withdraw(server.key)
         conflicted, _ = self._prefixes.grant(server)
         verdicts = Verdicts(accepted, conflicted=conflicted)
         status = build_status(server, verdicts, Facts(), self._now(), self._platform.environment)
-        refreshed = self._rounds.last_refresh(server.key)
-        self._entered(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
-        await self._show(server, status)
+        refreshed = self._discoverer.last_refresh(server.key)
+        self._entry_changed(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
+        await self._report_status(server, status)
         return Stalled(accepted.cause)
 
-    def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> DiscoveryState | None:
-        """Have the server asked where there is something to ask."""
+    def _discover(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> DiscoveryState | None:
+        """Start, pause or stop the server's discovery, depending on its workload and credential."""
         endpoint = workload.endpoint
         verdicts = (workload.verdict, workload.down, credential.verdict)
-        troubles = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
-        # somebody who asked for an answer does not have one while it is still on its way
-        why = next((verdict.message for verdict in troubles if verdict.ok is False), "")
+        failing = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
+        # only a failure answers a requested refresh; while a verdict is unknown, the request goes on waiting
+        why = next((verdict.message for verdict in failing if verdict.ok is False), "")
         if endpoint is None:
-            self._rounds.stop(server.key, why)
+            self._discoverer.stop(server.key, why)
             return None
-        if troubles:
-            return self._rounds.pause(server.key, why)
+        if failing:
+            return self._discoverer.pause(server.key, why)
         hash_ = credential.ref.hash if credential.ref else ""
-        subject = DiscoveryTarget(server.metadata.uid, endpoint, hash_, workload.revision)
+        target = DiscoveryTarget(server.metadata.uid, endpoint, hash_, workload.revision)
         interval = server.spec.discovery.interval.seconds
-        return self._rounds.look(server.key, subject, credential.value, interval, whole=server.spec.pin)
+        return self._discoverer.discover_if_due(server.key, target, credential.value, interval, whole=server.spec.pin)
 
-    async def _ask_last_words(self, look: ReconcileFindings) -> None:
-        """Add the last words of a process to its failure, once for each."""
-        state, server = look.round, look.server
+    async def _add_last_words(self, findings: ReconcileFindings) -> None:
+        """Add the last log line of a stdio server's process to its discovery failure, once per failure."""
+        state, server = findings.discovery, findings.server
         failure = state.failure if state is not None else None
         if state is None or failure is None or not failure.wants_words or server.spec.effective_transport != "stdio":
             return
@@ -314,45 +324,45 @@ class Reconciler:
         if state.failure is failure:
             state.failure = dataclasses.replace(failure, words=words)
 
-    def _verification(self, look: ReconcileFindings) -> ConditionVerdict | None:
-        """Verdict that follows from the last answer; None while there is none to go by, so that a restart changes
-        nothing.
+    def _verification(self, findings: ReconcileFindings) -> ConditionVerdict | None:
+        """The verdict Verified from the last answer; None before an answer, so that an operator restart does not change
+        the condition.
         """
-        if look.workload.down is not None:
-            return look.workload.down
-        if look.credential.verdict.ok is None:
+        if findings.workload.down is not None:
+            return findings.workload.down
+        if findings.credential.verdict.ok is None:
             return None
-        if look.workload.verdict.ok is not True or not look.credential.verdict.ok or look.round is None:
+        if findings.workload.verdict.ok is not True or not findings.credential.verdict.ok or findings.discovery is None:
             return NOT_REACHED
-        if look.round.failure is not None and not look.round.failure.is_silence:
-            return look.round.failure.verdict()
-        if look.round.listing is not None:
-            return self._remarks.get(look.server.key, ListingFindings()).verdict()
-        return of_first_answer(look.server.status, look.round, self._monotonic())
+        if findings.discovery.failure is not None and not findings.discovery.failure.is_silence:
+            return findings.discovery.failure.verdict()
+        if findings.discovery.listing is not None:
+            return self._remarks.get(findings.server.key, ListingFindings()).verdict()
+        return of_first_answer(findings.server.status, findings.discovery, self._monotonic())
 
-    def _until_told(self, look: ReconcileFindings, verdicts: Verdicts) -> float:
-        """Seconds for which a status would only say that the server is being asked."""
-        if verdicts.verified is not BEING_ASKED or look.round is None or look.round.task is None:
+    def _seconds_before_showing(self, findings: ReconcileFindings, verdicts: Verdicts) -> float:
+        """Seconds until a status is written that would only say that the first answer is awaited."""
+        if verdicts.verified is not BEING_ASKED or findings.discovery is None or findings.discovery.task is None:
             return 0.0
-        return look.round.asked_at + SETTLING - self._monotonic()
+        return findings.discovery.asked_at + SETTLING - self._monotonic()
 
-    async def _publish_or_refusal(self, look: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
-        """The catalog as published, and why the present one cannot be: a full quota, missing rights."""
+    async def _publish_or_refusal(self, findings: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
+        """The catalog as published, and the verdict when the API server refuses the present one (quota, rights)."""
         try:
-            return await self._publish(look), None
+            return await self._publish(findings), None
         except REFUSALS as error:
-            logger.warning("%s: its catalog is refused: %s", look.server.key, error)
+            logger.warning("the catalog of %s was refused and is not published: %s", findings.server.key, error)
             why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"its tools are not published: {error}")
-            return await self.catalogs.read(look.server.key, look.server.metadata.uid), why
+            return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), why
 
-    async def _publish(self, look: ReconcileFindings) -> Catalog | None:
-        """Bring the catalog in line; the catalog as published."""
-        server = look.server
+    async def _publish(self, findings: ReconcileFindings) -> Catalog | None:
+        """Publish or withdraw the catalog as the findings require; return the published one."""
+        server = findings.server
         stored = await self.catalogs.read(server.key, server.metadata.uid)
         if stored is None:
             stored = self.catalogs.retained_copy(server.key, server.metadata.uid)  # somebody deleted or spoilt it
-        catalog = await self._catalog(look, stored)
-        lost = not look.online and server.spec.discovery.on_disconnect == "Remove"
+        catalog = await self._catalog(findings, stored)
+        lost = not findings.online and server.spec.discovery.on_disconnect == "Remove"
         if catalog is None or lost:
             await self.catalogs.withdraw(server.key)
             return None
@@ -362,54 +372,55 @@ class Reconciler:
             await self._platform.announce(server, catalog_news(stored, published))
         return published
 
-    async def _catalog(self, look: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
-        """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
-        listing, endpoint = look.round.listing if look.round else None, look.workload.endpoint
-        refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
+    async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
+        """The catalog from the last good answer, else the stored one, which can turn offline but not online."""
+        listing, endpoint = findings.discovery.listing if findings.discovery else None, findings.workload.endpoint
+        refreshed = (findings.discovery and findings.discovery.refreshed) or (stored and stored.refreshed)
         if listing is not None and endpoint is not None:
-            reached = Reached(endpoint, look.credential.ref, look.prefix)
-            self.catalogs.release(look.server.key)
-            offer = await self._definitions.offer(look.server, listing.unpack(), reached, stored)
-            self._note(look.server.key, offer.remarks)
+            reached = Reached(endpoint, findings.credential.ref, findings.prefix)
+            self.catalogs.release(findings.server.key)
+            offer = await self._definitions.offer(findings.server, listing.unpack(), reached, stored)
+            self._note(findings.server.key, offer.remarks)
             for announcement in offer.announcements:
-                await self._platform.announce(look.server, announcement)
-            return msgspec.structs.replace(offer.catalog, online=look.online, refreshed=refreshed)
+                await self._platform.announce(findings.server, announcement)
+            return msgspec.structs.replace(offer.catalog, online=findings.online, refreshed=refreshed)
         if stored is None:
             return None
         self.catalogs.retain(stored)
-        return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)
+        return msgspec.structs.replace(stored, online=stored.online and findings.online, refreshed=refreshed)
 
-    def _calibrate(self, look: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
-        """Have the server probed while it answers; what is known of that."""
-        key, endpoint = look.server.key, look.workload.endpoint
+    def _calibrate(self, findings: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:
+        """Start or stop probes of the server; return the verdict Calibrated."""
+        key, endpoint = findings.server.key, findings.workload.endpoint
         if self._prober is None:
             return None
-        if catalog is None or endpoint is None or not look.online or look.round is None or look.round.listing is None:
-            self._leave_alone(key)
+        discovery = findings.discovery
+        if catalog is None or endpoint is None or not findings.online or discovery is None or discovery.listing is None:
+            self._stop_probes(key)
             return None
-        subject, calibration = look.round.subject, look.server.spec.calibration
-        rate = look.server.spec.limits.calls_per_second
-        bench = ProbeSet(
-            subject.uid,
+        target, calibration = discovery.target, findings.server.spec.calibration
+        rate = findings.server.spec.limits.calls_per_second
+        probe_set = ProbeSet(
+            target.uid,
             endpoint,
-            subject.credential_hash,
-            subject.revision,
-            self._plan(look.server, catalog),
+            target.credential_hash,
+            target.revision,
+            self._plan(findings.server, catalog),
             calibration.samples,
             calibration.interval.seconds,
             max(APART_S, 1 / rate if rate else 0.0),
         )
-        self._prober.hold(key, bench, look.credential.value)
+        self._prober.hold(key, probe_set, findings.credential.value)
         return self._prober.verdict(key)
 
     def _plan(self, server: McpServer, catalog: Catalog) -> ProbePlan:
         of = (catalog.hash, server.metadata.generation)
-        planned = self._plans.get(server.key)
-        if planned is None or planned[0] != of:
-            planned = self._plans[server.key] = of, plan(server, catalog, self._probe)
-        return planned[1]
+        cached = self._plans.get(server.key)
+        if cached is None or cached[0] != of:
+            cached = self._plans[server.key] = of, plan(server, catalog, self._default_probe_policy)
+        return cached[1]
 
-    def _leave_alone(self, key: ServerKey) -> None:
+    def _stop_probes(self, key: ServerKey) -> None:
         if self._prober is not None:
             self._prober.drop(key)
 
@@ -420,43 +431,43 @@ class Reconciler:
                 logger.warning("%s: %s", key, line)
 
     def _entry(
-        self, look: ReconcileFindings, status: McpServerStatus, conflicted: ConditionVerdict | None
+        self, findings: ReconcileFindings, status: McpServerStatus, conflicted: ConditionVerdict | None
     ) -> ServerEntry | None:
-        key = look.server.key
-        removes = look.server.spec.discovery.on_disconnect == "Remove"
-        mask = Mask(look.credential.value)
-        refreshed = self._rounds.last_refresh(key)
-        return entry_for(key, look.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)
+        key = findings.server.key
+        removes = findings.server.spec.discovery.on_disconnect == "Remove"
+        mask = Mask(findings.credential.value)
+        refreshed = self._discoverer.last_refresh(key)
+        return entry_for(key, findings.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)
 
-    async def _show(self, server: McpServer, status: McpServerStatus) -> None:
+    async def _report_status(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
-        self._shown(server.key, ready)
+        self._ready_changed(server.key, ready)
         for announcement in condition_news(server.status, status):
             logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
             await self._platform.announce(server, announcement)
 
-    def _next(self, look: ReconcileFindings) -> Outcome:
-        stopped = look.workload.verdict.ok is not True and look.credential.pods is None
-        trouble = look.workload.verdict if stopped else look.credential.verdict
-        # Nobody tells of a Secret without the label, so one that may appear is looked for.
-        absent = STALLED_RETRY if look.credential.absent else None
+    def _next(self, findings: ReconcileFindings) -> Outcome:
+        stopped = findings.workload.verdict.ok is not True and findings.credential.pods is None
+        trouble = findings.workload.verdict if stopped else findings.credential.verdict
+        # A Secret without the label causes no event, so an absent one has to be polled for.
+        absent = STALLED_RETRY if findings.credential.absent else None
         if trouble.cause in (Cause.APPLY_FAILED, Cause.REFS_UNREADABLE):
             return Waiting(trouble.cause)
         if trouble.ok is False:
             return Stalled(trouble.cause, STALLED_RETRY)
-        if look.round is None or look.workload.down is not None or trouble.ok is None:
-            times = [seconds for seconds in (absent, look.workload.again) if seconds is not None]
-            return Done(min(times, default=None))  # or an event brings the next look
-        due = self._until_round(look.round)
+        if findings.discovery is None or findings.workload.down is not None or trouble.ok is None:
+            times = [seconds for seconds in (absent, findings.workload.again) if seconds is not None]
+            return Done(min(times, default=None))  # without times, an event triggers the next reconcile
+        due = self._seconds_until_discovery(findings.discovery)
         if due is None:
-            return Done(absent)  # the end of the discovery brings the next look
+            return Done(absent)  # the end of the discovery triggers the next reconcile
         return Done(min(due, absent) if absent is not None else due)
 
-    def _until_round(self, state: DiscoveryState) -> float | None:
-        """Seconds until a server is to be looked at for its discovery; None where the end of the discovery says it."""
+    def _seconds_until_discovery(self, state: DiscoveryState) -> float | None:
+        """Seconds until the server's discovery needs a reconcile; None if the end of the running one triggers it."""
         if state.task is None:
-            return self._rounds.until_due(state)
+            return self._discoverer.until_due(state)
         if state.listing is None and state.failure is None and (left := until_silent(state, self._monotonic())) > 0:
             return left
         return None

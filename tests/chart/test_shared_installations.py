@@ -62,7 +62,7 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
         await own.until("Ready", lambda: own.is_("demo", "Ready", "True"))
         await other.until("told", lambda: other.is_("demo", "ResolvedRefs", "False", "SecretsNotReadable"))
         message = other.condition("demo", "ResolvedRefs")["message"]
-    assert "this operator may not read Secrets of namespace elsewhere" in message
+    assert "the operator may not read Secrets of namespace elsewhere" in message
     assert "rbac.secretNamespaces" in message
     helm.upgrade("--reset-then-reuse-values", "--set", "rbac.secretNamespaces=null")
     question = ("auth", "can-i", "list", "secrets", "-n", "elsewhere", "--kubeconfig", account["kubeconfig"])

@@ -132,7 +132,12 @@ CROSSINGS = (
     Guard(
         "a Secret without the label or of another namespace, by any reference",
         "fairlead_operator.kube.credentials",
-        (("            return await self._missing(server.metadata.namespace, name)\n", "            return None\n"),),
+        (
+            (
+                "            return await self._check_unlisted(server.metadata.namespace, name)\n",
+                "            return None\n",
+            ),
+        ),
         "tests/component/operator/test_foreign_secrets.py::"
         "test_no_reference_leads_to_a_secret_without_the_label_or_of_another_namespace",
         "unlabelled",

@@ -102,7 +102,7 @@ class Chaos:
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
         operator = build(settings, configuration, dependencies=Dependencies(resolve=self.world.hosts.resolve))
         if self.beside:
-            operator.followed._namespace = self.world.release
+            operator.watched_lease._namespace = self.world.release
         self.replica = Replica(proxy, asyncio.create_task(operator.run(), name=f"operator {number}"))
 
     async def request(self, method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:

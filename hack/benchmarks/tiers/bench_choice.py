@@ -74,7 +74,7 @@ def idling() -> Callable[[], object]:
     ledger = Ledger(TIERS)
     for server in range(FLEET // TOOLS_OF_A_SERVER):
         shop = catalog(f"shop{server}", "http://127.0.0.1:1/mcp", [f"tool{n}" for n in range(TOOLS_OF_A_SERVER)])
-        ledger.know(shop, 0.0)
+        ledger.take_catalog(shop, 0.0)
         for entry in shop.tools:
             samples = [Measured(f"{n}", 0.0, 100.0 + n, AttemptOutcome.OK) for n in range(20)]
             ledger.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)

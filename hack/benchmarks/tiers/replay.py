@@ -239,17 +239,17 @@ class Replay:
         for attempt in sorted(told, key=lambda each: min(each.begun + each.ms / 1000, now)):
             stirred.add(attempt.tool)
             self._records[attempt.tool].observe(attempt.sample(now))
-            if attempt.probe and attempt.ms <= (self._records[attempt.tool].awaiting() or 0.0):
+            if attempt.probe and attempt.ms <= (self._records[attempt.tool].hidden_limit_ms() or 0.0):
                 self._next_probe[attempt.tool] = max(now + CONFIRM_S, self._account.free_at(str(attempt.tool)))
         before = list(self._shown)
         for index in sorted(stirred):  # as the ledger does
             record = self._records[index]
             record.decide(now)
-            (self._restless.add if record.restless else self._restless.discard)(index)
+            (self._restless.add if record.changes_with_time else self._restless.discard)(index)
             self._shown[index] = self._listed(index)
             if self._shown[index] != before[index]:
                 self._moved(index, now)
-            elif self._policy.probed and now >= self._next_probe[index] and record.awaiting() is not None:
+            elif self._policy.probed and now >= self._next_probe[index] and record.hidden_limit_ms() is not None:
                 self._probe(index, now)
         if self._shown != before:
             self._visible.append((now + self._channel.publish, tuple(self._shown)))

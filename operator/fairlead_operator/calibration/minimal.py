@@ -1,8 +1,8 @@
-"""The smallest arguments that a tool's schema takes, for a probe. Pure.
+"""Generates the smallest arguments that satisfy a tool's schema, for a probe. Pure.
 
-Follows the schema (JSON Schema, 2020-12 where it names no other): required members only, each by its `const`,
-`enum`, `examples` or `default`, else by its type. A few sets are made and the first one that the schema takes is used:
-nothing that was not checked against the whole schema is ever returned.
+Follows the schema (JSON Schema, 2020-12 by default): only required members, each by its `const`, `enum`, `examples` or
+`default`, else by its type. Several candidates are generated; the first one that validates against the whole schema is
+returned.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import jsonschema_rs
 
 Schema = Mapping[str, Any]
 
-DEEPEST: Final = 12
-"""Levels of a schema that are followed."""
-TRIES: Final = 8
-"""Sets of arguments that are made before a schema is given up."""
-LARGEST: Final = 1000
-"""Characters of a text and items of a list; a schema that asks for more is given up."""
+MAX_DEPTH: Final = 12
+"""Maximum nesting of schemas that are followed."""
+MAX_CANDIDATES: Final = 8
+"""Maximum number of candidates per schema."""
+MAX_LENGTH: Final = 1000
+"""Maximum length of strings and arrays; a schema that requires more has no arguments."""
 _TEXTS: Final = ("test", "a", "1", "A", "a1", "1.0", "2026-01-01", "https://example.com/")
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "2026-01-01",
@@ -36,17 +36,17 @@ _FORMATS: Final[Mapping[str, str]] = {
     "uri-reference": "/",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
-"""Names and addresses that are reserved for documentation."""
+"""Value by format; names and addresses are those reserved for documentation."""
 _MERGED: Final = ("required", "allOf")
 _TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
 
 
 class Unsatisfied(Exception):
-    """No arguments can be made; the message says why."""
+    """No arguments can be generated; the message says why."""
 
 
 def minimal_arguments(schema: Any) -> dict[str, Any]:
-    """Arguments that `schema` (an `inputSchema`, decoded) takes. Raises Unsatisfied."""
+    """Arguments that are valid for `schema`, a decoded `inputSchema`. Raises Unsatisfied."""
     if not isinstance(schema, dict):
         raise Unsatisfied("the schema is not an object")
     try:
@@ -59,61 +59,63 @@ def minimal_arguments(schema: Any) -> dict[str, Any]:
         )
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
         raise Unsatisfied(f"not a usable schema: {str(error).splitlines()[0][:200]}") from error
-    why = "its schema is not satisfied by anything that was made for it"
-    for choice in range(TRIES):
+    why = "no generated arguments satisfy its schema"
+    for choice in range(MAX_CANDIDATES):
         try:
-            made = _Maker(schema, choice).value({"type": "object", **schema}, DEEPEST)
-            if isinstance(made, dict) and validator.is_valid(made):
-                return made
+            candidate = _Generator(schema, choice).value({"type": "object", **schema}, MAX_DEPTH)
+            if isinstance(candidate, dict) and validator.is_valid(candidate):
+                return candidate
         except Unsatisfied as error:
             why = str(error)
         except (ArithmeticError, TypeError, ValueError, RecursionError):
-            continue  # a keyword of a shape or size that no rule here expects
+            continue  # a keyword has a value of an unexpected shape or size
     raise Unsatisfied(why)
 
 
-class _Maker:
-    """Makes one set of arguments: `choice` says how far down each list of possibilities it looks."""
+class _Generator:
+    """Generates one candidate: `choice` is the index into each list of alternatives."""
 
     def __init__(self, root: Schema, choice: int) -> None:
         self._root = root
         self._choice = choice
 
     def value(self, schema: Any, levels: int) -> Any:
-        """Something that the schema probably takes. Raises Unsatisfied."""
+        """A value that the schema probably accepts. Raises Unsatisfied."""
         if schema is False:
-            raise Unsatisfied("a required member may not have any value")
+            raise Unsatisfied("a required member allows no value")
         if not isinstance(schema, Mapping):
             return _TEXTS[0]
         if levels <= 0:
-            raise Unsatisfied(f"its required members are nested more than {DEEPEST} deep")
-        whole = self._whole(schema, levels)
-        given = list(_named_values(whole))
-        if self._choice < len(given):
-            return given[self._choice]
-        branches = whole.get("oneOf") or whole.get("anyOf")
+            raise Unsatisfied(f"its required members are nested more than {MAX_DEPTH} deep")
+        resolved = self._resolve(schema, levels)
+        named_values = list(_named_values(resolved))
+        if self._choice < len(named_values):
+            return named_values[self._choice]
+        branches = resolved.get("oneOf") or resolved.get("anyOf")
         if isinstance(branches, list) and branches:
-            rest = {name: value for name, value in whole.items() if name not in ("oneOf", "anyOf")}
+            rest = {name: value for name, value in resolved.items() if name not in ("oneOf", "anyOf")}
             branch = branches[min(self._choice, len(branches) - 1)]
             return self.value(_merge(rest, branch) if isinstance(branch, Mapping) else rest, levels - 1)
-        return given[-1] if given and "enum" in whole else self._by_type(whole, levels)
+        return named_values[-1] if named_values and "enum" in resolved else self._by_type(resolved, levels)
 
-    def _whole(self, schema: Schema, levels: int) -> dict[str, Any]:
-        """With what it refers to, and what it is made of, put into one."""
-        whole = dict(schema)
+    def _resolve(self, schema: Schema, levels: int) -> dict[str, Any]:
+        """The schema merged with its `$ref` target and its `allOf` parts. Raises Unsatisfied for circular
+        references.
+        """
+        resolved = dict(schema)
         for _ in range(levels):
-            reference, parts = whole.pop("$ref", None), whole.pop("allOf", None)
+            reference, parts = resolved.pop("$ref", None), resolved.pop("allOf", None)
             if not isinstance(reference, str) and not isinstance(parts, list):
-                return whole
+                return resolved
             if isinstance(reference, str):
-                whole = _merge(self._target_of(reference), whole)
+                resolved = _merge(self._target_of(reference), resolved)
             for part in parts if isinstance(parts, list) else ():
-                whole = _merge(whole, part) if isinstance(part, Mapping) else whole
-        raise Unsatisfied("its references lead in a circle")
+                resolved = _merge(resolved, part) if isinstance(part, Mapping) else resolved
+        raise Unsatisfied("its references are circular")
 
     def _target_of(self, reference: str) -> Schema:
         if not reference.startswith("#"):
-            raise Unsatisfied(f"it refers to {reference[:100]}, which is outside of it")
+            raise Unsatisfied(f"its reference {reference[:100]} leads out of the schema")
         target: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
@@ -122,7 +124,7 @@ class _Maker:
             elif isinstance(target, Mapping) and name in target:
                 target = target[name]
             else:
-                raise Unsatisfied(f"it refers to {reference[:100]}, which is not there")
+                raise Unsatisfied(f"its reference {reference[:100]} has no target")
         return target if isinstance(target, Mapping) else {}
 
     def _by_type(self, schema: Schema, levels: int) -> Any:
@@ -139,7 +141,7 @@ class _Maker:
             case "string":
                 return self._text(schema)
             case "integer" | "number":
-                return self._number(schema, whole=kind == "integer")
+                return self._number(schema, resolved=kind == "integer")
             case "boolean":
                 return False
             case "object":
@@ -148,26 +150,26 @@ class _Maker:
                 return self._items(schema, levels)
             case "null":
                 return None
-        raise Unsatisfied(f"it has a type {str(kind)[:100]!r}")
+        raise Unsatisfied(f"it has the unknown type {str(kind)[:100]!r}")
 
     def _members(self, schema: Schema, levels: int) -> dict[str, Any]:
         properties, required = schema.get("properties"), schema.get("required")
         schemas = properties if isinstance(properties, Mapping) else {}
         others = schema.get("additionalProperties", True)
         names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-        more = max(0, _count(schema.get("minProperties"), 0) - len(set(names)))
-        names += [name for name in schemas if name not in names][:more]
+        optional_count = max(0, _count(schema.get("minProperties"), 0) - len(set(names)))
+        names += [name for name in schemas if name not in names][:optional_count]
         return {name: self.value(schemas.get(name, others), levels - 1) for name in dict.fromkeys(names)}
 
     def _items(self, schema: Schema, levels: int) -> list[Any]:
         least = schema.get("minItems", 0)
         count = int(least) if isinstance(least, int | float) else 0
-        if count > LARGEST:
-            raise Unsatisfied(f"it wants a list of {count} items")
+        if count > MAX_LENGTH:
+            raise Unsatisfied(f"it requires an array of {count} items")
         first = schema.get("prefixItems")
         first = first if isinstance(first, list) else []
         rest = schema.get("items", True)
-        makers = [_Maker(self._root, self._choice + n * bool(schema.get("uniqueItems"))) for n in range(count)]
+        makers = [_Generator(self._root, self._choice + n * bool(schema.get("uniqueItems"))) for n in range(count)]
         return [maker.value(first[n] if n < len(first) else rest, levels - 1) for n, maker in enumerate(makers)]
 
     def _text(self, schema: Schema) -> str:
@@ -175,39 +177,39 @@ class _Maker:
         if isinstance(format_, str) and format_ in _FORMATS and self._choice == 0:
             return _FORMATS[format_]
         text = _TEXTS[self._choice % len(_TEXTS)]
-        least, most = _count(schema.get("minLength"), 0), _count(schema.get("maxLength"), LARGEST)
-        if least > LARGEST:
-            raise Unsatisfied(f"it wants a text of {least} characters")
+        least, most = _count(schema.get("minLength"), 0), _count(schema.get("maxLength"), MAX_LENGTH)
+        if least > MAX_LENGTH:
+            raise Unsatisfied(f"it requires a string of {least} characters")
         return (text + "x" * (least - len(text)))[: max(most, least)]
 
-    def _number(self, schema: Schema, *, whole: bool) -> int | float:
+    def _number(self, schema: Schema, *, resolved: bool) -> int | float:
         low, high = _bounds(schema)
         step = schema.get("multipleOf")
         unit = step if isinstance(step, int | float) and step > 0 else 1
-        if not whole and step is None and self._choice > 1 and math.isfinite(low) and math.isfinite(high):
+        if not resolved and step is None and self._choice > 1 and math.isfinite(low) and math.isfinite(high):
             return (low + high) / 2
         wanted = min(max(low, 0 if self._choice == 1 else 1), high)
         number = math.ceil(wanted / unit - 1e-9) * unit
         if number > high:
             number = math.floor(high / unit + 1e-9) * unit
-        if whole or float(number).is_integer():
+        if resolved or float(number).is_integer():
             return int(number)
         return float(number)
 
 
 def _named_values(schema: Schema) -> Iterator[Any]:
-    """Values that the schema itself names, the binding ones first."""
+    """Values that the schema itself contains: `const`, `enum`, `examples`, `default`."""
     if "const" in schema:
         yield schema["const"]
     for keyword in ("enum", "examples"):
         if isinstance(schema.get(keyword), list):
-            yield from schema[keyword][:TRIES]
+            yield from schema[keyword][:MAX_CANDIDATES]
     if "default" in schema:
         yield schema["default"]
 
 
 def _merge(schema: Schema, other: Schema) -> dict[str, Any]:
-    """Both together; where both say something that cannot be joined, the other one holds."""
+    """Merge two schemas; for keywords that cannot be combined, `other` wins."""
     merged = {**schema, **other}
     for name in ("properties", "$defs", "definitions"):
         both = [side[name] for side in (schema, other) if isinstance(side.get(name), Mapping)]
@@ -221,7 +223,7 @@ def _merge(schema: Schema, other: Schema) -> dict[str, Any]:
 
 
 def _guess_type(schema: Schema) -> str:
-    """The type of a schema that names none."""
+    """The likely type of a schema without `type`."""
     if "properties" in schema or "required" in schema:
         return "object"
     if "items" in schema or "prefixItems" in schema:
@@ -232,7 +234,7 @@ def _guess_type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> tuple[float, float]:
-    """Lowest and highest number, both of them allowed for whole numbers."""
+    """Lowest and highest number; for integers both are inclusive."""
 
     def number_of(name: str) -> float | None:
         value = schema.get(name)
@@ -251,7 +253,7 @@ def _bounds(schema: Schema) -> tuple[float, float]:
 
 
 def _beyond(bound: float, unit: float) -> float:
-    """The next multiple of `unit` above a bound that is not allowed itself."""
+    """The next multiple of `unit` above an exclusive bound."""
     return (math.floor(bound / unit) + 1) * unit
 
 

@@ -1,7 +1,7 @@
-"""Probes servers: one task per server, one call at a time, over a session of its own that it closes when it rests.
+"""Probes servers: one task per server and one call at a time, over a session that is closed during long pauses.
 
-Held by the reconciler for the leader, as listeners and lines are. Discoveries never wait for it. What it hears goes to
-a `Judge` (the timekeeper); when each tool is due stands in `schedule`.
+The reconciler of the leader owns the prober. Discoveries never wait for it. Measurements go to a `ProbeObserver` (the
+timekeeper); `schedule` decides when each tool is due.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from fairlead_operator.workqueue import ItemBackoff
 logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 32
-"""Servers that are probed side by side."""
+"""Number of servers that are probed concurrently."""
 APART_S: Final = 0.05
-"""Between two probes of a server; its `callsPerMinute` may make it more."""
+"""Minimum seconds between two probes of a server; its `spec.limits` may require more."""
 LINGER_S: Final = 60.0
-"""A session stays open for what is due within this time: a server on stdio would start a process for each."""
+"""Seconds for which a session stays open until the next probe, because a stdio server starts a process per session."""
 LOOK_S: Final = 60.0
-"""Longest rest: a probe of a task that was ended may have its time accounted for meanwhile."""
+"""Longest pause in seconds: meanwhile a cancelled task may have charged its probe to the budget."""
 TICK_S: Final = 0.01
-"""Shortest rest: clocks and timers may differ by less."""
-SPARED: Final = "the connection was lost under its last probe, so it is left alone for a while"
+"""Shortest pause in seconds, which exceeds the difference between clocks and timers."""
+SPARED: Final = "the connection was lost during its last probe, so it is not probed until the next round"
 
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """Probes of one server and their settings; while it stays equal, the server's task goes on."""
+    """Probes of one server and their settings; a different set restarts the server's task."""
 
     uid: str
     endpoint: Endpoint
@@ -61,34 +61,34 @@ class ProbeSet:
     """Seconds between two probes."""
 
 
-class Judge(Protocol):
-    """Who is told what probes measured. Called in the loop, may not raise."""
+class ProbeObserver(Protocol):
+    """Receives the measurements of probes. Methods are called in the event loop and must not raise."""
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
-        """One probe that says something about a tool."""
+        """Receive the sample of one probe."""
         ...
 
-    def watches(self, server: ServerKey, tools: Collection[str]) -> None:
-        """From now on probes reach these tools of the server while they are hidden, and no others."""
+    def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
+        """Receive the tools of the server that are probed even while tiers hide them."""
         ...
 
-    def awaiting(self, server: ServerKey) -> Mapping[str, float]:
-        """Tools that a tier hides: the milliseconds within which a probe speaks for them."""
+    def hidden_limits_ms(self, server: ServerKey) -> Mapping[str, float]:
+        """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
         ...
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
-        """The median of the last round trips to the server that called no tool."""
+        """Receive the median of the server's last round trips without a tool call."""
         ...
 
 
 @dataclass
 class _Dependencies:
-    """Dependencies that the tasks of all servers share."""
+    """Dependencies and state that the tasks of all servers share."""
 
     connector: Connector
-    judge: Judge
+    observer: ProbeObserver
     finished: Callable[[ServerKey], None]
-    told: Callable[[AttemptOutcome | None], None]
+    on_outcome: Callable[[AttemptOutcome | None], None]
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     rng: random.Random
@@ -96,20 +96,22 @@ class _Dependencies:
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     probes: int = 0
     spared: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
-    """Probes under which a connection was lost, and until when they are not made: what brought its server down would
-    otherwise do so again with each new start."""
-    accounts: dict[ServerKey, ProbeBudget] = field(default_factory=dict)
+    """Probes during which the connection was lost, with the time until which they are skipped. Without the pause, a
+    probe that crashes its server would crash it after each restart.
+    """
+    budgets: dict[ServerKey, ProbeBudget] = field(default_factory=dict)
 
-    def account(self, key: ServerKey, held: Collection[ServerKey]) -> ProbeBudget:
-        """Time that probes took of the server's tools before. Forgets servers that are not `held` once it is due."""
+    def budget(self, key: ServerKey, probed: Collection[ServerKey]) -> ProbeBudget:
+        """Budget of the server's probes, which outlives its task. Drops settled budgets of servers that are not
+        `probed`.
+        """
         now = self.monotonic()
-        for gone in [
-            server for server, budget in self.accounts.items() if server not in held and budget.is_settled(now)
-        ]:
-            del self.accounts[gone]
-        return self.accounts.setdefault(key, ProbeBudget())
+        settled = [server for server, budget in self.budgets.items() if server not in probed and budget.is_settled(now)]
+        for server in settled:
+            del self.budgets[server]
+        return self.budgets.setdefault(key, ProbeBudget())
 
-    def spares(self, key: ServerKey, probe: PlannedProbe) -> bool:
+    def is_spared(self, key: ServerKey, probe: PlannedProbe) -> bool:
         return self.spared.get((key, probe), 0.0) > self.monotonic()
 
     def spare(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
@@ -120,100 +122,104 @@ class _Dependencies:
 
 
 class Prober:
-    """Runs the probes of all servers, one task per server. `finished(key)` is called when a condition may have changed,
-    `told` with each probe's result.
+    """Runs the probes of all servers, one task per server.
+
+    `finished(key)` is called when the server's condition Calibrated may have changed, `on_outcome` with the outcome of
+    each probe (None: it says nothing about the tool).
     """
 
     def __init__(
         self,
         connector: Connector,
-        judge: Judge,
+        observer: ProbeObserver,
         finished: Callable[[ServerKey], None],
         *,
-        told: Callable[[AttemptOutcome | None], None] = lambda outcome: None,
+        on_outcome: Callable[[AttemptOutcome | None], None] = lambda outcome: None,
         clocks: Clocks | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`wall`: seconds since the epoch, which samples are dated by."""
+        """`wall` returns seconds since the epoch, for the time of each sample."""
         clocks = clocks or Clocks()
-        self._means = _Dependencies(connector, judge, finished, told, clocks.monotonic, wall, clocks.rng)
-        self._held: dict[ServerKey, _Server] = {}
+        self._shared = _Dependencies(connector, observer, finished, on_outcome, clocks.monotonic, wall, clocks.rng)
+        self._servers: dict[ServerKey, _ProbedServer] = {}
 
     def __repr__(self) -> str:
-        return f"<Prober servers={len(self._held)}>"
+        return f"<Prober servers={len(self._servers)}>"
 
-    def hold(self, key: ServerKey, bench: ProbeSet, credential: Credential | None) -> None:
-        """Probe the server from now on; no-op where that is done already. Another bench begins with a round."""
-        held = self._held.get(key)
-        if held is not None and held.bench == bench:
+    def hold(self, key: ServerKey, probe_set: ProbeSet, credential: Credential | None) -> None:
+        """Start probing a server; no-op if it is probed with an equal `probe_set`. Another set starts a new round."""
+        current = self._servers.get(key)
+        if current is not None and current.probe_set == probe_set:
             return
         self.drop(key)
-        account = self._means.account(key, self._held)
-        self._held[key] = _Server(self._means, key, bench, credential, account, held.task if held else None)
+        budget = self._shared.budget(key, self._servers)
+        self._servers[key] = _ProbedServer(
+            self._shared, key, probe_set, credential, budget, current.task if current else None
+        )
 
     def drop(self, key: ServerKey) -> None:
-        """Probe it no more: it is down, or gone."""
-        held = self._held.pop(key, None)
-        if held is not None:
-            held.close()
+        """Stop probing a server that is down or deleted."""
+        server = self._servers.pop(key, None)
+        if server is not None:
+            server.close()
 
     def look_again(self, key: ServerKey) -> None:
-        """A tool of the server has left a tier or come back."""
-        held = self._held.get(key)
-        if held is not None:
-            held.stirred.set()
+        """Recompute which probe is due, because a tool of the server has left a tier or returned."""
+        server = self._servers.get(key)
+        if server is not None:
+            server.tiers_changed.set()
 
     def verdict(self, key: ServerKey) -> ConditionVerdict | None:
-        """The server's condition; None while nothing new is known."""
-        held = self._held.get(key)
-        return held.course.verdict() if held is not None else None
+        """The verdict Calibrated of a server; None before its first round is complete."""
+        server = self._servers.get(key)
+        return server.schedule.verdict() if server is not None else None
 
     async def aclose(self) -> None:
         """End all probes and wait for their end."""
-        tasks = [held.task for held in self._held.values() if held.task is not None]
-        for key in list(self._held):
+        tasks = [server.task for server in self._servers.values() if server.task is not None]
+        for key in list(self._servers):
             self.drop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Server:
-    """The probes of one server."""
+class _ProbedServer:
+    """The probes of one server, in a task of its own."""
 
     def __init__(
         self,
-        means: _Dependencies,
+        shared: _Dependencies,
         key: ServerKey,
-        bench: ProbeSet,
+        probe_set: ProbeSet,
         credential: Credential | None,
-        account: ProbeBudget,
+        budget: ProbeBudget,
         before: asyncio.Task[None] | None,
     ) -> None:
-        """`before`: the task that this one replaces; its last probe has to be accounted for."""
+        """`before` is the task that this one replaces. It is awaited first, so that its last probe is in the budget."""
         self._mask = Mask(credential)
-        self.bench = bench
-        self.stirred = asyncio.Event()
-        self._means = means
+        self.probe_set = probe_set
+        self.tiers_changed = asyncio.Event()
+        self._shared = shared
         self._key = key
-        jitter = 1 + 0.1 * (means.rng.random() - 0.5)
-        self._account = account
-        self.course = ProbeSchedule(
-            bench.plan,
-            bench.interval * jitter,
-            means.monotonic(),
-            samples=bench.samples,
-            account=self._account,
+        jitter = 1 + 0.1 * (shared.rng.random() - 0.5)
+        self._budget = budget
+        self.schedule = ProbeSchedule(
+            probe_set.plan,
+            probe_set.interval * jitter,
+            shared.monotonic(),
+            samples=probe_set.samples,
+            account=self._budget,
         )
-        self._told: ConditionVerdict | None = None
+        self._reported: ConditionVerdict | None = None
         self._measured: frozenset[str] | None = None
         self.task: asyncio.Task[None] | None = None
-        if bench.plan.probes:
+        if probe_set.plan.probes:
             self.task = asyncio.create_task(self._keep(credential, before), name=f"probes of {key}")
 
     def close(self) -> None:
-        """End them; hidden tools come back on trial from now on."""
+        """Cancel the probes. Hidden tools of the server return by trial from now on, because nothing measures them."""
         if self.task is not None:
             self.task.cancel()
-            self._means.judge.watches(self._key, ())
+            self._shared.observer.take_probed_tools(self._key, ())
 
     async def _keep(self, credential: Credential | None, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -223,99 +229,98 @@ class _Server:
             while (wait := self._due_in()) > 0:
                 await self._rest(wait)
             try:
-                opened = self._means.connector.session(self._key, self.bench.endpoint, credential)
-                async with opened as session:
-                    await self._sit(session)
+                async with self._shared.connector.session(self._key, self.probe_set.endpoint, credential) as session:
+                    await self._run_due_probes(session)
                 failures = 0
                 continue
             except McpError as error:
-                logger.info("%s cannot be probed now: %s", self._key, error)
+                logger.info("%s cannot be probed now and will be retried: %s", self._key, error)
             except Exception:
-                logger.exception("the probes of %s broke down", self._key)
+                logger.exception("the probes of %s failed unexpectedly and will be retried", self._key)
             failures += 1
-            await asyncio.sleep(self._means.retry.delay(failures, self._means.rng))
+            await asyncio.sleep(self._shared.retry.delay(failures, self._shared.rng))
 
     def _due_in(self) -> float:
-        return self.course.due_in(self._means.judge.awaiting(self._key), self._means.monotonic())
+        return self.schedule.due_in(self._shared.observer.hidden_limits_ms(self._key), self._shared.monotonic())
 
     async def _rest(self, seconds: float) -> None:
-        """Until something is due, or a tool has moved; at most until it is time to look again."""
+        """Wait for `seconds`, at most `LOOK_S`, or until a tool of the server has left a tier or returned."""
         try:
             async with asyncio.timeout(max(min(seconds, LOOK_S), TICK_S)):
-                await self.stirred.wait()
+                await self.tiers_changed.wait()
         except TimeoutError:
             pass
-        self.stirred.clear()
+        self.tiers_changed.clear()
 
-    async def _sit(self, session: McpSession) -> None:
-        """Probe what is due now or soon. Raises McpError where the connection is gone."""
+    async def _run_due_probes(self, session: McpSession) -> None:
+        """Run the probes that are due now or within `LINGER_S`. Raises McpError when the connection is lost."""
         while (wait := self._due_in()) <= LINGER_S:
             if wait > 0:
                 await self._rest(wait)
                 continue
-            now = self._means.monotonic()
-            if (probe := self.course.in_round(now)) is not None:
-                await self._round(session, probe)
-            elif (probe := self.course.next_hidden(now)) is not None:
-                await self._watch(session, probe)
+            now = self._shared.monotonic()
+            if (probe := self.schedule.in_round(now)) is not None:
+                await self._probe_in_round(session, probe)
+            elif (probe := self.schedule.next_hidden(now)) is not None:
+                await self._probe_hidden(session, probe)
 
-    async def _round(self, session: McpSession, probe: PlannedProbe) -> None:
-        """The next probe of the round."""
-        if self._means.spares(self._key, probe):
-            done, last = ProbeAnswer(ProbeOutcome(None, words=SPARED)), True
+    async def _probe_in_round(self, session: McpSession, probe: PlannedProbe) -> None:
+        """Run the next probe of the round, unless it is spared."""
+        if self._shared.is_spared(self._key, probe):
+            result, last = ProbeAnswer(ProbeOutcome(None, words=SPARED)), True
         else:
-            done = await self._probe(session, probe)
-            last = done.lost is not None
-        self.course.take_answer(probe, done.answer, self._means.monotonic(), last=last)
-        self._tell()
-        if done.lost is not None:
-            raise done.lost
+            result = await self._probe(session, probe)
+            last = result.lost is not None
+        self.schedule.take_answer(probe, result.answer, self._shared.monotonic(), last=last)
+        self._report_changes()
+        if result.lost is not None:
+            raise result.lost
 
-    async def _watch(self, session: McpSession, probe: PlannedProbe) -> None:
-        """A tool that is hidden."""
-        limit_ms = self._means.judge.awaiting(self._key).get(probe.tool, 0.0)
-        done = await self._probe(session, probe)
-        self.course.take_hidden_answer(probe, done.answer, limit_ms, self._means.monotonic())
-        self._tell()
-        if done.lost is not None:
-            raise done.lost
+    async def _probe_hidden(self, session: McpSession, probe: PlannedProbe) -> None:
+        """Probe a hidden tool, for its return."""
+        limit_ms = self._shared.observer.hidden_limits_ms(self._key).get(probe.tool, 0.0)
+        result = await self._probe(session, probe)
+        self.schedule.take_hidden_answer(probe, result.answer, limit_ms, self._shared.monotonic())
+        self._report_changes()
+        if result.lost is not None:
+            raise result.lost
 
-    def _tell(self) -> None:
-        """Which tools probes say something of, and the condition, once each tool was probed and if they changed."""
-        verdict = self.course.verdict()
+    def _report_changes(self) -> None:
+        """Report the measured tools and the verdict if they changed; nothing before each tool was probed."""
+        verdict = self.schedule.verdict()
         if verdict is None:
             return
-        if self._measured != self.course.measured:
-            self._measured = self.course.measured
-            self._means.judge.watches(self._key, self._measured)
-        if self._told != verdict:
-            self._told = verdict
-            self._means.finished(self._key)
+        if self._measured != self.schedule.measured:
+            self._measured = self.schedule.measured
+            self._shared.observer.take_probed_tools(self._key, self._measured)
+        if self._reported != verdict:
+            self._reported = verdict
+            self._shared.finished(self._key)
 
     async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeAnswer:
-        """One baseline round trip and one call."""
-        means = self._means
-        await asyncio.sleep(self.bench.apart)
-        async with Slot(means.slots):
+        """Measure one round trip without a tool call, then one call of the tool."""
+        shared = self._shared
+        await asyncio.sleep(self.probe_set.apart)
+        async with Slot(shared.slots):
             try:
-                self.course.take_round_trip(await round_trip(session, means.monotonic))
+                self.schedule.take_round_trip(await round_trip(session, shared.monotonic))
             except McpError as error:
-                means.told(None)
+                shared.on_outcome(None)
                 return ProbeAnswer(ProbeOutcome(None, words=self._mask.text(str(error))), lost=error)
-            began = means.monotonic()
-            self._account.begin(probe.tool)
+            began = shared.monotonic()
+            self._budget.begin(probe.tool)
             try:
-                done = await call(session, probe, means.monotonic)
-            finally:  # a probe that is cut off has cost its tool as much
-                self._account.spend(probe.tool, began, means.monotonic() - began)
-            done = replace(done, answer=replace(done.answer, words=self._mask.text(done.answer.words)))
-        means.probes += 1
-        means.told(done.sample)
-        if done.sample is not None:
-            sample = Sample(f"probe:{means.probes}", means.wall(), done.duration_ms, done.sample, probe=True)
-            means.judge.take_probe(self._key, probe.tool, sample)
-        if self.course.round_trip_ms is not None:
-            means.judge.take_round_trip(self._key, self.course.round_trip_ms)
-        if isinstance(done.lost, ConnectionLost):
-            means.spare(self._key, probe, self.bench.interval)
-        return done
+                result = await call(session, probe, shared.monotonic)
+            finally:  # a cancelled probe has used the tool's time as well
+                self._budget.spend(probe.tool, began, shared.monotonic() - began)
+            result = replace(result, answer=replace(result.answer, words=self._mask.text(result.answer.words)))
+        shared.probes += 1
+        shared.on_outcome(result.sample)
+        if result.sample is not None:
+            sample = Sample(f"probe:{shared.probes}", shared.wall(), result.duration_ms, result.sample, probe=True)
+            shared.observer.take_probe(self._key, probe.tool, sample)
+        if self.schedule.round_trip_ms is not None:
+            shared.observer.take_round_trip(self._key, self.schedule.round_trip_ms)
+        if isinstance(result.lost, ConnectionLost):
+            shared.spare(self._key, probe, self.probe_set.interval)
+        return result

@@ -1,7 +1,7 @@
-"""When which server is asked, and what came of it last.
+"""Schedules the discoveries of all servers and keeps the last result of each.
 
-The reconciler never waits for a server: it looks at the last result here and is called again when there is a new one.
-A server that hangs therefore delays neither another one nor the repair of its own Deployment.
+The reconciler never waits for a server: it reads the last result here, and is called again when there is a new one. A
+hanging server therefore delays neither other servers nor the repair of its own Deployment.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 
 class Discoverer:
-    """The discoveries of all servers. `finished(key)` is called when one has come to a result.
+    """Runs the discoveries of all servers; calls `finished(key)` when a discovery has a result.
 
-    Up to `at_once` run side by side, servers whose last one failed in a quarter of that beside them: however many are
-    down, they neither take the place of those that answer nor hold it while they hang.
+    Up to `at_once` discoveries run concurrently. Servers whose last discovery failed have a pool of their own, a
+    quarter of that size, so that any number of broken servers cannot block the healthy ones.
     """
 
     def __init__(
@@ -51,321 +51,325 @@ class Discoverer:
         self._now = clocks.now
         self._connector = connector
         self._finished = finished
-        self._pace = pace or DiscoveryOptions()
+        self._options = pace or DiscoveryOptions()
         self._slots = asyncio.Semaphore(at_once)
-        self._suspects = asyncio.Semaphore(max(at_once // 4, 1))
+        self._failing_slots = asyncio.Semaphore(max(at_once // 4, 1))
         self._monotonic = clocks.monotonic
         self._rng = clocks.rng
-        self._rounds: dict[ServerKey, DiscoveryState] = {}
-        self._wanted: set[ServerKey] = set()
-        """Servers that somebody wants asked and that have no round yet."""
-        self._unasked: dict[ServerKey, Refreshed] = {}
-        """Why a server could not be asked when somebody wanted it; of servers without a round."""
-        self._looks = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
-        self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
-        self._lines = IdleConnections(connector, ConnectionObserver(self.take_loss, self.back), rng=self._rng)
+        self._states: dict[ServerKey, DiscoveryState] = {}
+        self._requested: set[ServerKey] = set()
+        """Servers with a requested refresh and without a `DiscoveryState`."""
+        self._failed_refreshes: dict[ServerKey, Refreshed] = {}
+        """Failed refresh of each server that has no `DiscoveryState`."""
+        self._comparisons = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
+        self._listeners = Listeners(connector, self.hint, retry=self._options.retry, rng=self._rng)
+        self._lines = IdleConnections(connector, ConnectionObserver(self.take_loss, self.take_recovery), rng=self._rng)
 
     def __repr__(self) -> str:
-        running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
-        return f"<Rounds servers={len(self._rounds)} running={running}>"
+        running = sum(1 for state in self._states.values() if state.task is not None)
+        return f"<Rounds servers={len(self._states)} running={running}>"
 
-    def look(
+    def discover_if_due(
         self,
         key: ServerKey,
-        subject: DiscoveryTarget,
+        target: DiscoveryTarget,
         credential: Credential | None,
         interval: float,
         *,
         whole: bool = False,
     ) -> DiscoveryState:
-        """The state of a server; starts a discovery when one is due. `interval` is the McpServer's, in seconds;
-        `whole`: what is missing in the first answer would be held back later.
+        """The discovery state of a server; starts a discovery when one is due.
+
+        `interval` is the one of the McpServer, in seconds. `whole`: wait for the capability comparison, because tools
+        that are missing in the first answer would be held back later.
         """
-        round_ = self._rounds.get(key)
-        if round_ is None or round_.subject != subject:
-            self._cancel(round_)
-            round_ = self._rounds[key] = self._succeeding(round_, subject)
-            round_.wanted = round_.wanted or key in self._wanted
-            self._wanted.discard(key)
-        round_.whole = whole
-        if round_.task is None and self.until_due(round_) <= 0:
-            if round_.hinted:
-                round_.credit = max(self._credit(round_) - 1, 0)
-            round_.hinted = False
-            work = self._ask(key, round_, credential, max(interval, self._pace.floor))
-            round_.task = asyncio.create_task(work, name=f"discovery of {key}")
-            round_.asked_at = self._monotonic()
-            round_.stale = False
-            round_.answering = self._stamp() if round_.wanted else ""
-            round_.wanted = False
-        self._lines.hold(key, subject.endpoint)
-        if round_.listing is not None and eras.announced(round_.listing.capabilities):
+        state = self._states.get(key)
+        if state is None or state.target != target:
+            self._cancel(state)
+            state = self._states[key] = self._carry_over(state, target)
+            state.refresh_requested = state.refresh_requested or key in self._requested
+            self._requested.discard(key)
+        state.whole = whole
+        if state.task is None and self.until_due(state) <= 0:
+            if state.hinted:
+                state.credit = max(self._credit(state) - 1, 0)
+            state.hinted = False
+            work = self._run(key, state, credential, max(interval, self._options.floor))
+            state.task = asyncio.create_task(work, name=f"discovery of {key}")
+            state.asked_at = self._monotonic()
+            state.stale = False
+            state.requested_at = self._stamp() if state.refresh_requested else ""
+            state.refresh_requested = False
+        self._lines.hold(key, target.endpoint)
+        if state.listing is not None and eras.announced(state.listing.capabilities):
             self._listeners.hold(
-                key, ListenTarget(subject.endpoint, subject.credential_hash, subject.revision), credential
+                key, ListenTarget(target.endpoint, target.credential_hash, target.revision), credential
             )
         else:
             self._listeners.drop(key)
-        return round_
+        return state
 
     def pause(self, key: ServerKey, why: str) -> DiscoveryState | None:
-        """There is nothing to ask now; the next look asks at once. What is known of the server, if anything. `why`: it
-        failed; empty while it is on its way, when a request to ask it goes on waiting.
+        """Cancel the discovery of a server that is down; it is due at once when the server is back. Returns its state.
+
+        `why` is the server's failure, with which a requested refresh is answered; empty while the server is starting,
+        when a requested refresh goes on waiting.
         """
-        round_ = self._rounds.get(key)
+        state = self._states.get(key)
         self._listeners.drop(key)
         self._lines.drop(key)
-        if round_ is None:
-            self._give_up(key, why)
+        if state is None:
+            self._fail_refresh(key, why)
             return None
-        self._cancel(round_)
-        round_.due = 0.0
-        if round_.wanted or round_.answering:
+        self._cancel(state)
+        state.due = 0.0
+        if state.refresh_requested or state.requested_at:
             if why:
-                round_.wanted = False
-                round_.answering = round_.answering or self._stamp()
-                self._answer(round_, why)
+                state.refresh_requested = False
+                state.requested_at = state.requested_at or self._stamp()
+                self._finish_refresh(state, why)
             else:
-                round_.wanted = True
-        return round_
+                state.refresh_requested = True
+        return state
 
     def stop(self, key: ServerKey, why: str) -> None:
-        """Forget what the server answered; a request to ask it is kept, or answered with `why` it cannot be."""
-        round_ = self._rounds.get(key)
-        if round_ is not None and (round_.wanted or round_.answering):
-            self._wanted.add(key)
-        self._forget_round(key)
-        self._give_up(key, why)
+        """Drop a server's state. A requested refresh is answered with the failure `why`, or waits if `why` is empty."""
+        state = self._states.get(key)
+        if state is not None and (state.refresh_requested or state.requested_at):
+            self._requested.add(key)
+        self._drop_state(key)
+        self._fail_refresh(key, why)
 
     def hint(self, key: ServerKey, announced: str = "") -> None:
-        """Its lists may have changed: have it asked soon, but no more often than `DiscoveryOptions` allows.
-        `announced`: the list that it says has; empty where it says nothing.
+        """Schedule a discovery, because the server's lists may have changed, at the rate that `DiscoveryOptions`
+        allows.
+
+        `announced` is the list that the server announced as changed; empty if there was no announcement.
         """
-        round_ = self._rounds.get(key)
-        if round_ is None:
+        state = self._states.get(key)
+        if state is None:
             return
         if announced:
-            round_.announced[announced] = self._stamp()
-        if round_.task is not None:
-            round_.stale = True
+            state.announced[announced] = self._stamp()
+        if state.task is not None:
+            state.stale = True
             return
-        self._follow(round_)
+        self._schedule_after_announcement(state)
         self._finished(key)
 
     def take_loss(self, key: ServerKey, error: McpError) -> None:
-        """It accepts no connection, which is as good as a discovery that failed."""
-        round_ = self._rounds.get(key)
-        if round_ is None or round_.failure is not None:
+        """Record that the server refuses connections, which counts as a failed discovery."""
+        state = self._states.get(key)
+        if state is None or state.failure is not None:
             return
-        self._cancel(round_)
-        self._fail(round_, DiscoveryFailure(error.reason, error.problem))
+        self._cancel(state)
+        self._fail(state, DiscoveryFailure(error.reason, error.problem))
         self._finished(key)
 
-    def back(self, key: ServerKey) -> None:
-        """It accepts connections again: ask it now, whatever the back-off of earlier failures."""
-        round_ = self._rounds.get(key)
-        if round_ is None:
+    def take_recovery(self, key: ServerKey) -> None:
+        """Discover the server now, without the back-off of earlier failures, because it accepts connections again."""
+        state = self._states.get(key)
+        if state is None:
             return
-        round_.failures = 0
+        state.failures = 0
         self.soon(key)
 
     def soon(self, key: ServerKey) -> None:
-        """There is reason to think that the last answer does not hold any more: ask it now, `DiscoveryOptions.prompt`
-        apart.
+        """Discover the server `DiscoveryOptions.prompt` seconds after the last discovery began, or at once if that is
+        past, because the last answer may be outdated.
         """
-        round_ = self._rounds.get(key)
-        if round_ is not None and round_.task is None:
-            round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
+        state = self._states.get(key)
+        if state is not None and state.task is None:
+            state.due = min(state.due, state.asked_at + self._options.prompt)
             self._finished(key)
 
     def refresh(self, key: ServerKey) -> None:
-        """Somebody wants it asked now: at once, or after the discovery that runs; also where it is left alone."""
-        round_ = self._rounds.get(key)
-        if round_ is None:
-            self._wanted.add(key)
+        """Discover the server at once, or after the running discovery, even during the pause after a loss."""
+        state = self._states.get(key)
+        if state is None:
+            self._requested.add(key)
             self._finished(key)
             return
-        round_.wanted = True
-        round_.held = float("-inf")
-        if round_.task is None:
-            round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
+        state.refresh_requested = True
+        state.not_before = float("-inf")
+        if state.task is None:
+            state.due = min(state.due, state.asked_at + self._options.prompt)
             self._finished(key)
 
     def last_refresh(self, key: ServerKey) -> Refreshed | None:
-        """The last answer to a request to ask the server."""
-        round_ = self._rounds.get(key)
-        return (round_.refreshed if round_ is not None else None) or self._unasked.get(key)
+        """Result of the last requested refresh of the server."""
+        state = self._states.get(key)
+        return (state.refreshed if state is not None else None) or self._failed_refreshes.get(key)
 
     def forget(self, key: ServerKey) -> None:
-        """The server is gone."""
-        self._wanted.discard(key)
-        self._unasked.pop(key, None)
-        self._forget_round(key)
+        """Drop everything about a deleted server."""
+        self._requested.discard(key)
+        self._failed_refreshes.pop(key, None)
+        self._drop_state(key)
 
-    def _give_up(self, key: ServerKey, why: str) -> None:
-        if why and key in self._wanted:
-            self._wanted.discard(key)
-            self._unasked[key] = Refreshed(at=self._stamp(), failure=why)
+    def _fail_refresh(self, key: ServerKey, why: str) -> None:
+        if why and key in self._requested:
+            self._requested.discard(key)
+            self._failed_refreshes[key] = Refreshed(at=self._stamp(), failure=why)
 
-    def _forget_round(self, key: ServerKey) -> None:
+    def _drop_state(self, key: ServerKey) -> None:
         self._listeners.drop(key)
         self._lines.drop(key)
-        self._looks.forget(key)
-        self._cancel(self._rounds.pop(key, None))
+        self._comparisons.forget(key)
+        self._cancel(self._states.pop(key, None))
 
-    def until_due(self, round_: DiscoveryState) -> float:
+    def until_due(self, state: DiscoveryState) -> float:
         """Seconds until the next discovery of a server is due."""
-        when = max(round_.due, round_.held) if round_.failure is not None else round_.due
+        when = max(state.due, state.not_before) if state.failure is not None else state.due
         return max(0.0, when - self._monotonic())
 
     async def aclose(self) -> None:
-        """Cancel what runs and wait for its end."""
+        """Cancel all discoveries and connections, and wait for their end."""
         await self._listeners.aclose()
         await self._lines.aclose()
-        await self._looks.aclose()
-        tasks = [round_.task for round_ in self._rounds.values() if round_.task is not None]
-        for key in list(self._rounds):
+        await self._comparisons.aclose()
+        tasks = [state.task for state in self._states.values() if state.task is not None]
+        for key in list(self._states):
             self.forget(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @staticmethod
-    def _succeeding(before: DiscoveryState | None, subject: DiscoveryTarget) -> DiscoveryState:
-        """A server whose address did not change keeps its last answer until the next one, so that a rollout hides no
-        tools.
+    def _carry_over(before: DiscoveryState | None, target: DiscoveryTarget) -> DiscoveryState:
+        """The state for a changed target. If the endpoint stayed the same, the last answer is kept until the next one,
+        so that a rollout hides no tools.
         """
-        if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
-            return DiscoveryState(subject)
+        if before is None or (before.target.uid, before.target.endpoint) != (target.uid, target.endpoint):
+            return DiscoveryState(target)
         return DiscoveryState(
-            subject,
+            target,
             listing=before.listing,
             listed=before.listed,
             failure=before.failure,
             asked_at=before.asked_at,
             up=before.up,
             losses=before.losses,
-            wanted=before.wanted or bool(before.answering),
+            refresh_requested=before.refresh_requested or bool(before.requested_at),
             refreshed=before.refreshed,
             announced=before.announced,
         )
 
     @staticmethod
-    def _cancel(round_: DiscoveryState | None) -> None:
-        if round_ is not None and round_.task is not None:
-            round_.task.cancel()
-            round_.task = None
+    def _cancel(state: DiscoveryState | None) -> None:
+        if state is not None and state.task is not None:
+            state.task.cancel()
+            state.task = None
 
-    async def _ask(
-        self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, interval: float
-    ) -> None:
+    async def _run(self, key: ServerKey, state: DiscoveryState, credential: Credential | None, interval: float) -> None:
         try:
-            async with Slot(self._suspects if round_.failures else self._slots):
-                announced = dict(round_.announced)  # what is announced from here on, the next discovery answers
-                outcome = await self._discover(key, round_.subject.endpoint, credential)
+            async with Slot(self._failing_slots if state.failures else self._slots):
+                announced = dict(state.announced)  # later announcements are for the next discovery
+                outcome = await self._discover(key, state.target.endpoint, credential)
             if isinstance(outcome, RawListing):
                 outcome = structs.replace(outcome, announced=announced)
-                round_.listed = KeptListing.of(outcome)
-                outcome = await self._compared_with(key, round_, credential, outcome)
-            self._settle(round_, outcome, interval)
+                state.listed = KeptListing.of(outcome)
+                outcome = await self._compare(key, state, credential, outcome)
+            self._settle(state, outcome, interval)
         except Exception as error:
-            logger.exception("the discovery of %s broke down", key)
-            self._settle(round_, DiscoveryFailure("MCPError", f"the discovery broke down: {error!r}"), interval)
-        if self._rounds.get(key) is round_:
-            round_.task = None
+            logger.exception("the discovery of %s failed unexpectedly", key)
+            self._settle(state, DiscoveryFailure("MCPError", f"the discovery failed unexpectedly: {error!r}"), interval)
+        if self._states.get(key) is state:
+            state.task = None
             self._finished(key)
 
-    async def _compared_with(
-        self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, listing: RawListing
+    async def _compare(
+        self, key: ServerKey, state: DiscoveryState, credential: Credential | None, listing: RawListing
     ) -> RawListing:
-        again = bool(round_.answering)
-        await self._looks.compare(
-            key, round_.subject.endpoint, credential, listing, again=again, whole=again or round_.whole
+        again = bool(state.requested_at)
+        await self._comparisons.compare(
+            key, state.target.endpoint, credential, listing, again=again, whole=again or state.whole
         )
-        return self._looks.complete(key, listing)
+        return self._comparisons.complete(key, listing)
 
     def _after_comparison(self, key: ServerKey) -> None:
-        """A comparison is over that no discovery waits for."""
-        round_ = self._rounds.get(key)
-        if round_ is not None and round_.listed is not None and round_.task is None:
-            round_.listing = KeptListing.of(self._looks.complete(key, round_.listed.unpack()))
+        """Complete the listing after a capability comparison that outlasted its discovery."""
+        state = self._states.get(key)
+        if state is not None and state.listed is not None and state.task is None:
+            state.listing = KeptListing.of(self._comparisons.complete(key, state.listed.unpack()))
             self._finished(key)
 
     async def _discover(
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
     ) -> RawListing | DiscoveryFailure:
         try:
-            async with asyncio.timeout(self._pace.timeout):
+            async with asyncio.timeout(self._options.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
-                    listing = await read_everything(session, self._pace.timeout)
+                    listing = await read_everything(session, self._options.timeout)
                     return structs.replace(listing, endpoint=reached_endpoint(session, endpoint))
         except McpError as error:
             return DiscoveryFailure(error.reason, error.problem)
         except TimeoutError:
-            return DiscoveryFailure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
+            return DiscoveryFailure("Timeout", f"the server did not list everything within {self._options.timeout:g} s")
 
-    def _settle(self, round_: DiscoveryState, outcome: RawListing | DiscoveryFailure, interval: float) -> None:
+    def _settle(self, state: DiscoveryState, outcome: RawListing | DiscoveryFailure, interval: float) -> None:
         now = self._monotonic()
         if isinstance(outcome, RawListing):
-            round_.up = now if round_.failure is not None else round_.up
-            round_.listing = KeptListing.of(outcome)
-            round_.failure = round_.silent_since = None
-            round_.failures = 0
-            delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
-            round_.due = now + delay
-            self._answer(round_, "")
+            state.up = now if state.failure is not None else state.up
+            state.listing = KeptListing.of(outcome)
+            state.failure = state.silent_since = None
+            state.failures = 0
+            jitter = 1 + self._options.jitter * (self._rng.random() - 0.5)
+            state.due = now + self._seconds_until_next(outcome, interval) * jitter
+            self._finish_refresh(state, "")
         else:
-            self._fail(round_, outcome)
-            round_.due = min(round_.due, now + interval)
-        if round_.stale:
-            self._follow(round_)
-        if round_.wanted:
-            round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
+            self._fail(state, outcome)
+            state.due = min(state.due, now + interval)
+        if state.stale:
+            self._schedule_after_announcement(state)
+        if state.refresh_requested:
+            state.due = min(state.due, state.asked_at + self._options.prompt)
 
     def _stamp(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
 
     @staticmethod
-    def _answer(round_: DiscoveryState, failure: str) -> None:
-        """Where the discovery that is over was asked for, say what came of it."""
-        if round_.answering:
-            round_.refreshed = Refreshed(at=round_.answering, failure=failure)
-            round_.answering = ""
+    def _finish_refresh(state: DiscoveryState, failure: str) -> None:
+        """Store the result of the finished discovery if a user requested it."""
+        if state.requested_at:
+            state.refreshed = Refreshed(at=state.requested_at, failure=failure)
+            state.requested_at = ""
 
-    def _fail(self, round_: DiscoveryState, failure: DiscoveryFailure) -> None:
+    def _fail(self, state: DiscoveryState, failure: DiscoveryFailure) -> None:
         now = self._monotonic()
-        if round_.failure is None:
-            round_.losses = 1 if now - round_.up >= self._pace.stable else round_.losses + 1
-            more = round_.losses - self._pace.spare
-            round_.held = now + self._pace.hold.delay(more, self._rng) if more > 0 else now
-        round_.failure = failure = self._overdue(round_, failure)
-        round_.failures += 1
-        self._answer(round_, failure.message)
-        round_.due = now + self._pace.retry.delay(round_.failures, self._rng)
+        if state.failure is None:
+            state.losses = 1 if now - state.up >= self._options.stable else state.losses + 1
+            excess = state.losses - self._options.spare
+            state.not_before = now + self._options.hold.delay(excess, self._rng) if excess > 0 else now
+        state.failure = failure = self._replace_long_silence(state, failure)
+        state.failures += 1
+        self._finish_refresh(state, failure.message)
+        state.due = now + self._options.retry.delay(state.failures, self._rng)
 
-    def _overdue(self, round_: DiscoveryState, failure: DiscoveryFailure) -> DiscoveryFailure:
-        """The failure, or that of a start that takes too long where nothing was said for so many seconds."""
+    def _replace_long_silence(self, state: DiscoveryState, failure: DiscoveryFailure) -> DiscoveryFailure:
+        """`failure`, or a start timeout if the server has been silent for `START_SECONDS`."""
         if not failure.is_silence:
-            round_.silent_since = None
+            state.silent_since = None
             return failure
-        round_.silent_since = round_.asked_at if round_.silent_since is None else round_.silent_since
-        if self._monotonic() - round_.silent_since < START_SECONDS:
+        state.silent_since = state.asked_at if state.silent_since is None else state.silent_since
+        if self._monotonic() - state.silent_since < START_SECONDS:
             return failure
-        return DiscoveryFailure(Cause.START_TIMEOUT, f"it has not answered for {START_SECONDS:g} s and more")
+        return DiscoveryFailure(Cause.START_TIMEOUT, f"the server has not answered for more than {START_SECONDS:g} s")
 
-    def _follow(self, round_: DiscoveryState) -> None:
-        """An announcement makes a discovery due."""
-        round_.hinted = True
-        gap = self._pace.prompt if self._credit(round_) >= 1 else self._pace.floor
-        round_.due = min(round_.due, round_.asked_at + min(gap, self._pace.floor))
+    def _schedule_after_announcement(self, state: DiscoveryState) -> None:
+        """Make a discovery due after an announcement."""
+        state.hinted = True
+        gap = self._options.prompt if self._credit(state) >= 1 else self._options.floor
+        state.due = min(state.due, state.asked_at + min(gap, self._options.floor))
 
-    def _credit(self, round_: DiscoveryState) -> float:
+    def _credit(self, state: DiscoveryState) -> float:
         now = self._monotonic()
-        round_.credit = min(round_.credit + (now - round_.credited) / self._pace.floor, self._pace.burst)
-        round_.credited = now
-        return round_.credit
+        state.credit = min(state.credit + (now - state.credited) / self._options.floor, self._options.burst)
+        state.credited = now
+        return state.credit
 
-    def _freshness(self, listing: RawListing, interval: float) -> float:
-        """Seconds until the next discovery: sooner than the interval where the server says its lists will not keep.
+    def _seconds_until_next(self, listing: RawListing, interval: float) -> float:
+        """Seconds until the next discovery: the server's `ttlMs` if that is shorter than `interval`, else `interval`.
 
-        A `ttlMs` of 0 says nothing: most servers send it because they have to send something.
+        A `ttlMs` of 0 is ignored: the member is required, and most servers send 0 as its default.
         """
         hint = listing.ttl_ms / 1000 if listing.ttl_ms else interval
-        return min(max(hint, self._pace.floor), interval)
+        return min(max(hint, self._options.floor), interval)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_operator.discovery.offerable import SHOWN_NAMES, TOOL, Fault
+from fairlead_operator.discovery.offerable import MAX_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
 
 LINES_LIMIT: Final = 20
@@ -84,7 +84,7 @@ def _enumerate(faults: list[Fault]) -> str:
     shown: list[str] = []
     for cause in dict.fromkeys(fault.cause for fault in faults):
         alike = [fault for fault in faults if fault.cause == cause]
-        shown += [f"{fault.word} {_label(fault)}" for fault in alike[:SHOWN_NAMES]]
+        shown += [f"{fault.word} {_label(fault)}" for fault in alike[:MAX_NAMES]]
     more = len(faults) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 

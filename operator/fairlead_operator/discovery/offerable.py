@@ -1,10 +1,11 @@
 """Decides which of a server's definitions can be offered, and names the faults of the others. Pure.
 
-A definition that cannot be offered is left out and named in the server's condition; the rest of its server stays. What
-breaks the protocol's shape is left out because clients refuse a whole list for one bad entry, and with it the tools of
-every other server on a merged endpoint. What is clear in meaning (`fairlead_tools.definitions.forms`) is kept as the
-server wrote it, mended by each gateway for the clients that it has, and mentioned; so is what the protocol merely
-advises against. Nothing is made up: models would guess at the arguments of a made-up schema.
+A definition that cannot be offered is left out and named in the server's condition; the server's other definitions
+stay. A definition that violates the protocol's schema is left out because clients reject a whole list for one invalid
+entry, and with it the tools of all other servers on a merged endpoint. A definition with a fault of clear meaning
+(`fairlead_tools.definitions.forms`) is stored as the server wrote it and mended by each gateway for its clients; the
+condition mentions it. The condition also mentions definitions that the protocol only advises against. Nothing is
+invented, because models would guess the arguments of an invented schema.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from fairlead_tools.definitions.forms import Forms, ListedType, forms_of
 from fairlead_tools.definitions.printable import fit
 
 NAME_LIMIT: Final = 256
-"""Characters of a name: what `spec.tools[].name` takes, so that every tool can be configured."""
+"""Maximum characters of a name: that of `spec.tools[].name`, so that every tool can be configured."""
 URI_LIMIT: Final = 2048
-"""Characters of a URI or a URI template."""
+"""Maximum characters of a URI or a URI template."""
 DEFINITION_LIMIT: Final = 256 << 10
-"""Bytes of one definition, about 64,000 tokens: more fits no model's context beside a conversation, and every client
-of a merged endpoint would have to take it in with each list."""
-SHOWN: Final = 200
-"""Characters of what was mended in one definition, in a message."""
-SHOWN_NAMES: Final = 5
-"""Definitions that a message names for each thing that is wrong."""
-_USUAL: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-"""MCP 2026-07-28, tools, names (SEP-986): what a name SHOULD be."""
+"""Maximum bytes of one definition, about 64,000 tokens. More would not fit a model's context with a conversation, and
+every client of a merged endpoint would receive it with each list.
+"""
+CHANGES_LIMIT: Final = 200
+"""Maximum characters of the changes to one definition in a message."""
+MAX_NAMES: Final = 5
+"""Maximum number of definitions that a message names per cause."""
+_RECOMMENDED_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""Names that MCP recommends (2026-07-28, tools, names; SEP-986)."""
 
 
 class _SkillFile(msgspec.Struct):
@@ -53,7 +55,7 @@ class _Skill(msgspec.Struct):
 
 
 class _NamedDefinition(msgspec.Struct, rename="camel"):
-    """Members that name a definition in a message, where nothing else of it can be read."""
+    """Members that identify a definition in a message even if the rest of it cannot be read."""
 
     name: Any = None
     uri: Any = None
@@ -62,12 +64,12 @@ class _NamedDefinition(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class DefinitionKind:
-    """One sort of definition: its word for people, the member that identifies it, and its type in MCP's schema."""
+    """A kind of definition: its noun in messages, the member that identifies it, and its type in MCP's schema."""
 
     word: str
     member: str
     listed: ListedType | None
-    """None for what MCP's schema does not have."""
+    """None for a kind that MCP's schema lacks."""
     limit: int = NAME_LIMIT
 
 
@@ -104,28 +106,30 @@ _MEMBERS: Final = members.Known(
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with one definition."""
+    """One fault of one definition."""
 
     cause: Cause
     word: str
     """Noun for a definition of this kind: "tool", "prompt", …"""
     name: str
-    """Name of the definition, fit for a message."""
+    """Name of the definition, made printable and bounded for a message."""
     why: str
     left_out: bool = True
 
 
 @dataclass
 class DefinitionFilter:
-    """Collects the faults of one server's listings. `in_headers`: whether its tools may have arguments that travel in
-    headers too.
+    """Selects the usable definitions of one server's listings, and collects the faults of the others.
+
+    `in_headers`: whether the server's transport sends tool arguments in HTTP headers too, so that their annotations are
+    checked.
     """
 
     in_headers: bool = False
     faults: list[Fault] = field(default_factory=list)
 
     def usable(self, items: Iterable[Raw], kind: DefinitionKind) -> list[tuple[str, Raw]]:
-        """The definitions that can be offered, by name, in the order in which they were listed."""
+        """The definitions that can be offered, with their names, in the listed order."""
         by_name: dict[str, Raw] = {}
         for number, raw in enumerate(items, 1):
             name = self._name(raw, kind, number)
@@ -135,15 +139,15 @@ class DefinitionFilter:
                 self._note(Cause.DUPLICATE_NAMES, kind, name, "listed more than once; the first is offered")
                 continue
             by_name[name] = raw
-            if kind is TOOL and not _USUAL.fullmatch(name):
+            if kind is TOOL and not _RECOMMENDED_NAME.fullmatch(name):
                 self._note(Cause.UNUSUAL_NAMES, kind, name, "", left_out=False)
         return list(by_name.items())
 
     def _name(self, raw: Raw, kind: DefinitionKind, number: int) -> str | None:
-        """The name of a definition that can be offered, otherwise None and a fault."""
+        """The name of a definition that can be offered; else record a fault and return None."""
         size = memoryview(raw).nbytes
         if size > DEFINITION_LIMIT:
-            why = f"{size} bytes; a definition may have {DEFINITION_LIMIT}"
+            why = f"{size} bytes; the maximum is {DEFINITION_LIMIT}"
             self._note(Cause.DEFINITIONS_TOO_LARGE, kind, _label(raw, number), why)
             return None
         try:
@@ -160,28 +164,28 @@ class DefinitionFilter:
                 return None
             name = getattr(_read_skill(raw) if forms is None else _read_identity(raw), kind.member)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), _words(error))
+            self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), _error_text(error))
             return None
-        wrong = _wrong_name(name, kind.limit)
-        if wrong:
-            self._note(Cause.INVALID_NAMES, kind, name or _number_label(number), wrong)
+        fault = _name_fault(name, kind.limit)
+        if fault:
+            self._note(Cause.INVALID_NAMES, kind, name or _number_label(number), fault)
             return None
-        wrong = self._wrong_header(raw) if kind is TOOL else ""
-        if wrong:
-            self._note(Cause.INVALID_SCHEMAS, kind, name, wrong)
+        fault = self._header_fault(raw) if kind is TOOL else ""
+        if fault:
+            self._note(Cause.INVALID_SCHEMAS, kind, name, fault)
             return None
         if forms is not None:
             self._note_changes(kind, name, forms)
         return str(name)
 
     def _note_changes(self, kind: DefinitionKind, name: str, forms: Forms) -> None:
-        if forms.legacy.changes:  # those of the modern form are among them
-            changes = fit("; ".join(forms.legacy.changes), SHOWN)
+        if forms.legacy.changes:  # they include those of the modern form
+            changes = fit("; ".join(forms.legacy.changes), CHANGES_LIMIT)
             self._note(Cause.MENDED_DEFINITIONS, kind, name, changes, left_out=False)
         if forms.legacy.refusal:
-            self._note(Cause.INVALID_SCHEMAS, kind, name, fit(forms.legacy.refusal, SHOWN), left_out=False)
+            self._note(Cause.INVALID_SCHEMAS, kind, name, fit(forms.legacy.refusal, CHANGES_LIMIT), left_out=False)
 
-    def _wrong_header(self, raw: Raw) -> str:
+    def _header_fault(self, raw: Raw) -> str:
         if not self.in_headers:
             return ""
         try:
@@ -195,29 +199,33 @@ class DefinitionFilter:
 
 
 def _misread(raw: Raw) -> str:
-    """Members that clients may read otherwise than they are read here: they would list a name, or show a model a
-    description, that nobody has looked at.
+    """Fault of a definition that a client may parse differently than this operator; empty if there is none.
+
+    Such a client could list a name, or show a model a description, that was never checked here.
     """
-    own = jsonrpc.decode_object(raw)
+    decoded = jsonrpc.decode_object(raw)
     try:
-        twice = members.repeats(raw)
-    except jsonrpc.UNREADABLE:  # a number too large for Python is offered all the same: its own members, then
-        twice = msgspec.json.format(jsonrpc.encode(own), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
-    return "a member comes twice" if twice else _MEMBERS.misread(own, "it") or ""
+        repeated = members.repeats(raw)
+    except jsonrpc.UNREADABLE:  # a number too large for Python does not matter: compare the re-encoded members
+        repeated = msgspec.json.format(jsonrpc.encode(decoded), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
+    return "a member comes twice" if repeated else _MEMBERS.misread(decoded, "it") or ""
 
 
-def _wrong_name(name: str, limit: int) -> str:
+def _name_fault(name: str, limit: int) -> str:
     if not name:
         return "empty"
     if len(name) > limit:
-        return f"{len(name)} characters; a name may have {limit}"
+        return f"{len(name)} characters; the maximum is {limit}"
     if any(_is_control(character) for character in name):
-        return "holds control characters"
+        return "contains control characters"
     return ""
 
 
 def _is_control(character: str) -> bool:
-    """C0, DEL, C1, and what turns text around or is not seen: in a log or a prompt, it passes for another name."""
+    """Whether a character is C0, DEL, C1, invisible, or changes the text direction.
+
+    With it, one name looks like another one in a log or a prompt.
+    """
     code = ord(character)
     return code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x2028 <= code <= 0x202E or code == 0xFEFF
 
@@ -237,5 +245,5 @@ def _number_label(number: int) -> str:
     return f"no. {number}"
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""State of the discovery of one server, and how often servers are asked. Declarations only."""
+"""State of the discovery of one server, and the intervals between discoveries. Declarations only."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
 
 STILL_SILENT: Final = (
-    "its process runs, and has not answered: wait where a first start still fetches something; else run its command by "
-    "hand, to see whether it waits for input, or serves HTTP and not stdio"
+    "the server's process runs but has not answered: if its first start still downloads something, wait; else run its "
+    "command by hand, to see whether it waits for input, or serves HTTP and not stdio"
 )
 ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
-"""Failures of a server on stdio of which its process may have printed why."""
+"""Failures of a stdio server whose reason its process may have printed."""
 
 
 @dataclass(frozen=True)
 class DiscoveryTarget:
-    """Server as it is asked; an answer of another one does not count."""
+    """Everything that identifies what a discovery queries; an answer counts only for an equal target."""
 
     uid: str
     endpoint: Endpoint
     credential_hash: str
     revision: str
-    """Revision of the workload; changes when it is replaced or comes back."""
+    """Revision of the workload; changes when the workload is replaced or restarts."""
 
 
 @dataclass(frozen=True)
 class DiscoveryFailure:
-    """A discovery that brought nothing: `reason` is that of the wire's error tree."""
+    """A failed discovery; `reason` is that of an McpError, or a Cause."""
 
     reason: str
     message: str
     words: str | None = None
-    """Last words of its process, where it had any; None while nobody looked for them."""
+    """Last log line of the server's process, empty if it has none; None before the log was read."""
 
     @property
     def wants_words(self) -> bool:
-        """Whether the log of its process may say more, and nobody looked yet."""
+        """Whether the log of the server's process may explain the failure and was not read yet."""
         return self.words is None and self.reason in ENDED
 
     @property
     def is_silence(self) -> bool:
-        """Whether its process was started and has said nothing yet."""
+        """Whether the server's process was started and has sent nothing yet."""
         return self.reason == Cause.SILENT
 
     def verdict(self) -> ConditionVerdict:
-        """Becomes the condition Verified."""
+        """The failure as verdict for the condition Verified."""
         if self.is_silence:
             return ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
         try:
             cause = Cause(self.reason)
         except ValueError:
             cause = Cause.MCP_ERROR
-        message = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
+        message = f"{self.message}; the last line in the server's log: {self.words}" if self.words else self.message
         return ConditionVerdict(False, cause, message)
 
 
@@ -66,52 +66,55 @@ class DiscoveryFailure:
 class DiscoveryState:
     """State of the discovery of one server."""
 
-    subject: DiscoveryTarget
+    target: DiscoveryTarget
     listing: KeptListing | None = None
-    """The last good answer to this subject."""
+    """The last good answer of this target."""
     listed: KeptListing | None = None
     """The last good answer without the tools behind client capabilities."""
     whole: bool = False
-    """Whether an answer waits for the comparison: on a pinned server, tools that come later are held back."""
+    """Whether an answer counts only after the capability comparison: a pinned server's later tools would be held back.
+    """
     failure: DiscoveryFailure | None = None
-    """Set while the last try failed."""
+    """The failure of the last discovery; None after a good one."""
     failures: int = 0
     silent_since: float | None = None
-    """When it was asked first of the discoveries in which its process said nothing; None where the last one is none."""
+    """Start of the first in the present run of silent discoveries; None if the last discovery was not silent."""
     due: float = 0.0
-    """On the monotonic clock."""
+    """When the next discovery is due, on the monotonic clock."""
     asked_at: float = float("-inf")
-    """When it was asked last, on the same clock."""
+    """When the last discovery began, on the monotonic clock."""
     stale: bool = False
-    """A change was announced after it was asked."""
+    """Whether the server announced a change after the last discovery began."""
     announced: dict[str, str] = field(default_factory=dict)
-    """Lists that it said have changed, to the time of the last such announcement (RFC 3339)."""
+    """Each list that the server announced as changed, with the time of the last announcement (RFC 3339)."""
     hinted: bool = False
-    """The next discovery is one that an announcement asks for."""
+    """Whether an announcement caused the next discovery."""
     credit: float = 0.0
-    """Announcements that are followed at once, from `credited` on growing by one per floor."""
+    """Token bucket: number of announcements that are followed at once; grows by one per `DiscoveryOptions.floor`."""
     credited: float = float("-inf")
+    """When `credit` was last computed, on the monotonic clock."""
     up: float = float("-inf")
-    """When it answered for the first time after a failure."""
+    """When the server first answered after its last failure."""
     losses: int = 0
-    """How often it was lost without having been up for `DiscoveryOptions.stable` seconds in between."""
-    held: float = float("-inf")
-    """A server that failed is not asked before."""
-    wanted: bool = False
-    """Somebody asked for a discovery that has not begun yet."""
-    answering: str = ""
-    """When the discovery that answers such a request began; empty for any other."""
+    """Number of losses in a row between which the server was up for less than `DiscoveryOptions.stable` seconds."""
+    not_before: float = float("-inf")
+    """Time before which a failed server is not queried."""
+    refresh_requested: bool = False
+    """Whether a user requested a discovery that has not begun yet."""
+    requested_at: str = ""
+    """Start of the running discovery if a user requested it (RFC 3339), else empty."""
     refreshed: Refreshed | None = None
-    """The last answer to such a request."""
+    """Result of the last discovery that a user requested."""
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class DiscoveryOptions:
-    """Seconds. `timeout` bounds one discovery as a whole; `floor` bounds the interval that a server may ask for.
+    """Timing of discoveries, in seconds.
 
-    An announcement is followed `prompt` seconds after the discovery before, `burst` times in a row; a server that goes
-    on announcing is asked once per floor.
+    `timeout` bounds one discovery as a whole; `floor` is the shortest interval that a server may request. After an
+    announcement, the next discovery begins `prompt` seconds after the previous one, up to `burst` times in a row; a
+    server that announces more often is queried once per `floor`.
     """
 
     timeout: float = 60.0
@@ -122,5 +125,5 @@ class DiscoveryOptions:
     retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=1.0, limit=60.0))
     stable: float = 60.0
     hold: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=60.0))
-    """How long a server that was lost `spare` times in a row, never up for `stable`, is left alone after a loss."""
+    """Pause after each loss beyond `spare` of a server that is repeatedly lost within `stable` seconds."""
     spare: int = 2

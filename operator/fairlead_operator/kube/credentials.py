@@ -1,8 +1,8 @@
-"""Credentials on a cluster: from labelled Secrets beside the servers into Secrets that the gateway may read.
+"""Credentials on a cluster: copies values from labelled Secrets of the servers into Secrets that gateways may read.
 
-A server's Secret is read only if it carries the label that marks it as meant for this, and its value is handed on only
-for the hosts that its annotation names. The copies lie in a fixed number of Secrets in the release's namespace, one key
-per server, so that the gateway's Role can name each of them.
+A Secret is read only if it has the label `fairlead.dev/credential`, and its value is sent only to the hosts in its
+annotation. The copies are in a fixed number of Secrets in the release's namespace, one key per server, so that the
+gateway's Role can name each Secret.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ logger = logging.getLogger(__name__)
 
 SHARDS: Final = 16
 NAME: Final = "fairlead-credentials"
-"""Name of the Secrets with the copies, without their number."""
+"""Default name of the Secrets with the copies, without the number at its end."""
 SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"
 STORE_LABEL: Final = "fairlead.dev/credentials-store"
 STORE_SELECTOR: Final = f"{STORE_LABEL}=true"
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff]([\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?")
 _SECRET_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
-RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all references lead to something that may be used")
+RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 
 
 def shard_name(key: ServerKey, name: str = NAME) -> str:
-    """Which of the fixed Secrets holds the credential of a server: a pure function, so that nothing ever moves."""
+    """Name of the Secret with a server's credential; a function of the server's key, so that copies never move."""
     return f"{name}-{zlib.crc32(str(key).encode()) % SHARDS}"
 
 
 def store_key(key: ServerKey) -> str:
-    """The key of a server within that Secret."""
+    """Key of a server's credential within its Secret."""
     return bounded_name(key.namespace, key.name)
 
 
-_SOUGHT: Final = f'; one labelled {LABEL_CREDENTIAL}: "true" is seen at once, any other within a minute'
+_SOUGHT: Final = f'; a new Secret labelled {LABEL_CREDENTIAL}: "true" is noticed at once, any other within a minute'
 
 
 def store_names(name: str = NAME) -> tuple[str, ...]:
-    """Every name that `shard_name` can give."""
+    """All names that `shard_name` can return."""
     return tuple(f"{name}-{number}" for number in range(SHARDS))
 
 
@@ -73,13 +73,13 @@ class LabelledSecret:
     namespace: str
     name: str
     version: str
-    """Changes with every write; says nothing about the content."""
+    """UID and resource version: changes with every write, also if the content stays the same."""
     hosts: str | None
     data: Mapping[str, str]
 
     @classmethod
     def from_object(cls, item: Json) -> LabelledSecret:
-        """Read an API object; its data stay encoded until they are asked for."""
+        """Read an API object; its data stay base64-encoded until `value` is called."""
         metadata = item["metadata"]
         return cls(
             namespace=metadata["namespace"],
@@ -93,7 +93,7 @@ class LabelledSecret:
         return f"LabelledSecret({self.namespace}/{self.name}, keys={sorted(self.data)})"
 
     def value(self, key: str) -> bytes | None:
-        """One value; None where it is missing, empty or not base64."""
+        """The decoded value of `key`; None where it is missing, empty or not base64."""
         try:
             return base64.b64decode(self.data.get(key, ""), validate=True) or None
         except (binascii.Error, ValueError):
@@ -101,7 +101,9 @@ class LabelledSecret:
 
 
 class CredentialStore:
-    """The copies in the release's namespace. `lost(store_key)` is called for each that went or is another."""
+    """The copies in the release's namespace. `lost(store_key)` is called for each copy that another client deleted or
+    changed.
+    """
 
     def __init__(
         self,
@@ -119,10 +121,10 @@ class CredentialStore:
         self._lost = lost
         self._owners = list(owners)
         self.store: ObjectStore[dict[str, str]] = ObjectStore(lambda item: item.get("data") or {}, self._on_change)
-        """Data of each Secret, still encoded."""
+        """Data of each Secret, base64-encoded."""
 
     def token(self, key: ServerKey) -> str:
-        """The token that opens the gate of a server, if it has one."""
+        """The token for the gate of a stdio server; empty without one."""
         value = self._data(shard_name(key, self.name)).get(store_key(key))
         try:
             return msgspec.json.decode(base64.b64decode(value or ""), type=Credential).token
@@ -130,7 +132,7 @@ class CredentialStore:
             return ""
 
     async def put(self, key: ServerKey, credential: Credential) -> None:
-        """Store one credential; nothing is sent where it is stored already."""
+        """Store one credential; no request if the stored copy is equal."""
         shard, entry = shard_name(key, self.name), store_key(key)
         value = base64.b64encode(msgspec.json.encode(credential)).decode()
         if self._data(shard).get(entry) == value:
@@ -151,14 +153,14 @@ class CredentialStore:
         return answer
 
     async def remove(self, key: ServerKey) -> None:
-        """Forget the credential of one server; fine when there is none."""
+        """Delete the copy of one server's credential; no error when it does not exist."""
         await self._remove(shard_name(key, self.name), store_key(key))
 
     async def sweep(self, alive: Iterable[ServerKey]) -> None:
-        """Forget the credentials of all servers that are not `alive`, and copies under another `name` than today's."""
-        alive_keys, own = {store_key(key) for key in alive}, store_names(self.name)
+        """Delete the copies of all servers that are not `alive`, and all copies in Secrets of an earlier `name`."""
+        alive_keys, shards = {store_key(key) for key in alive}, store_names(self.name)
         for key in self.store:
-            for entry in [entry for entry in self._data(key.name) if entry not in alive_keys or key.name not in own]:
+            for entry in [entry for entry in self._data(key.name) if entry not in alive_keys or key.name not in shards]:
                 await self._remove(key.name, entry)
 
     async def _remove(self, shard: str, entry: str) -> None:
@@ -200,9 +202,9 @@ class CredentialStore:
 
 
 class LabelledSecrets:
-    """Secrets that are marked as credentials, in `namespaces` alone; an empty name among them stands for all.
+    """Informer stores of the labelled Secrets in `namespaces`; an empty name stands for all namespaces.
 
-    `changed(key, before, after)` is called with each that came, went or is another.
+    `changed(key, before, after)` is called for each Secret that was added, changed or deleted.
     """
 
     def __init__(
@@ -213,15 +215,15 @@ class LabelledSecrets:
         self.stores: Mapping[str | None, ObjectStore[LabelledSecret]] = {
             namespace or None: ObjectStore(LabelledSecret.from_object, changed) for namespace in namespaces
         }
-        """By the namespace that each is an informer's store of; None for all."""
+        """Store by its namespace; None for all namespaces."""
 
     def get(self, key: ServerKey) -> LabelledSecret | None:
-        """The Secret, if it may be read, exists and is marked."""
+        """The Secret, if it exists, is labelled and may be read."""
         store = self._store(key.namespace)
         return None if store is None else store.get(key)
 
     def readable(self, namespace: str) -> bool:
-        """Whether Secrets of a namespace are read at all."""
+        """Whether Secrets of the namespace are read."""
         return self._store(namespace) is not None
 
     def _store(self, namespace: str) -> ObjectStore[LabelledSecret] | None:
@@ -229,7 +231,7 @@ class LabelledSecrets:
 
 
 class Resolver:
-    """Decides about the references of one server; asks the API server only about Secrets that the store lacks."""
+    """Resolves the Secret references of servers; queries the API server only about Secrets that the store lacks."""
 
     def __init__(self, kube: Kube, secrets: LabelledSecrets, name: str = NAME) -> None:
         self._kube = kube
@@ -237,50 +239,50 @@ class Resolver:
         self._name = name
 
     async def resolve(self, server: McpServer, url: str) -> ResolvedCredential:
-        """The credential that goes to `url`, or why there is none; also judges the Secrets that its pods read."""
-        refused, absent = await self._of_pods(server)
+        """The credential for `url`, or why it cannot be used; also checks the Secrets that the pods read."""
+        refused, absent = await self._check_pods(server)
         if refused is not None:
             return ResolvedCredential(refused, pods=refused)
-        resolved = await self._of_auth(server, url)
+        resolved = await self._resolve_auth(server, url)
         return dataclasses.replace(resolved, absent=absent)
 
-    async def _of_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
-        """Why the pods may not be started, and which Secrets of optional references do not exist."""
+    async def _check_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
+        """Why the pods must not be started, and the absent Secrets of optional references."""
         absent: set[str] = set()
         for reference in references(server):
             if reference.optional and reference.name in absent:
                 continue
-            verdict = await self._usable(server, reference.name, None if reference.optional else reference.key)
+            verdict = await self._check_secret(server, reference.name, None if reference.optional else reference.key)
             if verdict is None:
                 continue
-            # One that cannot be looked at is left out as well: it carries no label, as far as is known.
+            # A Secret that could not be read counts as absent as well: without its label it must not be used.
             if not reference.optional or verdict.cause == Cause.SECRET_NOT_LABELLED:
                 return verdict, frozenset()
             absent.add(reference.name)
         return None, frozenset(absent)
 
-    async def _of_auth(self, server: McpServer, url: str) -> ResolvedCredential:
+    async def _resolve_auth(self, server: McpServer, url: str) -> ResolvedCredential:
         auth = server.spec.auth
         source = auth_source(server)
         if auth is None or source is None:
             return ResolvedCredential(RESOLVED)
-        verdict = await self._usable(server, source.name, source.key)
+        verdict = await self._check_secret(server, source.name, source.key)
         secret = self._secrets.get(ServerKey(server.metadata.namespace, source.name))
         if verdict is not None or secret is None:
             return ResolvedCredential(verdict or RESOLVED)
         if not hosts_allow(secret.hosts, url):
-            named = f"Secret {source.name} may be sent to {secret.hosts} only, and the server is at {origin(url)}"
-            return ResolvedCredential(ConditionVerdict(False, Cause.HOST_NOT_ALLOWED, named))
+            message = f"Secret {source.name} may be sent to {secret.hosts} only, but the server is at {origin(url)}"
+            return ResolvedCredential(ConditionVerdict(False, Cause.HOST_NOT_ALLOWED, message))
         text = (secret.value(source.key) or b"").decode("latin-1").strip("\r\n ")
         if not _HEADER_VALUE.fullmatch(text):
-            message = f"key {source.key} of Secret {source.name} holds characters that no HTTP header may hold"
+            message = f"key {source.key} of Secret {source.name} contains characters that HTTP headers must not contain"
             return ResolvedCredential(ConditionVerdict(False, Cause.SECRET_VALUE_INVALID, message))
         headers = {auth.header.name: text} if auth.header else {"Authorization": f"Bearer {text}"}
         reference = credential_ref(server.key, secret.version, self._name)
         return ResolvedCredential(RESOLVED, reference, Credential(headers=headers))
 
     def revision(self, server: McpServer) -> str:
-        """Changes when a Secret that the pods read their environment from does."""
+        """Hash of the versions of all Secrets in the pods' environment; empty without one."""
         namespace = server.metadata.namespace
         names = [reference.name for reference in references(server) if reference.environment]
         secrets = [self._secrets.get(ServerKey(namespace, name)) for name in names]
@@ -288,7 +290,7 @@ class Resolver:
         return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
 
     def environment(self, server: McpServer) -> frozenset[str]:
-        """Values of Secrets that the pods of a server have in their environment, line by line."""
+        """The lines of all Secret values in the environment of a server's pods, for masking logs."""
         values: set[str] = set()
         for reference in references(server):
             secret = self._secrets.get(ServerKey(server.metadata.namespace, reference.name))
@@ -298,21 +300,21 @@ class Resolver:
                 values.update((secret.value(key) or b"").decode("utf-8", "replace").splitlines())
         return frozenset(values)
 
-    async def _usable(self, server: McpServer, name: str, key: str | None) -> ConditionVerdict | None:
-        """Why a Secret may not be used; None = it may."""
+    async def _check_secret(self, server: McpServer, name: str, key: str | None) -> ConditionVerdict | None:
+        """Why a Secret must not be used; None if it may."""
         secret = self._secrets.get(ServerKey(server.metadata.namespace, name))
         if secret is None:
-            return await self._missing(server.metadata.namespace, name)
+            return await self._check_unlisted(server.metadata.namespace, name)
         if key is not None and secret.value(key) is None:
             message = f"Secret {name} has no value under the key {key}"
             return ConditionVerdict(False, Cause.SECRET_KEY_MISSING, message)
         return None
 
-    async def _missing(self, namespace: str, name: str) -> ConditionVerdict:
+    async def _check_unlisted(self, namespace: str, name: str) -> ConditionVerdict:
         if not self._secrets.readable(namespace):
-            message = f"Secret {name} is not read: this operator may not read Secrets of namespace {namespace}"
+            message = f"Secret {name} cannot be read: the operator may not read Secrets of namespace {namespace}"
             return ConditionVerdict(False, Cause.SECRETS_NOT_READABLE, message)
-        if not _SECRET_NAME.fullmatch(name):  # of a pod template, where no schema checks it
+        if not _SECRET_NAME.fullmatch(name):  # no schema checks the names in a pod template
             return _not_found(namespace, repr(name[:253]))
         try:
             await self._kube.exists(SECRETS, namespace, name)
@@ -325,7 +327,7 @@ class Resolver:
 
 
 def credential_ref(key: ServerKey, version: str, name: str = NAME) -> CredentialRef:
-    """Where the credential of a server is stored; `version` changes with its value."""
+    """Reference to the copy of a server's credential; `version` has to change with its value."""
     return CredentialRef(secret=shard_name(key, name), key=store_key(key), hash=sha256(version.encode())[:16])
 
 
@@ -340,5 +342,5 @@ def auth_source(server: McpServer) -> CredentialSource | None:
 
 def _not_found(namespace: str, name: str) -> ConditionVerdict:
     return ConditionVerdict(
-        False, Cause.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}{_SOUGHT}"
+        False, Cause.SECRET_NOT_FOUND, f"Secret {name} does not exist in namespace {namespace}{_SOUGHT}"
     )

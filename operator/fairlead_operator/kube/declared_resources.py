@@ -1,7 +1,8 @@
-"""Stores of what people declare: LatencyTiers and ToolPolicies parsed once per change, McpServers as their JSON.
+"""Stores of Fairlead's custom resources: LatencyTiers and ToolPolicies parsed once per change, McpServers as JSON.
 
-Kopf's events fill it (`handlers`), and complete lists do, at the start and every `list_seconds` (`Informer`): Kopf
-reports no deletion that happened while its connection was down, and a revoked policy must not stay in force.
+Kopf's events (`handlers`) fill the stores, and so do complete lists at the start and every `list_seconds` (`Informer`).
+The lists are needed because Kopf does not report deletions that happened while its connection was down, and a deleted
+policy must not stay in force.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _MANAGER: Final = frozenset({"manager", "time", "subresource"})
 
 @dataclass(frozen=True)
 class Broken:
-    """A resource that breaks the rules of its kind: older than the rule, or written past it."""
+    """A resource that violates the rules of its kind: older than a rule, or written without validation."""
 
     item: Json
     problem: str
 
 
 class Declared(ObjectStore[R | Broken], Generic[R]):
-    """All resources of a kind, or those of one namespace, each parsed once per change."""
+    """Store of all resources of a kind, or those of one namespace; each is parsed once per change."""
 
     def __init__(
         self, kind: Kind, model: type[R], changed: Callable[[ServerKey, R | Broken | None, R | Broken | None], None]
@@ -53,12 +54,12 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
         self._kind = kind
         self._model = model
 
-    def sound(self) -> list[R]:
-        """Those that could be read."""
+    def valid(self) -> list[R]:
+        """Resources that could be parsed."""
         return [content for content in self.values() if not isinstance(content, Broken)]
 
     def broken(self) -> dict[ServerKey, Broken]:
-        """Those that could not."""
+        """Resources that could not be parsed."""
         return {key: content for key in self if isinstance(content := self.get(key), Broken)}
 
     def _parse(self, item: Json) -> R | Broken:
@@ -69,22 +70,21 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
 
 
 class DeclaredServers(ObjectStore[bytes]):
-    """All McpServers, or those of one namespace, each as JSON and parsed when it is looked at.
+    """Store of all McpServers, or those of one namespace, as JSON that is parsed on access.
 
-    A reconcile looks at one, nothing looks at all of them, and a parsed server with its status takes ten times the
-    memory of its JSON.
+    A parsed server with its status takes ten times the memory of its JSON, and a reconcile reads only one.
     """
 
     def __init__(self, changed: Callable[[ServerKey, bytes | None, bytes | None], None]) -> None:
         super().__init__(lambda item: msgspec.json.encode(_slim(item)), changed)
 
     def server(self, key: ServerKey) -> McpServer | Broken | None:
-        """The server as last seen; None where there is none."""
+        """The server as last seen; None if it does not exist."""
         text = self.get(key)
         return None if text is None else _parse_resource(McpServer, msgspec.json.decode(text))
 
     def labels(self, key: ServerKey) -> Mapping[str, str] | None:
-        """Its labels; None where there is no such server, or one that cannot be read."""
+        """Labels of a server; None if it does not exist or cannot be parsed."""
         text = self.get(key)
         if text is None:
             return None
@@ -103,7 +103,7 @@ class _Labelled(msgspec.Struct):
 
 
 def _slim(item: Json) -> Json:
-    """With nothing of its managers but who wrote its status, and when."""
+    """A copy whose `managedFields` only tell who wrote the status, and when, to save memory."""
     metadata = dict(item["metadata"])
     if managed := metadata.get("managedFields"):
         metadata["managedFields"] = [
@@ -116,7 +116,7 @@ def _slim(item: Json) -> Json:
 
 def _parse_resource(model: type[R], item: Json) -> R | Broken:
     if EXCESS in item:
-        return Broken(item, f"it holds {item[EXCESS]}, which is more than is read")
+        return Broken(item, f"the resource is too large to be read: it has {item[EXCESS]}")
     try:
         return model.model_validate(item)
     except ValidationError as error:
@@ -124,15 +124,17 @@ def _parse_resource(model: type[R], item: Json) -> R | Broken:
         return Broken(item, problem)
 
 
-def closing(item: Json) -> ToolPolicy:
-    """Policy in place of one that cannot be read: it denies everything that it selects, to everybody. Which subjects it
-    was meant to deny is unknown, and without it others might allow that.
+def deny_all_policy(item: Json) -> ToolPolicy:
+    """Replacement of a policy that cannot be parsed: it denies all tools of the servers that it selects, to
+    everybody.
+
+    Without it, other policies could allow what the broken policy was meant to deny.
     """
     try:
         selector = ServerSelector.model_validate(item.get("spec", {}).get("servers") or {})
     except (ValidationError, AttributeError):
         selector = ServerSelector()
-    try:  # what is shown of it, or it would be written again each time
+    try:  # the stored status, so that an equal one is not written again each time
         status = ToolPolicyStatus.model_validate(item.get("status") or {})
     except ValidationError:
         status = ToolPolicyStatus()
@@ -141,8 +143,9 @@ def closing(item: Json) -> ToolPolicy:
 
 
 class KubeDeclarations:
-    """The three kinds together: implements `ports.Declarations`. `default_tiers` are in force where `reads_tiers` is
-    False. `tiers_gone` is called when the last LatencyTier was deleted.
+    """Implements `ports.Declarations` with stores of the three kinds.
+
+    `default_tiers` apply if `reads_tiers` is False. `tiers_gone` is called when the last LatencyTier was deleted.
     """
 
     def __init__(
@@ -162,28 +165,28 @@ class KubeDeclarations:
         self._rules_changed = rules_changed
         self._default_tiers = default_tiers
         self.reads_tiers = True
-        """False where an installation of one namespace has no rights beyond it: its tiers are the default ones."""
+        """Whether LatencyTiers can be read. False for an installation of one namespace without cluster-wide rights."""
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
-        self._of_tiers = asyncio.Lock()
+        self._tier_lock = asyncio.Lock()
         self.servers = DeclaredServers(self._on_change)
         self._tiers: Declared[LatencyTier] = Declared(LATENCY_TIERS, LatencyTier, self._tier_changed)
         self._policies: Declared[ToolPolicy] = Declared(TOOL_POLICIES, ToolPolicy, self._rule_changed)
 
     @property
     def has_tiers(self) -> bool:
-        """Whether there is a LatencyTier, sound or not."""
+        """Whether a LatencyTier exists, valid or not."""
         return len(self._tiers) > 0
 
     def stores(self) -> Mapping[Kind, Store[Json]]:
-        """Stores of the kinds that may be read."""
+        """Stores of the kinds that this installation may read."""
         stores: dict[Kind, Store[Json]] = {MCP_SERVERS: self.servers, TOOL_POLICIES: self._policies}
         return {**stores, LATENCY_TIERS: self._tiers} if self.reads_tiers else stores
 
     async def tiers(self) -> Collection[LatencyTier]:
-        return self._tiers.sound() if self.reads_tiers else self._default_tiers
+        return self._tiers.valid() if self.reads_tiers else self._default_tiers
 
     async def policies(self) -> Collection[ToolPolicy]:
-        return [*self._policies.sound(), *(closing(broken.item) for broken in self._policies.broken().values())]
+        return [*self._policies.valid(), *(deny_all_policy(broken.item) for broken in self._policies.broken().values())]
 
     def policy_faults(self) -> Mapping[ServerKey, str]:
         return {key: broken.problem for key, broken in self._policies.broken().items()}
@@ -194,27 +197,29 @@ class KubeDeclarations:
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         body = {"metadata": {"name": policy.metadata.name}, "status": status.to_wire()}
         try:
-            applied = await self._show(TOOL_POLICIES, policy, body)
+            applied = await self._write_status(TOOL_POLICIES, policy, body)
         except NotFound:
             return
-        except Invalid as error:  # with its status goes its spec, which may be older than a rule of its kind
-            logger.warning("the status of ToolPolicy %s is not shown: %s", policy.key, error)
+        except Invalid as error:  # the API server validates the spec as well, which may be older than a rule
+            logger.warning("the status of ToolPolicy %s cannot be written: %s", policy.key, error)
             return
         if applied is not None:
             self._policies.update(applied)
 
     async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
-        await self._show_tiers(
+        await self._write_tier_status(
             {name: {"conditions": shown, "default": name == default} for name, shown in conditions.items()}
         )
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
-        await self._show_tiers({name: {"tools": count} for name, count in counts.items()})
+        await self._write_tier_status({name: {"tools": count} for name, count in counts.items()})
 
-    async def _show_tiers(self, updates: Mapping[str, Mapping[str, object]]) -> None:
-        """Set members of the status of tiers, by name. One writer at a time: an apply carries the whole status."""
-        async with self._of_tiers:
-            for tier in self._tiers.sound():
+    async def _write_tier_status(self, updates: Mapping[str, Mapping[str, object]]) -> None:
+        """Set members of the status of tiers, by tier name. Writes are serialized, as each apply has the whole
+        status.
+        """
+        async with self._tier_lock:
+            for tier in self._tiers.valid():
                 update, generation = updates.get(tier.metadata.name), tier.metadata.generation
                 if update is None:
                     continue
@@ -223,14 +228,14 @@ class KubeDeclarations:
                     continue
                 body = {"metadata": {"name": tier.metadata.name}, "status": status.to_wire()}
                 try:
-                    applied = await self._show(LATENCY_TIERS, tier, body)
+                    applied = await self._write_status(LATENCY_TIERS, tier, body)
                 except NotFound:
                     continue
                 if applied is not None:
                     self._tiers.update(applied)
 
-    async def _show(self, kind: Kind, resource: Resource, body: Json) -> Json | None:
-        """Write a status; None where somebody undoes it too often. Raises ApiError."""
+    async def _write_status(self, kind: Kind, resource: Resource, body: Json) -> Json | None:
+        """Write a status; None if the write is postponed because another client keeps undoing it. Raises ApiError."""
         namespace = resource.metadata.namespace if kind.namespaced else None
         return await self._drift.write(
             WriteTarget(kind, namespace or "", resource.metadata.name, "status"),
@@ -242,7 +247,7 @@ class KubeDeclarations:
 
     def _on_change(self, key: ServerKey, before: object, after: object) -> None:
         self._server_changed(key)
-        if self._relabelled(key):
+        if self._update_labels(key):
             self._rules_changed()
 
     def _rule_changed(self, key: ServerKey, before: object, after: object) -> None:
@@ -253,9 +258,9 @@ class KubeDeclarations:
         if not self.has_tiers:
             self._tiers_gone()
 
-    def _relabelled(self, key: ServerKey) -> bool:
-        """Whether a server came, went or has other labels: of its changes, and most are of its status, rules know no
-        others.
+    def _update_labels(self, key: ServerKey) -> bool:
+        """Whether a server was added, deleted or relabelled. The rules depend on no other change of a server, and most
+        changes are of its status.
         """
         labels = self.servers.labels(key)
         if labels == self._labels.get(key):

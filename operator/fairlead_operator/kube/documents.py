@@ -1,9 +1,9 @@
-"""Documents as ConfigMaps of the release's namespace: implements `ports.Documents`.
+"""Stores documents as ConfigMaps in the release's namespace: implements `ports.Documents`.
 
-An informer keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
-edited or deleted by hand is noticed at once. The McpServer does not own its catalog: it lives in another namespace, and
-the garbage collector would delete the document; what may own all of them is the operator's account (`service_account`).
-What is replaced is named by its resourceVersion, so that a late write of an operator that leads no more is refused.
+An informer keeps every blob in memory, so that reading a published document needs no request, and a ConfigMap that
+somebody edits or deletes is noticed at once. A catalog is not owned by its McpServer, because owners in another
+namespace are not allowed; all documents may be owned by the operator's ServiceAccount (`service_account`). Every write
+names the resourceVersion that it replaces, so that a late write of a former leader is refused.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 
 
 def blob_from(config_map: Json) -> Blob:
-    """Content of a ConfigMap; `binaryData` that is not base64 counts as empty, which no hash will match."""
+    """Blob of a ConfigMap; `binaryData` that is not base64 becomes empty, which fails the document's hash check."""
     metadata = config_map["metadata"]
     return Blob(
         name=metadata["name"],
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         data=config_map.get("data") or {},
-        binary={key: _debase(value) for key, value in (config_map.get("binaryData") or {}).items()},
+        binary={key: _decode_base64(value) for key, value in (config_map.get("binaryData") or {}).items()},
     )
 
 
@@ -52,13 +52,13 @@ class _Values(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class PackedBlob:
-    """A blob as it is kept: its values compressed, as they are looked at by nobody for most of the time."""
+    """A blob with compressed values, to save memory: values are rarely read."""
 
     name: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     parts: tuple[str, ...]
-    """Names of the parts that it refers to."""
+    """Names of the parts that a head refers to."""
     values: bytes
     writers: Writers = field(default=Writers(), compare=False)
 
@@ -74,13 +74,13 @@ class PackedBlob:
         return self.labels.get(LABEL_PART) == "true"
 
     def unpack(self) -> Blob:
-        """As it was stored."""
+        """The blob as it was stored."""
         values = msgspec.json.decode(zlib.decompress(self.values), type=_Values)
         return Blob(self.name, dict(self.labels), dict(self.annotations), values.data, values.binary)
 
 
 def config_map_for(blob: Blob, namespace: str) -> Json:
-    """The manifest that stores a blob."""
+    """The ConfigMap manifest of a blob."""
     manifest: dict[str, Any] = {
         "metadata": {
             "name": blob.name,
@@ -97,7 +97,7 @@ def config_map_for(blob: Blob, namespace: str) -> Json:
 
 
 def holds(stored: Blob, wanted: Blob) -> bool:
-    """Whether a stored blob is as wanted; labels and annotations that others added do not matter."""
+    """Whether a stored blob equals the wanted one, apart from labels and annotations that others added."""
     return (
         stored.data == wanted.data
         and stored.binary == wanted.binary
@@ -107,7 +107,9 @@ def holds(stored: Blob, wanted: Blob) -> bool:
 
 
 class KubeDocuments:
-    """The documents of one release. `disturbed(name, labels)` is told of each document that changed or went."""
+    """The documents of one release. `disturbed(name, labels)` is called for each document that another client changed
+    or deleted.
+    """
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class KubeDocuments:
         self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
         self._being_tidied: dict[str, asyncio.Event] = {}
-        """Parts whose deletion by `tidy` is under way; set once it is over."""
+        """Events of the parts that `tidy` is deleting; each is set after the deletion."""
 
     def __repr__(self) -> str:
         return f"<KubeDocuments namespace={self._namespace} blobs={len(self.store)}>"
@@ -148,16 +150,16 @@ class KubeDocuments:
 
     async def publish(self, blobs: list[Blob]) -> None:
         head = blobs[-1]
-        before = self._parts(head.name)
-        now = {blob.name for blob in blobs}
-        self._being_written.update(now)
+        parts_before = self._parts(head.name)
+        names = {blob.name for blob in blobs}
+        self._being_written.update(names)
         try:
             for blob in blobs:
                 await self._store(blob)
         finally:
-            self._being_written.subtract(now)
-        for part in before:
-            if part not in now:
+            self._being_written.subtract(names)
+        for part in parts_before:
+            if part not in names:
                 await self._delete(part)
 
     async def withdraw(self, name: str) -> None:
@@ -172,7 +174,7 @@ class KubeDocuments:
         for name in self._orphans():
             if name not in self._orphans():
                 continue  # its document was published while another part was deleted
-            logger.info("part %s deleted: its document was never completed, or is gone", name)
+            logger.info("deleting the ConfigMap %s: its document was never completed, or was deleted", name)
             over = self._being_tidied[name] = asyncio.Event()
             try:
                 await self._delete(name)
@@ -181,7 +183,7 @@ class KubeDocuments:
                 over.set()
 
     def _orphans(self) -> list[str]:
-        """Parts that no head names and that are not being written."""
+        """Names of the parts that no head names and that are not being written."""
         blobs = self.store.values()
         named = {part for blob in blobs for part in blob.parts}
         parts = [blob.name for blob in blobs if blob.is_part]
@@ -189,7 +191,7 @@ class KubeDocuments:
 
     async def _store(self, blob: Blob) -> None:
         if (tidied := self._being_tidied.get(blob.name)) is not None:
-            await tidied.wait()  # what the store still has of it will be gone, and no event of ours tells of that
+            await tidied.wait()  # until then, the store still has the part that is being deleted
         stored = self._blob(blob.name)
         if stored is not None and holds(stored, blob):
             return
@@ -204,7 +206,7 @@ class KubeDocuments:
 
     async def _put(self, blob: Blob, stored: Blob | None) -> Json:
         if stored is not None:
-            await self._drop_foreign(stored, blob)
+            await self._delete_foreign_keys(stored, blob)
         manifest = config_map_for(blob, self._namespace)
         if self._owners:
             manifest["metadata"]["ownerReferences"] = self._owners
@@ -212,16 +214,16 @@ class KubeDocuments:
             manifest["metadata"]["resourceVersion"] = version
         answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)
         self.store.put(answer)
-        self._follow(blob.name)
-        if not holds(blob_from(answer), blob):  # one that was not known had keys of somebody else
+        self._update_head(blob.name)
+        if not holds(blob_from(answer), blob):  # a ConfigMap that the store lacked had keys of another client
             self._disturbed(blob.name, blob.labels)
         return answer
 
-    async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
-        """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
+    async def _delete_foreign_keys(self, stored: Blob, wanted: Blob) -> None:
+        """Delete keys that another client added: an apply keeps them, and a reader could take one for the document."""
         patch: Json = {
-            field: {key: None for key in there if key not in keep}
-            for field, there, keep in (
+            field: {key: None for key in present_keys if key not in wanted_keys}
+            for field, present_keys, wanted_keys in (
                 ("data", stored.data, wanted.data),
                 ("binaryData", stored.binary, wanted.binary),
             )
@@ -236,7 +238,7 @@ class KubeDocuments:
             await self._kube.delete(CONFIG_MAPS, self._namespace, name)
         self.store.forget(self._key(name))
         self._drift.forget([WriteTarget(CONFIG_MAPS, self._namespace, name)])
-        self._follow(name)
+        self._update_head(name)
 
     def _key(self, name: str) -> ServerKey:
         return ServerKey(self._namespace, name)
@@ -249,24 +251,24 @@ class KubeDocuments:
         blob = self.store.get(self._key(name))
         return blob.parts if blob is not None else ()
 
-    def _follow(self, name: str) -> None:
-        """Keep the list of heads like the store."""
+    def _update_head(self, name: str) -> None:
+        """Update the list of heads from the store."""
         blob = self.store.get(self._key(name))
         if blob is None or blob.is_part:
             self._heads.pop(name, None)
         else:
             self._heads[name] = blob.labels
 
-    def _on_change(self, key: ServerKey, before: PackedBlob | None, after: PackedBlob | None) -> None:
-        self._follow(key.name)
-        if after is None or before is None or not holds(after.unpack(), before.unpack()):
-            blob = after or before
+    def _on_change(self, key: ServerKey, parts_before: PackedBlob | None, after: PackedBlob | None) -> None:
+        self._update_head(key.name)
+        if after is None or parts_before is None or not holds(after.unpack(), parts_before.unpack()):
+            blob = after or parts_before
             disturbed = partial(self._disturbed, key.name, blob.labels if blob is not None else {})
             if not self._drift.held_back(WriteTarget(CONFIG_MAPS, self._namespace, key.name), disturbed):
                 disturbed()
 
 
-def _debase(value: str) -> bytes:
+def _decode_base64(value: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):

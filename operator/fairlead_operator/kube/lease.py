@@ -1,16 +1,16 @@
-"""Leader election by a Lease of our own: its holder runs the leader's tasks, and nobody else writes.
+"""Leader election by a Lease object: only its holder runs the leader's tasks and writes.
 
 The rules that make two leaders impossible, whatever the clocks say:
 
-- Whether someone else's lease has run out is judged by how long it stood unchanged on *our* monotonic clock, never by
-  the times written in it.
-- A leader counts from the moment *before* it sent its last good renewal, and stops writing (`leading()` is False) after
-  `deadline` seconds; others wait `duration` seconds. A write ends before they have passed (`allowance()`), and one that
-  has not left by the deadline never does: see `fence`.
+- Another holder's lease has expired when it stayed unchanged for its duration on *our* monotonic clock. The times
+  written in the lease are never compared.
+- A term counts from the moment *before* the last successful renewal was sent. The leader stops writing (`leading()` is
+  False) `deadline` seconds later; other replicas wait `duration` seconds. Each write ends before that (`allowance()`),
+  and a write that was not sent by the deadline is never sent: see `fence`.
 - When `deadline` passes, the leader's tasks are cancelled and it contends again. If they do not end, because something
   blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
-- A lease that yields to another one (`superior`) looks for it before each renewal, and once more after it was taken: of
-  two that are taken at the same time the one that yields sees the other.
+- A lease that yields to another one (`superior`) reads that one before each renewal, and once more after it was
+  acquired. If both are acquired at the same time, the yielding one therefore sees the other.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from fairlead_kube.resources import LEASES
 logger = logging.getLogger(__name__)
 
 IDENTITY_LIMIT: Final = 600
-"""Characters of an identity that are shown: others may write leases too."""
+"""Maximum characters of a holder's identity in messages: other clients may write leases of any length."""
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds. The difference of `deadline` and `duration` is what a write that left at the last moment may take."""
+    """Timings in seconds. `duration` minus `deadline` is the time that a write sent at the last moment may take."""
 
     duration: float = 15.0
     renew: float = 2.0
     deadline: float = 10.0
     grace: float = 3.0
-    """How long cancelled tasks may take to end before the process is ended instead."""
+    """Seconds that cancelled tasks may take to end before the watchdog ends the process."""
 
 
 class Expiry:
@@ -55,7 +55,7 @@ class Expiry:
         """Holder and renewal of each lease as last seen, and when they changed; by namespace and name."""
 
     def has_expired(self, lease: Json, now: float) -> bool:
-        """Whether nobody holds the lease, or it stood unchanged for as long as it says that it lasts."""
+        """Whether the lease has no holder, or stayed unchanged for its `leaseDurationSeconds`."""
         metadata, spec = lease["metadata"], lease.get("spec") or {}
         key = (metadata["namespace"], metadata["name"])
         if not spec.get("holderIdentity"):
@@ -70,18 +70,19 @@ class Expiry:
 
 
 Superior = Callable[[float], Awaitable[str]]
-"""Gives the identity of the holder of a lease that ours yields to, empty where nobody holds one, at a time of the
-monotonic clock. Raises ApiError."""
+"""Returns the holder of a lease that this one yields to, empty without a holder. The argument is the monotonic time.
+Raises ApiError.
+"""
 
 
 async def no_superior(now: float) -> str:
-    """Default of `superior`: the lease yields to no other."""
+    """Default of `superior`: this lease does not yield to another one."""
     return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseOptions:
-    """Timings of a lease, and those that it yields to."""
+    """Timings of a lease, and which other leases it yields to."""
 
     timings: Timings = field(default_factory=Timings)
     monotonic: Callable[[], float] = boottime
@@ -90,16 +91,16 @@ class LeaseOptions:
     owners: Sequence[Json] = ()
     """Owner references of the Lease object."""
     family: str = ""
-    """Holders whose identity begins with it are kept apart by another lease, which this process holds: it takes theirs
-    over at once.
+    """Prefix of identities that compete for another lease, which this process already holds. A lease whose holder has
+    this prefix is therefore taken over at once.
     """
     superior: Superior = no_superior
     explain: Callable[[str], str] = "the lease is held by {}".format
-    """Sentence that says for which holder this process waits."""
+    """Formats a sentence about the holder that this process waits for."""
 
 
 class Lease:
-    """Contends for one Lease object and runs `lead` while it is held."""
+    """Contends for one Lease object; `run` executes a function while the lease is held."""
 
     def __init__(
         self,
@@ -122,41 +123,48 @@ class Lease:
         self._timings = timings
         self._monotonic = options.monotonic
         self._rng = options.rng
-        self._until = 0.0
-        self._held: Json | None = None
+        self._leading_until = 0.0
+        self._lease: Json | None = None
         self._expiry = Expiry(timings.duration)
         self._watchdog = Watchdog(timings.grace, options.end_process)
-        self._trouble = ""
+        self._last_error = ""
         self.holder = ""
-        """Identity of the other one that this process waits for; empty while it holds the lease, or does not know."""
+        """Identity of the holder that this process waits for; empty while this process holds the lease, or the holder
+        is unknown.
+        """
 
     def __repr__(self) -> str:
         return f"<Lease {self._namespace}/{self._name} identity={self.identity} leading={self.leading()}>"
 
     @property
     def waiting(self) -> bool:
-        """The API server answered, and somebody else holds the lease, or one that it yields to."""
+        """Whether another process is known to hold the lease, or one that this lease yields to."""
         return bool(self.holder)
 
     @property
     def explanation(self) -> str:
-        """Sentence that says for whom this process waits; empty where it does not."""
+        """Sentence about the holder that this process waits for; empty if it does not wait."""
         return self._explain(self.holder) if self.holder else ""
 
     def leading(self) -> bool:
-        """Whether this process may write at this moment."""
-        return self._monotonic() < self._until
+        """Whether this process may write now."""
+        return self._monotonic() < self._leading_until
 
     def allowance(self) -> float:
-        """Seconds until others may lead, with a tenth of the gap to spare; 0 when this process may not write."""
+        """Seconds that a write which begins now may take; 0 when this process may not write.
+
+        It ends before another replica may lead, with a tenth of `duration` minus `deadline` to spare.
+        """
         now, timings = self._monotonic(), self._timings
-        return 0.0 if now >= self._until else self._until - now + (timings.duration - timings.deadline) * 0.9
+        if now >= self._leading_until:
+            return 0.0
+        return self._leading_until - now + (timings.duration - timings.deadline) * 0.9
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Contend until cancelled; each time the lease is held, run `lead`, and cancel it when the lease is lost.
+        """Contend until cancelled; run `lead` each time the lease is acquired, and cancel it when the lease is lost.
 
-        Cancelled while leading, it ends `lead` first and then releases the lease. An exception out of `lead` is raised,
-        after a release: the process is of no use then.
+        When this method is cancelled, `lead` ends first and then the lease is released. An exception of `lead` is
+        raised after the release, to end the process.
         """
         while True:
             try:
@@ -166,40 +174,41 @@ class Lease:
             logger.info("holding the lease %s as %s", self._name, self.identity)
             task = asyncio.ensure_future(lead())
             try:
-                await self._keep(task)
+                await self._renew_until_lost(task)
             finally:
                 await self._stop(task)
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
-            logger.warning("leadership lost; contending again")
+            logger.warning("the lease %s was lost; contending again", self._name)
 
     async def _acquire(self) -> None:
-        while not (await self._try() and await self._first()):  # noqa: ASYNC110 - the event is in another process
-            await asyncio.sleep(self._period() / 2)  # looking costs little, and a lease that is given up waits for it
+        # polls, because a release happens in another process, which cannot set an event here
+        while not (await self._acquire_or_renew() and await self._confirm()):  # noqa: ASYNC110
+            await asyncio.sleep(self._period() / 2)  # a read is cheap, and a released lease is then acquired sooner
 
-    async def _first(self) -> bool:
-        """Whether the lease that was just taken yields to no other; else, or where that is not known, give it up."""
+    async def _confirm(self) -> bool:
+        """Whether the lease that was just acquired may be kept; releases it if it yields to another, or on an error."""
         try:
             if not (other := await self._superior(self._monotonic())):
                 return True
             self._wait_for(other)
         except ApiError as error:
-            self._complain(error)
+            self._log_error(error)
         await self._release()
-        self._held = None
+        self._lease = None
         return False
 
-    async def _keep(self, task: asyncio.Future[None]) -> None:
+    async def _renew_until_lost(self, task: asyncio.Future[None]) -> None:
         """Renew until the lease is lost or `task` ends."""
         while not task.done():
             await asyncio.wait([task], timeout=self._period())
             if task.done():
                 return
             try:
-                left = max(0.0, self._until - self._monotonic())
+                left = max(0.0, self._leading_until - self._monotonic())
                 async with asyncio.timeout(left):
-                    if not await self._try():
-                        if self._held is None or self.waiting:
+                    if not await self._acquire_or_renew():
+                        if self._lease is None or self.waiting:
                             return
                         continue
             except TimeoutError:
@@ -208,7 +217,7 @@ class Lease:
                 return
 
     async def _stop(self, task: asyncio.Future[None]) -> None:
-        """End the leader's tasks within the grace, then give the lease up if it is still ours."""
+        """Cancel the leader's tasks, wait for their end, and release the lease if it is still held."""
         task.cancel()
         self._watchdog.arm()
         try:
@@ -216,51 +225,51 @@ class Lease:
         finally:
             self._watchdog.disarm()
         if not task.cancelled():
-            task.exception()  # retrieved, for callers that look at it later
-        if self.leading() or self.waiting:  # the second: it yields, and the holder that it yields to waits for that
+            task.exception()  # marks it as retrieved; `run` raises it
+        if self.leading() or self.waiting:  # waiting: this lease yields, and the superior's holder awaits the release
             await self._release()
-        self._until = 0.0
-        self._held = None
+        self._leading_until = 0.0
+        self._lease = None
 
     def _period(self) -> float:
         return self._timings.renew * (0.9 + 0.2 * self._rng.random())
 
-    async def _try(self) -> bool:
-        """One attempt to take or renew. False: not now; `_held` is None when it is certain that another holds it."""
+    async def _acquire_or_renew(self) -> bool:
+        """Try once to acquire or renew; False on failure. `_lease` is None if another process certainly holds it."""
         before = self._monotonic()
         try:
-            lease = self._held or await self._read()
+            lease = self._lease or await self._read()
             if other := self._other_holder(lease, before):
-                self._held = None
+                self._lease = None
             else:
                 other = await self._superior(before)
             if other:
-                self._until = 0.0
+                self._leading_until = 0.0
                 self._wait_for(other)
                 return False
-            self._held = await self._write(lease)
+            self._lease = await self._write(lease)
         except Conflict:
-            self._held = None
-            return await self._after_conflict()
+            self._lease = None
+            return await self._handle_conflict()
         except ApiError as error:
-            self._complain(error)
+            self._log_error(error)
             self.holder = ""
             return False
-        self._trouble = ""
+        self._last_error = ""
         self.holder = ""
-        self._until = before + self._timings.deadline
+        self._leading_until = before + self._timings.deadline
         return True
 
-    async def _after_conflict(self) -> bool:
-        """Somebody wrote since we read. If it was not to take the lease from us, the next try renews."""
+    async def _handle_conflict(self) -> bool:
+        """Handle a write by another client since the last read; if it did not take the lease, the next try renews."""
         try:
             lease = await self._read()
         except ApiError as error:
-            self._complain(error)
+            self._log_error(error)
             return False
-        self._held = lease if self._ours(lease) and self.leading() else None
-        if self._held is None:
-            self._until = 0.0  # whatever time was left: somebody else may be writing already
+        self._lease = lease if self._is_ours(lease) and self.leading() else None
+        if self._lease is None:
+            self._leading_until = 0.0  # at once, before the deadline: another leader may be writing already
         return False
 
     async def _read(self) -> Json:
@@ -273,21 +282,21 @@ class Lease:
             return {"metadata": metadata, "spec": {}}
 
     def _other_holder(self, lease: Json, now: float) -> str:
-        """Identity of somebody else who holds the lease; empty where it can be taken."""
-        if self._ours(lease):
+        """Identity of another process that holds the lease; empty if the lease can be acquired."""
+        if self._is_ours(lease):
             return ""
         holder = str(lease["spec"].get("holderIdentity") or "")
         if self._family and holder.startswith(self._family):
             return ""
         return "" if self._expiry.has_expired(lease, now) else holder
 
-    def _ours(self, lease: Json) -> bool:
+    def _is_ours(self, lease: Json) -> bool:
         return bool(lease["spec"].get("holderIdentity") == self.identity)
 
     async def _write(self, lease: Json) -> Json:
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         spec = dict(lease["spec"])
-        if not self._ours(lease):
+        if not self._is_ours(lease):
             spec["acquireTime"] = now
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         spec.update(holderIdentity=self.identity, renewTime=now)
@@ -298,32 +307,36 @@ class Lease:
         return await self._kube.replace(LEASES, self._namespace, self._name, body)
 
     async def _release(self) -> None:
-        """Let the next one take over at once. What goes wrong costs the others the lease's duration, no more."""
-        self._until = 0.0
-        lease = self._held
+        """Let another replica take over at once. If the release fails, the others wait for the lease's duration."""
+        self._leading_until = 0.0
+        lease = self._lease
         if lease is None:
             return
         lease = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
         try:
-            async with asyncio.timeout(self._timings.grace / 2):  # an outer lease's watchdog may be counting
+            async with asyncio.timeout(self._timings.grace / 2):  # the watchdog of an outer lease may be running
                 await self._kube.replace(LEASES, self._namespace, self._name, lease)
         except (ApiError, TimeoutError) as error:
-            logger.warning("the lease %s was not released: %s", self._name, str(error) or "no answer in time")
+            logger.warning(
+                "the lease %s could not be released, so the next leader waits until it expires: %s",
+                self._name,
+                str(error) or "the API server did not answer in time",
+            )
 
     def _wait_for(self, holder: str) -> None:
         holder = holder[:IDENTITY_LIMIT]
         if holder != self.holder:
             self.holder = holder
-            logger.warning("waiting: %s", self.explanation)
+            logger.warning("this replica does not lead: %s", self.explanation)
 
-    def _complain(self, error: ApiError) -> None:
-        if str(error) != self._trouble:
-            self._trouble = str(error)
-            logger.warning("cannot renew or take the lease: %s", error)
+    def _log_error(self, error: ApiError) -> None:
+        if str(error) != self._last_error:
+            self._last_error = str(error)
+            logger.warning("the lease %s cannot be acquired or renewed: %s", self._name, error)
 
 
 class Watchdog:
-    """Ends the process when cancelled tasks do not end in time. A thread, because the event loop may be what hangs."""
+    """Ends the process when cancelled tasks do not end in time. Runs in a thread, because the event loop may hang."""
 
     def __init__(self, grace: float, end_process: Callable[[], None] | None) -> None:
         self._grace = grace
@@ -331,14 +344,14 @@ class Watchdog:
         self._timer: threading.Timer | None = None
 
     def arm(self) -> None:
-        """Start counting; nothing happens where there is nothing to call."""
+        """Start the timer; no-op without `end_process`."""
         if self._end_process is not None:
             self._timer = threading.Timer(self._grace, self._end_process)
             self._timer.daemon = True
             self._timer.start()
 
     def disarm(self) -> None:
-        """The tasks have ended."""
+        """Stop the timer, because the tasks have ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

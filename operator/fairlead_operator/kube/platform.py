@@ -1,7 +1,7 @@
-"""A cluster as the place where servers run: implements `ports.Platform`.
+"""Runs servers on a cluster: implements `ports.Platform`.
 
-Carries out what `server.plan` says, in the namespaces of the servers, and keeps their credentials where the gateway may
-read them. Decides nothing beyond which refusal of the API server is whose to mend.
+Applies the plans of `server.object_plan` in the namespaces of the servers, and stores their credentials where gateways
+may read them. Its only decision is whether an error of the API server is temporary or has to be cured by a user.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class KubePlatformParts:
-    """Collaborators of a platform, whose stores informers feed."""
+    """Components of a platform; informers fill their stores."""
 
     servers: DeclaredServers
     owned: Owned
@@ -66,7 +66,7 @@ class KubePlatformParts:
 
 
 class KubePlatform:
-    """Runs servers on a cluster."""
+    """Runs servers on a cluster, as Deployments or behind URLs."""
 
     def __init__(self, kube: Kube, parts: KubePlatformParts) -> None:
         self._kube = kube
@@ -108,7 +108,7 @@ class KubePlatform:
         return resolved
 
     def _with_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
-        """Adds the token of the gate in front of the server; kept when the server's references fail, as its pods know
+        """Add the token of the stdio server's gate. It is kept even if the references fail, because running pods expect
         it.
         """
         token = self._store.token(server.key) or secrets.token_urlsafe(32)
@@ -142,7 +142,7 @@ class KubePlatform:
         if credential.pods is not None:
             return Workload(workload.NOT_STARTED, endpoint)
         try:
-            await self._carry_out(server, wanted)
+            await self._apply_plan(server, wanted)
         except ForeignObject as error:
             return Workload(ConditionVerdict(False, Cause.NAME_TAKEN, str(error)), endpoint)
         except REFUSALS as error:
@@ -158,9 +158,9 @@ class KubePlatform:
         verdict, down = workload.judge(server, generation, status)
         if down is not None or not verdict.ok:
             verdict, down = workload.explain(verdict, down, self._pods.symptom(server.key))
-        again = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
+        again_s = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
         return Workload(
-            verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again
+            verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again_s
         )
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
@@ -179,7 +179,7 @@ class KubePlatform:
                 owner=key,
             )
         except (Conflict, NotFound):
-            return  # changed or deleted meanwhile: its event is on the way, and brings the next look
+            return  # changed or deleted meanwhile: its event triggers the next reconcile
         if answer is not None:
             self._servers.update(answer)
 
@@ -190,7 +190,7 @@ class KubePlatform:
         return "" if self._last_words is None else await self._last_words.read(server)
 
     def retry(self, key: ServerKey) -> None:
-        """Nothing: the kubelet restarts containers, by a back-off of its own."""
+        """No-op: the kubelet restarts containers, with its own back-off."""
 
     async def forget(self, key: ServerKey) -> None:
         self._owned.forget(key)
@@ -200,7 +200,7 @@ class KubePlatform:
     async def sweep(self, alive: Collection[ServerKey]) -> None:
         await self._store.sweep(alive)
 
-    async def _carry_out(self, server: McpServer, wanted: WorkloadPlan) -> None:
+    async def _apply_plan(self, server: McpServer, wanted: WorkloadPlan) -> None:
         uid, (namespace, name) = server.metadata.uid, server.key
         for kind, manifest in wanted.apply:
             await self._owned.apply(kind, manifest, uid)
@@ -208,7 +208,7 @@ class KubePlatform:
             await self._owned.remove(kind, namespace, name, uid)
 
     async def _report_broken(self, key: ServerKey, broken: Broken) -> None:
-        """Say that a resource cannot be read, once: what is shown is compared by its words."""
+        """Write the conditions of an unreadable resource, unless its status already has them."""
         shown = broken.item.get("status", {}).get("conditions") or ()
         if any(c.get("reason") == Cause.INVALID and c.get("message") == broken.problem for c in shown):
             return
@@ -235,8 +235,8 @@ class KubePlatform:
                 partial(self._enqueue, key),
                 partial(self._kube.apply, MCP_SERVERS, key.namespace, body, subresource="status"),
             )
-        except (Invalid, NotFound) as error:  # a rule of its kind cannot even be evaluated, or it is gone
-            logger.warning("the status of McpServer %s is not shown: %s", key, error)
+        except (Invalid, NotFound) as error:  # a validation rule cannot be evaluated, or the resource was deleted
+            logger.warning("the status of McpServer %s cannot be written: %s", key, error)
 
 
 def _status_of(key: ServerKey) -> WriteTarget:
@@ -244,7 +244,7 @@ def _status_of(key: ServerKey) -> WriteTarget:
 
 
 def endpoint_of(server: McpServer) -> Endpoint:
-    """Where a server on a cluster is reached."""
+    """The endpoint of a server on a cluster."""
     spec = server.spec
     if spec.effective_transport == "stdio":
         return TcpEndpoint(host=service_host(server), port=spec.effective_port)
@@ -255,5 +255,5 @@ def endpoint_of(server: McpServer) -> Endpoint:
 
 
 def dialled_url(server: McpServer) -> str:
-    """The URL that a credential would be sent to, whatever `hostHeader` says."""
+    """The URL that requests and credentials are sent to, regardless of `hostHeader`."""
     return server.spec.url or f"http://{service_host(server)}:{server.spec.effective_port}{server.spec.effective_path}"

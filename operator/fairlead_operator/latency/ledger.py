@@ -1,9 +1,11 @@
-"""Every tool's record, and which state documents have to be written. Pure; owned by the task that pulls samples.
+"""The latency records of all tools, and which state documents have to be written. Pure; owned by the task that pulls
+samples.
 
-State documents hold up to 100 servers each. One is written when a tier or a health state of it moved, else at most
-every 60 s and only when a published figure moved by more than a tenth: a fleet of steady tools writes nothing.
+A state document holds up to 100 servers. It is written at once when a tier or health state in it changed. Otherwise it
+is written at most every 60 s, and only when a published figure changed by more than a tenth, so that a fleet of steady
+tools writes nothing.
 
-A round looks at what was called since the last one, and at what time alone may bring back; the rest costs nothing.
+A round visits only the tools that were called since the last round, and those that the passage of time may bring back.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
 NOTHING_DECLARED: Final = DeclaredLatency()
 FIGURES_EVERY_S: Final = 60.0
-"""Seconds between two documents that differ in figures alone."""
+"""Minimum seconds between two writes of a document whose figures alone have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +45,27 @@ class ToolKey:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A tool that is in other tiers than before, for the events and the metrics."""
+    """A change of the tiers that show a tool, for events and metrics."""
 
     tool: ToolKey
     before: tuple[str, ...]
     after: tuple[str, ...]
     sentence: str
-    """The move with the calls that caused it, for people."""
+    """Sentence for users: the change and the calls that caused it."""
 
 
 @dataclass
 class _ServerRecord:
-    """Records of one server's tools."""
+    """Latency records of one server's tools, by tool name and environment."""
 
     shard: int
     declarations: dict[str, Declaration] = field(default_factory=dict)
     records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
     published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
     probed: frozenset[str] = frozenset()
-    """Tools that probes reach while they are hidden."""
+    """Tools that are probed even while tiers hide them."""
     round_trips: dict[str, float] = field(default_factory=dict)
-    """Environment to the milliseconds of a request that calls no tool."""
+    """Environment to the milliseconds of a round trip without a tool call."""
     round_trips_published: dict[str, float] = field(default_factory=dict)
 
 
@@ -73,29 +75,29 @@ class Ledger:
     """
 
     def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
-        """`environment` is the one that probes speak for."""
+        """`environment` is the one that the operator's own probes measure."""
         self._tiers = tuple(tiers)
         self._floors = Floors(self._tiers)
         self._environment = environment
         self._servers: dict[ServerKey, _ServerRecord] = {}
         self._written_at: dict[int, float] = {}
         self.changes = 0
-        """Grows with everything that may change how many tools a tier shows."""
-        self._moved: set[int] = set()
-        """Shards that have to be written now."""
-        self._other: set[int] = set()
-        """Shards with figures that are worth a document as soon as the last one is old enough."""
-        self._stirred: dict[ToolKey, None] = {}
-        """Tools to be looked at in the next round, in the order in which they were heard of."""
-        self._restless: dict[ToolKey, None] = {}
-        """Tools that time alone may bring back, to be looked at in each round."""
-        self._measured: dict[int, set[ToolKey]] = {}
-        """Shard to the tools whose figures were not compared yet with what was published."""
-        self._early: dict[ToolKey, deque[Sample]] = {}
-        """Samples from before the tiers were known, the last ones of each tool."""
+        """Counter of events that may change how many tools a tier shows."""
+        self._due_now: set[int] = set()
+        """Shards that are due now, because a tier or health state changed."""
+        self._figures_due: set[int] = set()
+        """Shards whose changed figures are due once the last write is `FIGURES_EVERY_S` old."""
+        self._pending: dict[ToolKey, None] = {}
+        """Tools to decide in the next round, in the order of their samples."""
+        self._changing_with_time: dict[ToolKey, None] = {}
+        """Tools to decide in each round, because the passage of time alone may bring them back."""
+        self._uncompared: dict[int, set[ToolKey]] = {}
+        """Shard to the tools whose new figures were not compared with the published ones yet."""
+        self._early_samples: dict[ToolKey, deque[Sample]] = {}
+        """The last samples of each tool from before the tiers were read."""
 
     def restore(self, states: Iterable[State]) -> None:
-        """Take over what was published before a restart. Called once, before anything else."""
+        """Take over the states that were published before a restart. Call it once, before any other method."""
         for state in states:
             for server in state.servers:
                 record = self._servers.setdefault(ServerKey(server.namespace, server.name), _ServerRecord(state.shard))
@@ -103,11 +105,11 @@ class Ledger:
                 record.round_trips = dict(server.round_trip_ms)
                 record.round_trips_published = dict(server.round_trip_ms)
 
-    def know(self, catalog: Catalog, now: float) -> None:
-        """Learn what a server declares of its tools; records of tools that it no longer has are dropped."""
+    def take_catalog(self, catalog: Catalog, now: float) -> None:
+        """Take over the tools of a server's catalog; drops the records of removed tools."""
         server_record = self._servers.get(catalog.key)
         if server_record is None:
-            server_record = self._servers[catalog.key] = _ServerRecord(self._room())
+            server_record = self._servers[catalog.key] = _ServerRecord(self._free_shard())
         before = server_record.declarations
         after = {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled}
         if before == after:
@@ -119,83 +121,86 @@ class Ledger:
                 del server_record.records[name, environment]
             elif before.get(name) != after[name]:
                 record.declare(after[name], now)
-                self._stirred[ToolKey(catalog.key, name, environment)] = None
-        gone = [key for key in server_record.published if key[0] not in server_record.declarations]
-        for key in gone:
+                self._pending[ToolKey(catalog.key, name, environment)] = None
+        removed = [key for key in server_record.published if key[0] not in server_record.declarations]
+        for key in removed:
             del server_record.published[key]
-        if gone:
-            self._moved.add(server_record.shard)
+        if removed:
+            self._due_now.add(server_record.shard)
         for key in server_record.published:
-            if key not in server_record.records:  # as it was before a restart, it goes on without being called
-                self._stirred[ToolKey(catalog.key, *key)] = None
+            if key not in server_record.records:  # restored after a restart: decide it without waiting for a call
+                self._pending[ToolKey(catalog.key, *key)] = None
 
     def forget(self, alive: Collection[ServerKey]) -> None:
-        """Drop every server that is not among the living."""
+        """Drop every server that is not `alive`."""
         for key in [key for key in self._servers if key not in alive]:
             record = self._servers.pop(key)
             self.changes += 1
             if record.published:
-                self._moved.add(record.shard)
-        self._early = {tool: samples for tool, samples in self._early.items() if tool.server in alive}
+                self._due_now.add(record.shard)
+        self._early_samples = {tool: samples for tool, samples in self._early_samples.items() if tool.server in alive}
 
-    def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
-        """Judge by other tiers from now on: windows stay, scores of tiers that changed begin again."""
+    def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
+        """Decide by these tiers from now on. Sample windows are kept; the scores of changed tiers start over."""
         before, self._tiers = self._tiers, tuple(tiers)
         self._floors = Floors(self._tiers)
         if before == self._tiers:
             return
         self.changes += 1
         definitions = {(tier.name, definition(tier)) for tier in before}
-        same = {tier.name for tier in self._tiers if (tier.name, definition(tier)) in definitions}
-        if len(same) == len(before) == len(self._tiers):
+        unchanged_tiers = {tier.name for tier in self._tiers if (tier.name, definition(tier)) in definitions}
+        if len(unchanged_tiers) == len(before) == len(self._tiers):
             return
         for server, server_record in self._servers.items():
             if server_record.records or server_record.published:
-                self._moved.add(server_record.shard)
+                self._due_now.add(server_record.shard)
             if before:
-                server_record.published = {key: _without(state, same) for key, state in server_record.published.items()}
+                server_record.published = {
+                    key: _without_changed_tiers(state, unchanged_tiers)
+                    for key, state in server_record.published.items()
+                }
             for (name, environment), record in server_record.records.items():
-                record.judge_by(self._tiers, now)
-                self._stirred[ToolKey(server, name, environment)] = None
+                record.use_tiers(self._tiers, now)
+                self._pending[ToolKey(server, name, environment)] = None
         if self._tiers:
-            early, self._early = self._early, {}
+            early, self._early_samples = self._early_samples, {}
             for tool, samples in early.items():
                 self.take(tool, samples, now)
 
     def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
-        """Take the samples of one tool, in the order of their ends; False for a tool that is not known."""
+        """Add samples of one tool, sorted by their ends; False for a tool that no catalog has."""
         server_record = self._servers.get(tool.server)
         if server_record is None or tool.name not in server_record.declarations:
             return False
         ordered = sorted(samples, key=lambda sample: sample.at)
         record = self._record(tool, now)
-        if record is None:  # probes of an operator that has just begun may end before it has read the tiers
-            self._early.setdefault(tool, deque(maxlen=WINDOW)).extend(ordered)
+        if record is None:  # just after a start, probes may end before the tiers are read
+            self._early_samples.setdefault(tool, deque(maxlen=WINDOW)).extend(ordered)
             return True
         for sample in ordered:
             record.observe(sample)
-        self._stirred[tool] = None
-        self._measured.setdefault(server_record.shard, set()).add(tool)
+        self._pending[tool] = None
+        self._uncompared.setdefault(server_record.shard, set()).add(tool)
         return True
 
-    def watch(self, server: ServerKey, tools: Collection[str]) -> None:
-        """From now on probes reach these tools of a server while they are hidden, and no others."""
+    def set_probed(self, server: ServerKey, tools: Collection[str]) -> None:
+        """Set which tools of a server are probed while tiers hide them."""
         server_record = self._servers.get(server)
         if server_record is not None:
             server_record.probed = frozenset(tools)
             if any((name, self._environment) not in server_record.published for name in server_record.probed):
-                self._moved.add(server_record.shard)  # calibrated for the first time
+                self._due_now.add(server_record.shard)  # first calibration of a tool
             for (name, environment), record in server_record.records.items():
-                record.reached_by_probes(name in server_record.probed and environment == self._environment)
+                record.set_probed(name in server_record.probed and environment == self._environment)
 
-    def awaiting(self, server: ServerKey) -> dict[str, float]:
-        """Tools that a tier hides, and the milliseconds within which a probe speaks for them."""
+    def hidden_limits_ms(self, server: ServerKey) -> dict[str, float]:
+        """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
         server_record = self._servers.get(server)
         waits = (
             {}
             if server_record is None
             else {
-                name: record.awaiting()
+                name: record.hidden_limit_ms()
                 for (name, environment), record in server_record.records.items()
                 if environment == self._environment
             }
@@ -203,52 +208,53 @@ class Ledger:
         return {name: limit_ms for name, limit_ms in waits.items() if limit_ms is not None}
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
-        """Take how long a request takes that calls no tool."""
+        """Store the duration of a round trip without a tool call."""
         server_record = self._servers.get(server)
         if server_record is not None:
             server_record.round_trips[self._environment] = milliseconds
             if round_trips_differ(server_record.round_trips_published, server_record.round_trips):
-                self._other.add(server_record.shard)
+                self._figures_due.add(server_record.shard)
 
     def decide(self, now: float) -> list[Move]:
-        """Bring every decision up to date; what moved."""
+        """Update the decisions about all pending tools; return the changes of tiers."""
         moves = []
-        for tool in {**self._restless, **self._stirred}:
+        for tool in {**self._changing_with_time, **self._pending}:
             record, server_record = self._record(tool, now), self._servers.get(tool.server)
-            self._restless.pop(tool, None)
+            self._changing_with_time.pop(tool, None)
             if record is None or server_record is None:
                 continue
             before, degraded = record.tiers, record.health.degraded
             after = record.decide(now)
             if before != after or degraded != record.health.degraded:
-                self._moved.add(server_record.shard)
+                self._due_now.add(server_record.shard)
             if before != after:
                 self.changes += 1
                 moves.append(Move(tool, before, after, record.describe_move(tool.name, before)))
-            if record.restless:
-                self._restless[tool] = None
-        self._stirred.clear()
+            if record.changes_with_time:
+                self._changing_with_time[tool] = None
+        self._pending.clear()
         return moves
 
     def due(self, now: float, stamp: str) -> list[State]:
-        """The state documents that have to be written now, stamped with an RFC 3339 time. Follow each write with
-        `take_stored`; a document that is not written is due again.
+        """State documents that have to be written now, stamped with the RFC 3339 time `stamp`.
+
+        After each write, call `take_stored`; a document that was not written is due again.
         """
         due = []
-        for shard in sorted({*self._moved, *self._other, *self._measured}):
-            rested = now - self._written_at.get(shard, -FIGURES_EVERY_S) >= FIGURES_EVERY_S
-            if shard in self._moved or (rested and self._figures_moved(shard)):
+        for shard in sorted({*self._due_now, *self._figures_due, *self._uncompared}):
+            old_enough = now - self._written_at.get(shard, -FIGURES_EVERY_S) >= FIGURES_EVERY_S
+            if shard in self._due_now or (old_enough and self._figures_differ(shard)):
                 due.append(self._document(shard, now, stamp))
         return due
 
     def take_stored(self, state: State, now: float) -> None:
-        """The document is stored."""
-        for waiting in (self._moved, self._other):
-            waiting.discard(state.shard)
-        self._measured.pop(state.shard, None)
+        """Note that the document was stored."""
+        for shards in (self._due_now, self._figures_due):
+            shards.discard(state.shard)
+        self._uncompared.pop(state.shard, None)
         if state.servers:
             self._written_at[state.shard] = now
-        else:  # withdrawn: the first figures need not wait for what says nothing
+        else:  # an empty document was withdrawn: its next figures need not wait for `FIGURES_EVERY_S`
             self._written_at.pop(state.shard, None)
         for server in state.servers:
             server_record = self._servers.get(ServerKey(server.namespace, server.name))
@@ -257,16 +263,16 @@ class Ledger:
                 server_record.round_trips_published = dict(server.round_trip_ms)
 
     def rewrite(self, shard: int) -> None:
-        """The document is not what was written: it is due."""
-        self._moved.add(shard)
+        """Make a document due because its stored copy differs from what was written."""
+        self._due_now.add(shard)
 
     def states(self, server: ServerKey, now: float) -> tuple[ToolState, ...]:
-        """States of a server's tools, as they would be published now."""
+        """States of a server's tools, as a document would publish them now."""
         server_record = self._servers.get(server)
-        return () if server_record is None else self._of_server(server_record, now)
+        return () if server_record is None else self._tool_states(server_record, now)
 
     def slowest(self, server: ServerKey) -> ToolState | None:
-        """State of the tool with the highest p95 among the published figures of a server."""
+        """Published state of the server's tool with the highest p95; None before the first figures."""
         server_record = self._servers.get(server)
         states = () if server_record is None else server_record.published.values()
         measured = [state for state in states if state.quantiles and state.environment == self._environment]
@@ -274,7 +280,7 @@ class Ledger:
             measured, key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name), default=None
         )
 
-    def fitting(self) -> dict[str, int]:
+    def count_tools(self) -> dict[str, int]:
         """Tier to the number of tools that it shows."""
         count = {tier.name: 0 for tier in self._tiers}
         for server_record in self._servers.values():
@@ -303,7 +309,7 @@ class Ledger:
             published = server_record.published.get(key)
             record = server_record.records[key] = self._begin(server_record, *key, now, published)
             if published is not None and published.tiers != record.tiers:
-                self._moved.add(server_record.shard)
+                self._due_now.add(server_record.shard)
         return record
 
     def _begin(
@@ -314,7 +320,7 @@ class Ledger:
             self._tiers, replace(server_record.declarations[name], probed=probed), now=now, published=published
         )
 
-    def _room(self) -> int:
+    def _free_shard(self) -> int:
         """The first shard that is not full."""
         count: dict[int, int] = {}
         for server_record in self._servers.values():
@@ -333,40 +339,42 @@ class Ledger:
                 tools=tools,
             )
             for key, server_record in sorted(self._servers.items())
-            if server_record.shard == shard and (tools := self._of_server(server_record, now))
+            if server_record.shard == shard and (tools := self._tool_states(server_record, now))
         ]
         return State(shard=shard, servers=tuple(servers), decided_at=stamp)
 
-    def _of_server(self, server_record: _ServerRecord, now: float) -> tuple[ToolState, ...]:
-        """Records where there are any, else what was published."""
+    def _tool_states(self, server_record: _ServerRecord, now: float) -> tuple[ToolState, ...]:
+        """State of each tool from its record if there is one, else as published."""
         states = dict(server_record.published)
         for (name, environment), record in server_record.records.items():
             published = server_record.published.get((name, environment))
             states[name, environment] = record.state(name, environment, now, published)
         return tuple(states[key] for key in sorted(states))
 
-    def _figures_moved(self, shard: int) -> bool:
-        """Whether a figure is worth a document; what is not is compared again when more is known of it."""
-        for tool in self._measured.pop(shard, ()):
+    def _figures_differ(self, shard: int) -> bool:
+        """Whether a figure of the shard changed enough to be published; if not, it is compared again after new
+        samples.
+        """
+        for tool in self._uncompared.pop(shard, ()):
             server_record = self._servers.get(tool.server)
             record = server_record.records.get((tool.name, tool.environment)) if server_record is not None else None
             if server_record is None or record is None:
                 continue
             published = server_record.published.get((tool.name, tool.environment))
             if worth_a_document(published, record.window.quantiles(), record.measured_at):
-                self._other.add(shard)
+                self._figures_due.add(shard)
                 break
-        return shard in self._other
+        return shard in self._figures_due
 
 
-def _without(state: ToolState, same: Collection[str]) -> ToolState:
-    """Without what was decided by tiers that are defined otherwise now."""
+def _without_changed_tiers(state: ToolState, unchanged_tiers: Collection[str]) -> ToolState:
+    """`state` without the decisions of tiers whose definitions have changed."""
     return msgspec.structs.replace(
         state,
-        tiers=None if state.tiers is None else tuple(name for name in state.tiers if name in same),
-        hidden={name: why for name, why in state.hidden.items() if name in same},
-        fits={name: why for name, why in state.fits.items() if name in same},
-        points={name: points for name, points in state.points.items() if name in same},
+        tiers=None if state.tiers is None else tuple(name for name in state.tiers if name in unchanged_tiers),
+        hidden={name: why for name, why in state.hidden.items() if name in unchanged_tiers},
+        fits={name: why for name, why in state.fits.items() if name in unchanged_tiers},
+        points={name: points for name, points in state.points.items() if name in unchanged_tiers},
     )
 
 
@@ -385,5 +393,5 @@ def _declaration(entry: ToolEntry) -> Declaration:
 
 @lru_cache(maxsize=256)
 def _intern(declaration: Declaration) -> Declaration:
-    """One object for equal ones: most tools declare nothing."""
+    """Share one object among equal declarations; most tools declare nothing."""
     return declaration

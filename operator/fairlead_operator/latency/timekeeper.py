@@ -78,7 +78,7 @@ class Timekeeper:
         """Go on from what is published. Raises PLATFORM_ERRORS."""
         rules = await self._read(RULES_NAME)
         if isinstance(rules, Rules):
-            self.decide_by(rules.tiers)  # what the states were decided by
+            self.use_tiers(rules.tiers)  # what the states were decided by
         states, catalogs = [], []
         for name, labels in (await self._documents.listing()).items():
             if labels.get(LABEL_DOCUMENT) not in (STATE, CATALOG):
@@ -90,7 +90,7 @@ class Timekeeper:
                 catalogs.append(document)
         self.ledger.restore(states)
         for catalog in catalogs:  # before its server is asked again: its tools are served all the while, and counted
-            self.know(catalog)
+            self.take_catalog(catalog)
         for state in states:
             self._offer(state)
 
@@ -103,9 +103,9 @@ class Timekeeper:
             logger.warning("%s is made again: %s", name, error)
             return None
 
-    def know(self, catalog: Catalog) -> None:
+    def take_catalog(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
-        self.ledger.know(catalog, self._monotonic())
+        self.ledger.take_catalog(catalog, self._monotonic())
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Keep the living only, and what gateways have of their own."""
@@ -113,9 +113,9 @@ class Timekeeper:
         self.figures.forget(alive)
         self._heard.set()
 
-    def decide_by(self, tiers: Iterable[Tier]) -> None:
+    def use_tiers(self, tiers: Iterable[Tier]) -> None:
         """Other tiers hold from now on."""
-        self.ledger.decide_by(tuple(tiers), self._monotonic())
+        self.ledger.use_tiers(tuple(tiers), self._monotonic())
         self._heard.set()
 
     def take(self, report: Report) -> None:
@@ -124,27 +124,27 @@ class Timekeeper:
         for catalog in report.own:
             if isinstance(catalog.endpoint, LocalEndpoint):
                 self._own.add(catalog.key)
-                self.ledger.know(catalog, now)
+                self.ledger.take_catalog(catalog, now)
         for tool in report.tools:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
             self.ledger.take(key, list(_samples(report.replica, tool)), now)
         if report.tools:
             self._heard.set()
 
-    # What probes measured: implements `calibration.prober.Judge`.
+    # What probes measured: implements `calibration.prober.ProbeObserver`.
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         """One probe."""
         if self.ledger.take(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
             self._heard.set()
 
-    def watches(self, server: ServerKey, tools: Collection[str]) -> None:
+    def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
         """Probes reach these tools while they are hidden, and no others."""
-        self.ledger.watch(server, tools)
+        self.ledger.set_probed(server, tools)
 
-    def awaiting(self, server: ServerKey) -> Mapping[str, float]:
+    def hidden_limits_ms(self, server: ServerKey) -> Mapping[str, float]:
         """Tools that a tier hides."""
-        return self.ledger.awaiting(server)
+        return self.ledger.hidden_limits_ms(server)
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         """A round trip without a tool."""

@@ -1,6 +1,6 @@
-"""Latency record of one tool in one environment, and the tiers that show it. Pure.
+"""Latency record of one tool in one environment, and the tiers that show the tool. Pure.
 
-`observe` takes each sample, in the order of their ends; `decide` runs once per round.
+`observe` takes the samples in the order of their ends; `decide` runs once per round.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from fairlead_operator.latency.tier_moves import MoveReasons, sentence
 from fairlead_operator.latency.window import Window
 from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
 
-MOST_RUNNING: Final = 1000
-"""Running attempts remembered per tool; beyond that the oldest are taken for lost."""
-LOOK_FOR_HEAPS_EVERY: Final = 10
-"""Samples between two looks for a second heap."""
+MAX_RUNNING: Final = 1000
+"""Maximum running attempts per tool; beyond it, the oldest is dropped because its end was probably lost."""
+BIMODALITY_CHECK_SAMPLES: Final = 10
+"""Number of samples between two checks whether the durations are bimodal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Declared latency of a tool, from before it is measured."""
+    """Declared latency and limits of a tool, which apply before it is measured."""
 
     estimated_ms: int | None = None
     max_ms: int | None = None
-    """A call that takes longer counts against health."""
+    """A longer call counts against the tool's health."""
     min_tier: str | None = None
-    """The fastest tier that may show it, by the McpServer."""
+    """The fastest tier that may show the tool, from the McpServer."""
     authored_min_tier: str | None = None
-    """By its definition."""
+    """The fastest tier that may show the tool, from the tool's definition."""
     probed: bool = False
-    """Whether probes reach it while it is hidden; otherwise it comes back on trial."""
+    """Whether the tool is probed while tiers hide it; otherwise it returns by trial."""
     untrusted: bool = False
-    """Whether the estimate is the word of an author who is not trusted."""
+    """Whether the estimate comes from a server whose annotations are not trusted."""
 
     def fits(self, tier: Tier) -> bool:
-        """Whether a tier shows it before anything is measured."""
+        """Whether a tier shows the tool before it is measured."""
         return tier.admits_unmeasured(self.estimated_ms, untrusted=self.untrusted)
 
 
 class ToolRecord:
-    """One tool in one environment."""
+    """Latency record of one tool in one environment."""
 
     __slots__ = (
         "_floors",
@@ -71,17 +71,17 @@ class ToolRecord:
     def __init__(
         self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None
     ) -> None:
-        """`published`: its state before a restart, from which window, scores and decisions go on."""
+        """`published` is the tool's state before a restart, from which window, scores and decisions are restored."""
         figures = published.quantiles if published else None
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
         self.measured_at = published.measured_at if published else ""
-        """RFC 3339, of the last call in the window; empty where it is not known."""
+        """Time of the last call in the window (RFC 3339); empty if unknown."""
         health = published.health if published else Health()
         self.health = HealthScore(score=health.score, degraded=health.state == DEGRADED, now=now)
         self.bimodal = published.bimodal if published else False
         self.tiers: tuple[str, ...] = ()
-        """Names of the tiers that show it since the last decision, fastest first."""
+        """Names of the tiers that show the tool by the last decision, fastest first."""
         points = published.points if published else {}
         hidden = published.hidden if published else {}
         self._scores = [self._score(tier, now, points, hidden) for tier in _tiers_with_limit(tiers)]
@@ -91,9 +91,12 @@ class ToolRecord:
         self._samples = 0
         self.decide(now)
 
-    def judge_by(self, tiers: Sequence[Tier], now: float) -> None:
-        """Other tiers hold from the next decision on: the window stays, and so do scores of tiers that decide as
-        before. What the others show of the tool is a move if they existed.
+    def use_tiers(self, tiers: Sequence[Tier], now: float) -> None:
+        """Decide by other tiers from now on. The window is kept, and the scores of tiers with an unchanged
+        definition.
+
+        A tier that existed before keeps showing or hiding the tool until the next decision, so that the difference is
+        reported as a move. A new tier shows it as decided now.
         """
         shown, existed = self.tiers, {*(score.tier for score in self._scores), *self._unlimited}
         scores = {(score.tier, score.definition): score for score in self._scores}
@@ -109,7 +112,7 @@ class ToolRecord:
         self.tiers = tuple(name for name in names if name in (shown if name in existed else decided))
 
     def declare(self, declaration: Declaration, now: float) -> None:
-        """Something else is said of it; that counts where nothing that was measured decides."""
+        """Take over a changed declaration; it affects only tiers that no measurement decides yet."""
         self.declaration = replace(declaration, probed=self.declaration.probed)
         self._scores = [
             score if score.waits or len(self.window) >= score.min_samples else self._score(score.rule, now, {}, {})
@@ -117,9 +120,9 @@ class ToolRecord:
         ]
 
     def observe(self, sample: Sample) -> None:
-        """Take one sample; a running attempt may be given again and again, and its end last."""
+        """Add one sample. A running attempt may be reported repeatedly; its end is reported last."""
         if sample.probe:
-            self.reached_by_probes(True)
+            self.set_probed(True)
         entry, counted = self._running.pop(sample.attempt, (None, set[str]()))
         unreadable = sample.outcome is AttemptOutcome.UNREADABLE
         late = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not unreadable]
@@ -132,12 +135,12 @@ class ToolRecord:
                 counted.add(score.tier)
         if sample.outcome is AttemptOutcome.RUNNING:
             if entry is not None:
-                self._still_running(sample.attempt, entry, counted)
+                self._remember_running(sample.attempt, entry, counted)
             return
         if sample.outcome is AttemptOutcome.OK:
-            self._in_time(sample, counted)
+            self._observe_success(sample, counted)
         if sample.outcome is not AttemptOutcome.NEUTRAL:
-            bad = unreadable or sample.outcome is AttemptOutcome.BAD or self._past_its_maximum(sample)
+            bad = unreadable or sample.outcome is AttemptOutcome.BAD or self._exceeds_maximum(sample)
             self.health.observe(bad=bad)
 
     def decide(self, now: float) -> tuple[str, ...]:
@@ -145,8 +148,8 @@ class ToolRecord:
         fits: list[str] = []
         floor, fast_enough = self.floor, False
         for score in self._scores:
-            fast_enough |= score.decide(now, self.window, trials=self._on_trial)
-            # what a fast tier shows, every slower one shows
+            fast_enough |= score.decide(now, self.window, trials=self._returns_by_trial)
+            # a tool that a tier shows is shown by every slower tier as well
             if fast_enough and not (floor is not None and floor.hides(score.rule)):
                 fits.append(score.tier)
         fits += self._unlimited
@@ -155,8 +158,9 @@ class ToolRecord:
         return self.tiers
 
     def state(self, name: str, environment: str, now: float, published: ToolState | None = None) -> ToolState:
-        """State of the tool to publish after `published`: its figures, the last decision, and a reason for each tier
-        by these figures.
+        """State of the tool to publish: its figures, the last decision, and a reason for each tier by these figures.
+
+        `published` is the state that was published before.
         """
         declared, floor, figures = self.declaration.estimated_ms, self.floor, self._figures(published)
         hidden, fits = {}, {}
@@ -169,7 +173,7 @@ class ToolRecord:
                 hidden[score.tier] = why_degraded(self.health, self.tiers[0])
             else:
                 hidden[score.tier] = why_hidden(
-                    score, self.window, figures, declared_ms=declared, trials=self._on_trial, now=now
+                    score, self.window, figures, declared_ms=declared, trials=self._returns_by_trial, now=now
                 )
         return ToolState(
             name=name,
@@ -185,8 +189,10 @@ class ToolRecord:
         )
 
     def _figures(self, published: ToolState | None) -> Quantiles | None:
-        """The quantiles, as published while none of them has moved by more than a tenth and the tiers are the same: a
-        document that is written for another tool's sake changes nothing that readers show of this one.
+        """The quantiles to publish.
+
+        The published ones are repeated while the tiers are the same and no quantile changed by more than a tenth. A
+        document that is written because of another tool then does not change what is displayed about this one.
         """
         now = self.window.quantiles()
         before = published.quantiles if published is not None and published.tiers == self.tiers else None
@@ -195,14 +201,16 @@ class ToolRecord:
         return msgspec.structs.replace(before, samples=now.samples)
 
     def describe_move(self, name: str, before: Sequence[str]) -> str:
-        """The last decision as a sentence for people: how its tiers differ from those `before`, and why."""
+        """Sentence about the last decision for users: how the tiers differ from those `before`, and why."""
         scores = {score.tier: score for score in self._scores}
         reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
         return sentence(name, before, self.tiers, reasons)
 
-    def awaiting(self) -> float | None:
-        """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it. 0 for a tool with
-        two speeds: its probes may meet a cache, so that only late ones say something.
+    def hidden_limit_ms(self) -> float | None:
+        """Milliseconds within which a probe counts as success for the return of a hidden tool; None for one that is
+        shown.
+
+        0 for a tool with bimodal durations: a fast probe may be answered from a cache, so only late probes count.
         """
         hiding = [score.late_from_ms for score in self._scores if not score.gate.shown]
         if not hiding:
@@ -211,27 +219,30 @@ class ToolRecord:
 
     @property
     def floor(self) -> Floor | None:
-        """The fastest tier that may show it; None: any."""
+        """The fastest tier that may show the tool; None: any tier may."""
         return self._floors.of(self.declaration)
 
     @property
-    def restless(self) -> bool:
-        """Whether time alone may change what is decided of it."""
+    def changes_with_time(self) -> bool:
+        """Whether the passage of time alone may change the decision."""
         return self.health.degraded or any(score.waits for score in self._scores)
 
-    def reached_by_probes(self, reached: bool) -> None:
-        """Whether probes reach it from now on while it is hidden."""
+    def set_probed(self, reached: bool) -> None:
+        """Set whether the tool is probed while tiers hide it."""
         if self.declaration.probed is not reached:
             self.declaration = replace(self.declaration, probed=reached)
 
     @property
-    def _on_trial(self) -> bool:
-        """Probes with fixed arguments may meet a cache: of a tool with two speeds they prove nothing."""
+    def _returns_by_trial(self) -> bool:
+        """Whether a hidden tool returns by trial instead of by probes.
+
+        Probes have fixed arguments, which a cache may answer, so for bimodal durations their success proves nothing.
+        """
         return self.bimodal or not self.declaration.probed
 
     def _score(self, tier: Tier, now: float, points: Mapping[str, int], hidden: Mapping[str, str]) -> TierScore:
-        """In a tier: as it was published (`points` and reasons by tier), else by what was measured, else by what is
-        declared, else by the tier's `unmeasured`.
+        """Initial score of the tool in a tier: as published (`points` and `hidden` reasons by tier), else from the
+        window, else from the declaration, else by the tier's `unmeasured`.
         """
         cause = cause_of(hidden[tier.name]) if tier.name in hidden else None
         if tier.name in points and len(self.window) and cause not in ("declared", "unmeasured"):
@@ -253,22 +264,22 @@ class ToolRecord:
         self.window.lengthen(entry, duration_ms)
         return entry
 
-    def _still_running(self, attempt: str, entry: int, counted: set[str]) -> None:
+    def _remember_running(self, attempt: str, entry: int, counted: set[str]) -> None:
         self._running[attempt] = (entry, counted)
-        if len(self._running) > MOST_RUNNING:
+        if len(self._running) > MAX_RUNNING:
             del self._running[next(iter(self._running))]
 
-    def _in_time(self, sample: Sample, counted: set[str]) -> None:
+    def _observe_success(self, sample: Sample, counted: set[str]) -> None:
         for score in self._scores:
             if score.tier not in counted:
                 score.observe(late=False, proves=not (sample.probe and self.bimodal))
-        if self._samples >= LOOK_FOR_HEAPS_EVERY:
+        if self._samples >= BIMODALITY_CHECK_SAMPLES:
             self._samples = 0
             self.bimodal = is_bimodal(self.window.durations())
             for score in self._scores:
                 score.judge(bimodal=self.bimodal)
 
-    def _past_its_maximum(self, sample: Sample) -> bool:
+    def _exceeds_maximum(self, sample: Sample) -> bool:
         return self.declaration.max_ms is not None and sample.duration_ms > self.declaration.max_ms
 
     def _health(self) -> Health:
@@ -279,16 +290,16 @@ class ToolRecord:
 
 
 def _tiers_with_limit(tiers: Sequence[Tier]) -> list[Tier]:
-    """Those with a limit, the fastest first."""
+    """The tiers with a latency limit, fastest first."""
     return sorted((tier for tier in tiers if tier.max_latency_ms), key=lambda tier: (tier.max_latency_ms, tier.name))
 
 
 @lru_cache(maxsize=8)
 def _floors(tiers: tuple[Tier, ...]) -> Floors:
-    """One for all tools that are judged by these tiers."""
+    """The floors of these tiers, shared by all tools."""
     return Floors(tiers)
 
 
 def _tiers_without_limit(tiers: Sequence[Tier]) -> tuple[str, ...]:
-    """Names of those without one."""
+    """Names of the tiers without a latency limit."""
     return tuple(sorted(tier.name for tier in tiers if not tier.max_latency_ms))

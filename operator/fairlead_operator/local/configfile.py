@@ -1,7 +1,7 @@
-"""One configuration file of an MCP client: its entries as validated McpServers, or why not, with the line.
+"""Reads one configuration file of an MCP client: entries become validated McpServers, or problems with line numbers.
 
-`client_files.servers` knows the forms; this module knows files, lines and validation. It is given the text of the file,
-and reads the files of variables that entries name.
+`client_files.servers` parses the forms of different clients; this module adds files, line numbers and validation. It
+takes the text of the file, and reads the env files that entries name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JSON_SUFFIXES: Final = (".json", ".jsonc", ".json5")
 EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
 EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
 NAMED: Final = 8
-"""Servers that a sentence names."""
+"""Maximum number of servers that a message names."""
 EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
 NO_LIST: Final = f'declares no server: a client configuration begins with {{"mcpServers": {{{EXAMPLE}}}}}'
 
@@ -55,18 +55,18 @@ class Configuration:
     servers: list[DeclaredServer] = field(default_factory=list)
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
-    """Remarks that stop no server."""
+    """Problems that do not stop a server."""
     refused: list[RefusedServer] = field(default_factory=list)
-    """Entries that have a name and a problem that stops them."""
+    """Named entries with a problem that stops their server."""
 
 
 def read_configuration(
     text: str, file: Path, environ: Mapping[str, str], is_own: Callable[[str], bool], *, bare: bool = True
 ) -> Configuration | None:
-    """Read a client configuration; None for a file that is something else. JSON that is broken is a problem, too.
+    """Read a client configuration; None for a file of another kind. Invalid JSON is reported as a problem.
 
     Args:
-        bare: Whether a list without a member around it is one: not in files that nobody named.
+        bare: Whether a list of servers may be the top-level object, without a member such as `mcpServers` around it.
     """
     try:
         document = _parse(text, file)
@@ -84,15 +84,15 @@ def read_configuration(
         if not bare and server_lists(content)[0].path == ():
             return None
         return _ConfigurationReader(content, document, file, environ, is_own).read()
-    wrong = _no_list(content, json=file.suffix in JSON_SUFFIXES)
-    if wrong is None:
+    key_and_message = _no_list(content, json=file.suffix in JSON_SUFFIXES)
+    if key_and_message is None:
         return None
-    key, message = wrong
+    key, message = key_and_message
     return Configuration(problems=[ManifestProblem(str(file), document.line_of((key,)) if key else 0, key, message)])
 
 
 def _parse(text: str, file: Path) -> AnyDocument | None:
-    """The document of a file by its ending; None for YAML of several documents.
+    """Parse the file's text by the file's ending; None for YAML with several documents.
 
     Raises UnreadableJson, UnreadableToml.
     """
@@ -102,14 +102,14 @@ def _parse(text: str, file: Path) -> AnyDocument | None:
 
 
 def _only_document(text: str) -> Document | None:
-    """The document of a YAML file that holds one, and that is valid."""
+    """The document of a YAML file with exactly one valid document, else None."""
     parsed = list(documents(text))
     document = parsed[0] if len(parsed) == 1 else None
     return None if isinstance(document, BadDocument) else document
 
 
 def _are_manifests(text: str) -> bool:
-    """Whether what is not JSON is YAML for `kubectl` all the same."""
+    """Whether a text that is not JSON is YAML with Kubernetes manifests."""
     parsed = list(documents(text))
     return bool(parsed) and all(
         isinstance(document, Document) and isinstance(document.content, Mapping) and "kind" in document.content
@@ -122,7 +122,7 @@ def _is_blank(text: str, file: Path) -> bool:
 
 
 def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
-    """Key and message for a file that is not a server list but should be one; None for what is something else."""
+    """Key and message about a file that should be a server list but is not; None for a file of another kind."""
     if not isinstance(content, Mapping):
         return ("", NO_LIST) if json else None
     if "kind" in content or "apiVersion" in content:
@@ -157,7 +157,7 @@ class _ConfigurationReader:
         self._file = file
         self._environ = environ
         self._is_own = is_own
-        where = file.absolute()  # servers may run elsewhere, and know nothing of the folder that we run in
+        where = file.absolute()  # servers may run in another folder than this process
         around = surroundings_of(where, environ.get("HOME"))
         self._around = surroundings_with_bundle(around, content, str(where.parent), environ)
         self._result = Configuration()
@@ -175,19 +175,19 @@ class _ConfigurationReader:
             else:
                 if declared is not None:
                     self._result.servers.append(declared)
-        self._result.remarks += [self._left_out(why, without) for why, without in unserved.items()]
-        self._result.remarks += self._of_the_lists()
+        self._result.remarks += [self._ignored_note(why, skipped) for why, skipped in unserved.items()]
+        self._result.remarks += self._list_remarks()
         return self._result
 
-    def _left_out(self, why: str, without: Sequence[ConfiguredServer]) -> ManifestProblem:
-        """The note on entries that only their client can serve."""
-        first, *others = without
+    def _ignored_note(self, why: str, unserved_entries: Sequence[ConfiguredServer]) -> ManifestProblem:
+        """A note about entries that only their client can serve."""
+        first, *others = unserved_entries
         if not others:
-            problem = self._problem(first, "", f"{why}; it is left out here, and nothing has to be done")
+            problem = self._problem(first, "", f"{why}; it is ignored, and nothing has to be done")
         else:
-            names = [entry.name for entry in without]
+            names = [entry.name for entry in unserved_entries]
             some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-            message = f"each of {some} {why}; they are left out here, and nothing has to be done"
+            message = f"each of {some} {why}; they are ignored, and nothing has to be done"
             problem = self._remark(first.path[:-1], message)
         return replace(problem, is_note=True)
 
@@ -198,30 +198,30 @@ class _ConfigurationReader:
             own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
             prefix = own.get("prefix") if isinstance(own, Mapping) else None
             key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
-            wanted_prefix = prefix if isinstance(prefix, str) else None
+            requested_prefix = prefix if isinstance(prefix, str) else None
             self._result.refused.append(
-                RefusedServer(key, (problem,), wanted_prefix, error.cause, "client-configuration")
+                RefusedServer(key, (problem,), requested_prefix, error.cause, "client-configuration")
             )
 
     def _server(self, entry: ConfiguredServer) -> DeclaredServer | None:
-        """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""
+        """The server of an entry; None if its URL is this gateway's. Appends remarks. Raises EntryProblem."""
         translated = translate(entry, self._environ, self._around, lambda name: read_env_file(self._file.parent / name))
         url = translated.manifest["spec"].get("url")
         if url is not None and self._is_own(url):
             return None
         server = _validate(entry, translated)
         if entry.cwd is None and (name := resource_name(entry.name)) != server.key.name:  # projects share names
-            told = f"comes to the name {name}, as another server does, and is {server.key.name}: rename one of them"
-            self._result.remarks.append(self._problem(entry, "", told))
+            message = f"gets the name {server.key.name}, because another server has the name {name}: rename one of them"
+            self._result.remarks.append(self._problem(entry, "", message))
         for remark in translated.remarks:
             self._result.remarks.append(self._problem(entry, remark.key, remark.message))
-        wanted = translated.cwd
-        if wanted is None and entry.cwd and Path(entry.cwd).is_dir():  # a project that was moved costs no server
-            wanted = entry.cwd
-        cwd = None if wanted is None else str((self._file.parent / wanted).expanduser().resolve())
+        folder = translated.cwd
+        if folder is None and entry.cwd and Path(entry.cwd).is_dir():  # absent if the project was moved: start anyway
+            folder = entry.cwd
+        cwd = None if folder is None else str((self._file.parent / folder).expanduser().resolve())
         return DeclaredServer(server, translated.credential, cwd, f"{self._file}:{self._document.line_of(entry.path)}")
 
-    def _of_the_lists(self) -> Iterator[ManifestProblem]:
+    def _list_remarks(self) -> Iterator[ManifestProblem]:
         """Remarks about the lists as a whole and about duplicate keys."""
         lists = server_lists(self._content)
         first = lists[0].path
@@ -234,10 +234,10 @@ class _ConfigurationReader:
         elif not self._result.servers and not self._result.problems and not self._result.remarks:
             yield self._remark(first, "the only server is this gateway itself: add another")
         if LISTS[0] in self._content and isinstance(self._content.get(LISTS[1]), Mapping):
-            yield self._remark((LISTS[1],), f"is not read beside {LISTS[0]}: keep all servers in one of them")
+            yield self._remark((LISTS[1],), f"is ignored because the file has {LISTS[0]} as well: use only one of them")
         for twice in self._document.twice if isinstance(self._document, JsonDocument) else ():
             path = ".".join(str(step) for step in twice.path if step != "\0")
-            message = f"stands in line {twice.first_line} already, and this one is left out: rename or remove one"
+            message = f"is a duplicate of line {twice.first_line}, so it is ignored: rename or remove one of them"
             yield ManifestProblem(str(self._file), twice.line, path, message)
 
     def _remark(self, path: Sequence[str | int], message: str) -> ManifestProblem:
@@ -251,8 +251,10 @@ class _ConfigurationReader:
 
 
 def _as_written(entry: ConfiguredServer, inner: str) -> str:
-    """A path within an entry by the keys of the file: of a key that stands otherwise there, that key alone, as what is
-    inside of it may be arranged otherwise too.
+    """`inner`, a path within an entry, in the file's own keys.
+
+    If the client names the first key differently, the result is that key alone, because the structure inside it may
+    differ as well.
     """
     member = inner.partition(".")[0].partition("[")[0]
     written = entry.written.get(member)
@@ -274,7 +276,7 @@ def _path(entry: ConfiguredServer, inner: str) -> str:
 
 
 def _steps(path: str) -> list[str | int]:
-    """`env.TOKEN` and `args[1]` as steps."""
+    """Split a path such as `env.TOKEN` or `args[1]` into keys and indexes."""
     steps: list[str | int] = []
     for part in filter(None, path.split(".")):
         name, bracket, index = part.partition("[")

@@ -1,7 +1,7 @@
-"""How a package of PyPI or npm is installed and started, and what its failures mean. Does nothing but read a tree.
+"""Plans how a package of PyPI or npm is installed and started, and explains failures. Only reads installed files.
 
-`packages` runs the steps that are planned here. No address of a registry stands here or anywhere: which one is asked is
-the affair of the configuration of `uv` and `npm`.
+`packages` runs the steps that are planned here. The addresses of registries come only from the configuration of `uv`
+and `npm`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.surroundings import INHERITED, NETWORK
 
 Registry = Literal["npm", "pypi"]
-_NAMED: Final = 3
-"""Packages that a sentence names."""
+_MAX_NAMED: Final = 3
+"""Maximum number of packages that a message names."""
 TITLES: Final[dict[Registry, str]] = {"npm": "npm", "pypi": "PyPI"}
 
 
@@ -33,51 +33,51 @@ class PackageVersion(NamedTuple):
     name: str
     version: str
     executable: str | None = None
-    """The program of the package to run; None = the one that is called like the package, or the only one."""
+    """The program of the package to run; None: its only program, or the one with the package's name."""
     build: bool = False
-    """Whether its installation may run code of its own and of what it needs."""
+    """Whether the installation may run code of the package and its dependencies (builds, install scripts)."""
 
     def __str__(self) -> str:
         return f"{self.name}{'==' if self.registry == 'pypi' else '@'}{self.version}"
 
     @property
     def folder(self) -> str:
-        """A file name, another for each name and version, and for a build of it."""
+        """Folder name, unique for name, version and `build`."""
         return re.sub(r"[^A-Za-z0-9._@-]", "+", f"{self.name}@{self.version}") + "+build" * self.build
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How an installed package is started: one process, nothing that stays in front of it."""
+    """Command of an installed package, which starts the server directly, without a wrapper process."""
 
     command: str
     args: tuple[str, ...] = ()
     left_out: str = ""
-    """Sentence about steps that the installation left out and the server may lack."""
+    """Sentence about skipped installation steps that the server may need; empty if none was skipped."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The programs that install; None where this machine has none."""
+    """Paths of the installers; None for one that this machine lacks."""
 
     uv: str | None = None
     npm: str | None = None
     node: str | None = None
     python: str = sys.executable
-    """The interpreter that environments of PyPI packages are made with."""
+    """The interpreter of the virtual environments of PyPI packages."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command of an installation, with what it adds to the environment."""
+    """One command of an installation, with the variables that it adds to the environment."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
     settings: str = ""
-    """How the names of the program's own settings begin, in lower case."""
+    """Prefix of the installer's own environment variables, in lower case."""
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of the command, given ours: what it installs may read it, and ours holds secrets."""
+        """Environment of the command. Only safe variables of ours are passed on: installed code could read secrets."""
         return {name: value for name, value in ours.items() if self._passes(name)} | self.env
 
     def _passes(self, name: str) -> bool:
@@ -86,12 +86,12 @@ class Step:
 
 
 class InstallFailed(Exception):
-    """A package could not be installed; the message is one sentence for a person."""
+    """A package could not be installed; the message is one sentence for users."""
 
     def __init__(self, message: str, *, network: bool = False) -> None:
         super().__init__(message)
         self.network = network
-        """It failed for want of a connection, and is worth trying again soon."""
+        """Whether the registry could not be reached, so that an early retry makes sense."""
 
 
 def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> list[Step]:
@@ -113,33 +113,35 @@ def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> l
         install = (tools.uv, "pip", "install", *wheels, "--python", str(_python(target)), str(package))
         return [Step(make, env, "uv_"), Step(install, env, "uv_")]
     if tools.npm is None or tools.node is None:
-        raise InstallFailed("npm is not installed on this machine: install Node.js, which brings it")
+        raise InstallFailed("npm is not installed on this machine: install Node.js, which includes it")
     env = {"npm_config_update_notifier": "false", "npm_config_color": "false", "npm_config_progress": "false"}
     flags = ("--no-audit", "--no-fund", "--loglevel=http", *(() if package.build else ("--ignore-scripts",)))
     return [Step((tools.npm, "install", *flags, "--prefix", str(target), str(package)), env, "npm_config_")]
 
 
 def usable(package: PackageVersion, target: Path) -> bool:
-    """Whether what was installed in `target` can still be started; an interpreter may have been removed since."""
+    """Whether the installation in `target` can still be started; its interpreter may have been removed."""
     if package.registry == "npm":
         return (target / "node_modules" / package.name / "package.json").exists()
     return _python(target).exists()
 
 
 def launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
-    """How the package that is installed in `target` is started. Raises InstallFailed when it brings no program."""
+    """The command of the package that is installed in `target`. Raises InstallFailed for a package without a
+    program.
+    """
     return _npm_launch(package, target, tools) if package.registry == "npm" else _pypi_launch(package, target)
 
 
-_NEWS: Final = ("Resolved", "Downloading", "Downloaded", "Prepared", "Building")
+_PROGRESS_WORDS: Final = ("Resolved", "Downloading", "Downloaded", "Prepared", "Building")
 
 
 def progress(registry: Registry, line: str, seen: int) -> str | None:
-    """Progress for a person, from one line of an installer's output; `seen` counts the lines before it."""
+    """Progress message from one line of an installer's output, or None; `seen` is the number of lines before it."""
     text = line.strip()
     if registry == "npm":
         return f"fetched {seen + 1} files" if seen % 25 == 24 and text.startswith("npm http fetch") else None
-    return text[:1].lower() + text[1:] if text.startswith(_NEWS) else None
+    return text[:1].lower() + text[1:] if text.startswith(_PROGRESS_WORDS) else None
 
 
 _NETWORK: Final = re.compile(
@@ -152,19 +154,19 @@ _UNBUILT: Final = re.compile(r"building from source is disabled|has no usable wh
 
 
 def explain(package: PackageVersion, lines: Sequence[str]) -> InstallFailed:
-    """Turn the output of an installer that failed into one sentence."""
+    """Summarize the output of a failed installer in one sentence."""
     output = "\n".join(lines)
     title = TITLES[package.registry]
     if _NETWORK.search(output):
-        return InstallFailed(f"{package} could not be fetched from {title}: no network connection to it", network=True)
+        return InstallFailed(f"{package} could not be fetched from {title}, which cannot be reached", network=True)
     if _UNBUILT.search(output):
         return InstallFailed(
-            f"{package}, or a package that it needs, has no wheel for this machine, and is not built, because a build "
-            "runs code of its own: package.allowBuild: true in the spec allows it"
+            f"{package}, or one of its dependencies, has no wheel for this machine, and was not built, because a build "
+            "runs code of the package: package.allowBuild: true in the spec allows it"
         )
     if _ABSENT.search(output):
         return InstallFailed(f"{title} has no {package}: check the name and the version")
-    cause = re.sub(r"^error:\s*", "", diagnosis(lines)) or "it printed nothing"
+    cause = re.sub(r"^error:\s*", "", diagnosis(lines)) or "the installer printed nothing"
     return InstallFailed(f"{package} could not be installed: {cause}")
 
 
@@ -181,14 +183,14 @@ def _pypi_launch(package: PackageVersion, target: Path) -> Launch:
     module = re.sub(r"[-.]+", "_", name)
     if any(target.glob(f"lib/python*/site-packages/{module}/__main__.py")):
         return Launch(str(_python(target)), ("-m", module))
-    raise _no_program(package, scripts)
+    raise _no_program_error(package, scripts)
 
 
 def _console_scripts(target: Path, name: str) -> list[str]:
-    """Names of the programs that the distribution itself declares (entry points specification, console_scripts)."""
-    wanted = _canonical(name)
+    """Names of the distribution's console scripts (PyPA, entry points specification)."""
+    distribution = _canonical(name)
     for metadata in target.glob("lib/python*/site-packages/*.dist-info"):
-        if _canonical(metadata.name.split("-", 1)[0]) != wanted:
+        if _canonical(metadata.name.split("-", 1)[0]) != distribution:
             continue
         parser = ConfigParser(delimiters=("=",), interpolation=None)
         parser.optionxform = str  # type: ignore[assignment, method-assign]  # names are case-sensitive
@@ -212,13 +214,13 @@ def _choose(package: PackageVersion, names: Sequence[str], default: str) -> str 
     return next((name for name in names if _canonical(name) == _canonical(default)), None)
 
 
-def _no_program(package: PackageVersion, names: Sequence[str]) -> InstallFailed:
+def _no_program_error(package: PackageVersion, names: Sequence[str]) -> InstallFailed:
     if not names:
-        return InstallFailed(f"{package} is a library: it brings no program to run")
-    brought = f"{package} brings {', '.join(names)}"
+        return InstallFailed(f"{package} is a library: it contains no program to run")
+    programs = f"{package} contains {', '.join(names)}"
     if package.executable is not None:
-        return InstallFailed(f"{brought}, but no program called {package.executable}")
-    return InstallFailed(f"{brought}: say which one to run in executable")
+        return InstallFailed(f"{programs}, but no program named {package.executable}")
+    return InstallFailed(f"{programs}: set package.executable to the one to run")
 
 
 def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
@@ -232,7 +234,7 @@ def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
     programs: dict[str, str] = {unscoped: declared} if isinstance(declared, str) else dict(declared)
     chosen = _choose(package, sorted(programs), unscoped)
     if chosen is None:
-        raise _no_program(package, sorted(programs))
+        raise _no_program_error(package, sorted(programs))
     program, left_out = (folder / programs[chosen]).resolve(), "" if package.build else _scripts_left_out(target)
     if _is_javascript(program) and tools.node is not None:
         return Launch(tools.node, (str(program),), left_out)
@@ -240,7 +242,7 @@ def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
 
 
 def _scripts_left_out(target: Path) -> str:
-    """Says which packages have install scripts, by npm's own record; they were not run."""
+    """Message about the packages whose install scripts were not run, from npm's lock file; empty without one."""
     try:
         record = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
         packages: dict[str, object] = record["packages"]
@@ -249,8 +251,8 @@ def _scripts_left_out(target: Path) -> str:
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""
-    names = ", ".join(sorted(path.rpartition("node_modules/")[2] for path in with_scripts)[:_NAMED])
-    more = f" and {len(with_scripts) - _NAMED} more" if len(with_scripts) > _NAMED else ""
+    names = ", ".join(sorted(path.rpartition("node_modules/")[2] for path in with_scripts)[:_MAX_NAMED])
+    more = f" and {len(with_scripts) - _MAX_NAMED} more" if len(with_scripts) > _MAX_NAMED else ""
     return (
         f"install scripts of {names}{more} were not run; package.allowBuild: true allows them" if with_scripts else ""
     )

@@ -30,7 +30,7 @@ from fairlead_operator.ports import Gateways
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.document_entries import entry_of_outdated, entry_of_refused
-from fairlead_operator.server.prefixes import default_prefix, wanted_prefix
+from fairlead_operator.server.prefixes import default_prefix, requested_prefix
 from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
@@ -173,7 +173,7 @@ class LocalOperator:
 
     def _refused_entries(self) -> Iterator[ServerEntry]:
         contents = self.inventory.contents
-        taken = {wanted_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
+        taken = {requested_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
         for refused in contents.refused.values():
             prefix = default_prefix(refused.key, self._prefix_style) if refused.prefix is None else refused.prefix
             if refused.key in contents.servers:

@@ -1,7 +1,7 @@
-"""Installs the packages that servers come in, once per name and version, and says at any time how far each is.
+"""Installs the packages of servers, once per name and version, and reports the state of each installation.
 
-Never waits for a network: `require` answers at once, an installation runs in a task of its own, and `on_change` tells
-when there is news. A version that is installed is started without asking a registry again.
+`require` never waits: each installation runs in a task of its own, and `on_change` is called when its state changes. An
+installed version is started without a request to its registry.
 """
 
 from __future__ import annotations
@@ -38,45 +38,45 @@ from fairlead_operator.local.installers import (
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 2
-"""Installations that run side by side; the others wait, servers that are installed already do not."""
+"""Number of concurrent installations. Installed packages start without waiting for them."""
 STEP_SECONDS: Final = 600.0
 FIRST_RETRY: Final = 5.0
-"""Seconds after a first failure for want of a connection; doubles from there."""
+"""Seconds until the first retry after a network failure; doubles with each failure."""
 FIRST_RETRY_OTHERWISE: Final = 60.0
-"""First pause, in seconds, after a failure that time alone will hardly mend."""
+"""Seconds until the first retry after any other failure; doubles with each failure."""
 LAST_RETRY: Final = 300.0
 _MARKER: Final = ".fairlead-installed"
-"""Stands in the folder of a package once all of it is there."""
+"""Name of the empty file that marks a package's folder as complete."""
 _KEPT_LINES: Final = 60
 
 
 @dataclass(frozen=True)
 class Installing:
-    """Not there yet."""
+    """State of a package that is being installed, or waits for that."""
 
     progress: str
 
 
 @dataclass(frozen=True)
 class Installed:
-    """Ready to be started."""
+    """State of a package that can be started."""
 
     launch: Launch
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The last attempt failed; the next one follows by itself."""
+    """State of a package whose last installation failed; it is retried automatically."""
 
     message: str
     retry_seconds: float
     network: bool = False
-    """For want of a connection to its registry."""
+    """Whether the package's registry could not be reached."""
 
 
 State = Installing | Installed | Failed
 Run = Callable[[Step, Callable[[str], None]], Awaitable[int]]
-"""Carries out one step, hands over each line that it prints, returns its exit code."""
+"""Runs one step, passes on each line that it prints, and returns its exit code."""
 
 
 @dataclass
@@ -84,13 +84,13 @@ class _PackageState:
     state: State
     task: asyncio.Task[None] | None = None
     lines: list[str] = field(default_factory=list)
-    """Output of the step that runs, or that failed."""
+    """Last lines of the running or failed step."""
     printed: PrintedLines = field(default_factory=lambda: PrintedLines(time.monotonic))
-    """Lines of its installers, over all attempts."""
+    """Lines of all installers of the package, over all attempts."""
 
 
 class PackageStore:
-    """Packages under one folder. `close` it from the loop that it was used in."""
+    """Installs packages below one folder. Call `close` in the event loop that used the store."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class PackageStore:
         self._entries: dict[PackageVersion, _PackageState] = {}
 
     def require(self, package: PackageVersion) -> State:
-        """How far `package` is; the first time, this starts its installation."""
+        """State of `package`; the first call starts its installation."""
         entry = self._entries.get(package)
         if entry is None:
             entry = self._entries[package] = _PackageState(Installing("waiting for its turn"))
@@ -126,12 +126,12 @@ class PackageStore:
         return entry.state
 
     def printed_lines(self, package: PackageVersion) -> PrintedLines | None:
-        """Lines that its installers printed; None where none ran."""
+        """Lines that the installers of `package` printed; None if none ran."""
         entry = self._entries.get(package)
         return entry.printed if entry is not None and entry.printed.run else None
 
     def retry(self, package: PackageVersion) -> None:
-        """Try an installation that failed again now; the pauses between attempts begin again."""
+        """Retry a failed installation now, and reset the pauses between its attempts."""
         entry = self._entries.get(package)
         if entry is None or not isinstance(entry.state, Failed):
             return
@@ -141,14 +141,14 @@ class PackageStore:
         entry.task = asyncio.get_running_loop().create_task(self._install(package, entry), name=f"install {package}")
 
     def retain(self, packages: Collection[PackageVersion]) -> None:
-        """Forget all packages but these, and stop installing them."""
+        """Forget all packages except these, and cancel their installations."""
         for package in [package for package in self._entries if package not in packages]:
             entry = self._entries.pop(package)
             if entry.task is not None:
                 entry.task.cancel()
 
     async def close(self) -> None:
-        """Stop whatever is being installed."""
+        """Cancel all installations and wait for their end."""
         tasks = [entry.task for entry in self._entries.values() if entry.task is not None]
         self._entries.clear()
         for task in tasks:
@@ -173,13 +173,13 @@ class PackageStore:
                 first = FIRST_RETRY if network else FIRST_RETRY_OTHERWISE
                 pause = min(first * 2**failures, LAST_RETRY) * (0.75 + self._jitter() / 2)
                 failures += 1
-                self._move(package, entry, Failed(str(error), pause, network))
+                self._set_state(package, entry, Failed(str(error), pause, network))
                 await asyncio.sleep(pause)
             else:
-                self._move(package, entry, Installed(started))
+                self._set_state(package, entry, Installed(started))
                 return
 
-    def _move(self, package: PackageVersion, entry: _PackageState, state: State) -> None:
+    def _set_state(self, package: PackageVersion, entry: _PackageState, state: State) -> None:
         entry.state = state
         if self._entries.get(package) is entry:
             self._on_change(package)
@@ -189,7 +189,7 @@ class PackageStore:
         title = TITLES[package.registry]
         plan = steps(package, target, self._tools, self._root)
         if not isinstance(entry.state, Failed):
-            self._move(package, entry, Installing(f"{package} from {title}"))
+            self._set_state(package, entry, Installing(f"{package} from {title}"))
         target.parent.mkdir(parents=True, exist_ok=True)
         with (target.parent / f"{target.name}.lock").open("w") as lock:
             await _lock(lock)
@@ -215,7 +215,7 @@ class PackageStore:
             sentence = progress(package.registry, line, seen)
             seen += 1
             if sentence is not None and isinstance(entry.state, Installing):
-                self._move(package, entry, Installing(f"{package}: {sentence}"))
+                self._set_state(package, entry, Installing(f"{package}: {sentence}"))
 
         try:
             async with asyncio.timeout(STEP_SECONDS):
@@ -229,7 +229,7 @@ class PackageStore:
 
 
 async def _lock(lock: IO[str]) -> None:
-    """Wait until no other process installs the same package; the lock goes with the file."""
+    """Wait until no other process installs the same package. Closing the file releases the lock."""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -240,13 +240,13 @@ async def _lock(lock: IO[str]) -> None:
 
 
 class StepRunner:
-    """Runs installers with standard input closed. None of their processes outlives this one, however it ends."""
+    """Runs installers with standard input closed. Their processes end with this process, even if it is killed."""
 
     def __init__(self) -> None:
         self._guard = processes.GroupGuard()
 
     async def __call__(self, step: Step, take: Callable[[str], None]) -> int:
-        """Implements `Run`. The whole process group goes when the wait for it is given up."""
+        """Implements `Run`. Cancelling it kills the whole process group of the step."""
         await self._guard.start()
         process = await asyncio.create_subprocess_exec(
             *step.argv,
@@ -268,12 +268,12 @@ class StepRunner:
             self._guard.discard(process.pid)
 
     async def aclose(self) -> None:
-        """End the process that watches over the installers."""
+        """End the guard process that kills orphaned installers."""
         await self._guard.aclose()
 
 
 async def _output(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
-    """Its lines; a line too long for the buffer of a stream is dropped."""
+    """Lines of the process's output; a line that exceeds the stream's buffer is dropped."""
     assert process.stdout is not None
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Where servers run off a cluster: as child processes of this process, or elsewhere behind a URL.
+"""Adapters of the ports for one machine: servers are child processes of this process, or remote behind a URL.
 
-Implements the Platform port over an inventory. Never waits for an installation or for a process to come up: it says how
-far each is, and `wake` is called with the server's key when there is news.
+Never waits for an installation or for the start of a process: `ensure` returns the present state, and `wake` is called
+with the server's key when that state changes.
 """
 
 from __future__ import annotations
@@ -38,32 +38,33 @@ from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
 from fairlead_operator.ports import Announcement, ConditionVerdict, Heard, ResolvedCredential, Workload
 
-_REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "it runs elsewhere")
-_RUNNING: Final = ConditionVerdict(True, Cause.PROGRAMMED, "its process runs")
-_STARTING: Final = ConditionVerdict(None, Cause.DEPLOYING, "its process is starting")
+_REMOTE: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server runs elsewhere, at its URL")
+_RUNNING: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server's process runs")
+_STARTING: Final = ConditionVerdict(None, Cause.DEPLOYING, "the server's process is starting")
 _NEVER_STARTED: Final = frozenset({Cause.COMMAND_NOT_FOUND, Cause.START_FAILED, Cause.BACKING_OFF})
-"""Failures of a process that say that nothing runs; any other one says that what ran is gone."""
+"""Failures of a process that never ran; with any other failure, a running process has ended."""
 
 
 class StatusObserver(Protocol):
-    """Who is told what becomes of servers; called in the loop, may not raise."""
+    """Receives statuses and announcements of servers. Methods are called in the event loop and must not raise."""
 
     def on_status(self, server: McpServer, status: McpServerStatus) -> None:
-        """The status of a server, as often as it changes."""
+        """Receive each new status of a server."""
         ...
 
     def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
-        """Takes an announcement, which on a cluster is an Event."""
+        """Receive an announcement, which on a cluster is an Event."""
         ...
 
     def on_removal(self, key: ServerKey) -> None:
-        """The server is gone."""
+        """Receive the key of a removed server."""
         ...
 
 
 class LocalPlatform:
-    """Adapter of the reconciler's ports for one machine: manifests on disk and child processes. `environ` says where
-    commands are looked for, and how their processes reach the network.
+    """Implements the port Platform on one machine, with manifests on disk and child processes.
+
+    `environ` supplies PATH for the search of commands, and the proxy variables for their processes.
     """
 
     environment: Literal["local"] = "local"
@@ -74,7 +75,7 @@ class LocalPlatform:
         children: ChildHost,
         packages: PackageStore,
         credentials: DirectoryCredentialStore,
-        audience: StatusObserver,
+        observer: StatusObserver,
         *,
         environ: Mapping[str, str],
     ) -> None:
@@ -82,7 +83,7 @@ class LocalPlatform:
         self._children = children
         self._packages = packages
         self._credentials = credentials
-        self._audience = audience
+        self._observer = observer
         self._environ = environ
         self._statuses: dict[ServerKey, McpServerStatus] = {}
         self.approvals: Mapping[ServerKey, str] = {}
@@ -96,22 +97,21 @@ class LocalPlatform:
         return list(self._inventory.contents.servers)
 
     async def get(self, key: ServerKey) -> McpServer | None:
-        """The server with the status that was reported last; None when it is gone."""
+        """The server with its last reported status; None after its removal."""
         declared = self._inventory.get(key)
         if declared is None:
             return None
         status, approval = self._statuses.get(key), self.approvals.get(key)
         changes: dict[str, object] = {} if status is None else {"status": status}
         if approval is not None:
-            given = DefinitionApproval(hash=approval)
-            changes["spec"] = declared.server.spec.model_copy(update={"approval": given})
+            changes["spec"] = declared.server.spec.model_copy(update={"approval": DefinitionApproval(hash=approval)})
         return declared.server.model_copy(update=changes) if changes else declared.server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
-        """Resolve references among the manifests and store the values where the gateway finds them."""
+        """Resolve references to Secrets and ConfigMaps of the manifests, and store the values for the gateway."""
         declared = self._inventory.get(server.key)
         if declared is None:
-            return ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "it was deleted meanwhile"))
+            return ResolvedCredential(ConditionVerdict(None, Cause.REFS_UNREADABLE, "the server was deleted meanwhile"))
         verdict, value = resolve(declared, self._inventory.contents)
         if verdict.ok:
             env = {**surroundings(declared, self._environ), **value.env}
@@ -122,12 +122,12 @@ class LocalPlatform:
         return ResolvedCredential(verdict, self._credentials.store(server.key, value), value)
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
-        """Start the server's process where it has one. Idempotent; equal specs keep their process."""
+        """Start the process of a stdio server. Idempotent: an equal spec keeps its process."""
         declared = self._inventory.get(server.key)
         spec = server.spec
         if declared is None or not credential.verdict.ok:
             self._children.retire(server.key)
-            return Workload(ConditionVerdict(None, Cause.PENDING, "its references are not resolved"), None)
+            return Workload(ConditionVerdict(None, Cause.PENDING, "the server's references are not resolved"), None)
         if spec.url is not None:
             self._children.retire(server.key)
             kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
@@ -140,7 +140,7 @@ class LocalPlatform:
         return self._start(declared, launch, credential.value)
 
     def retry(self, key: ServerKey) -> None:
-        """Start a process that waits for its next start now, and a failed installation as well."""
+        """Restart a process in back-off now, and retry a failed installation now."""
         declared = self._inventory.get(key)
         package = None if declared is None else _package(declared.server)
         if package is not None:
@@ -150,30 +150,30 @@ class LocalPlatform:
             child.retry()
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
-        """Keep the status, and tell of it where it differs."""
+        """Store the status, and report it to the observer if it changed."""
         if self._inventory.get(server.key) is not None and self._statuses.get(server.key) != status:
             self._statuses[server.key] = status
-            self._audience.on_status(server, status)
+            self._observer.on_status(server, status)
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
-        """Tell people."""
-        self._audience.on_announcement(resource, announcement)
+        """Pass the announcement to the observer."""
+        self._observer.on_announcement(resource, announcement)
 
     async def last_words(self, server: McpServer) -> str:
-        """Nothing: failures of child processes have their last words."""
+        """Always empty: the failure of a child process already contains its last line."""
         return ""
 
     async def sweep(self, alive: Collection[ServerKey]) -> None:
-        """Forget what is kept of servers that are not `alive`."""
+        """Forget all servers that are not `alive`."""
         for key in [key for key in self._statuses if key not in alive]:
             await self.forget(key)
 
     async def forget(self, key: ServerKey) -> None:
-        """End the server's process and drop what is kept of it."""
+        """End the server's process; drop its credential and its status."""
         self._children.retire(key)
         self._credentials.drop(key)
         self._statuses.pop(key, None)
-        self._audience.on_removal(key)
+        self._observer.on_removal(key)
 
     def needed_packages(self) -> set[PackageVersion]:
         """The packages of all servers that are declared now."""
@@ -181,18 +181,18 @@ class LocalPlatform:
         return {package for package in packages if package is not None}
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
-        """Lines that the installers of a server's package printed; None where none ran."""
+        """Lines that the installers of a server's package printed; None if none ran."""
         declared = self._inventory.get(key)
         package = None if declared is None else _package(declared.server)
         return None if package is None else self._packages.printed_lines(package)
 
     def users_of(self, package: PackageVersion) -> list[ServerKey]:
-        """The servers that come in `package`."""
+        """The servers that are installed from `package`."""
         servers = self._inventory.contents.servers.items()
         return [key for key, declared in servers if _package(declared.server) == package]
 
     def _launch(self, declared: DeclaredServer) -> Launch | ConditionVerdict:
-        """Process to run, or why there is none to run yet."""
+        """The command to run, or why there is none yet."""
         spec = declared.server.spec
         package = _package(declared.server)
         if package is not None:
@@ -201,11 +201,11 @@ class LocalPlatform:
                 return ConditionVerdict(None, Cause.INSTALLING, state.progress)
             if isinstance(state, Failed):
                 cause = Cause.REGISTRY_UNREACHABLE if state.network else Cause.INSTALL_FAILED
-                return ConditionVerdict(False, cause, f"{state.message}; tried again by itself")
+                return ConditionVerdict(False, cause, f"{state.message}; the installation is retried automatically")
             extra = spec.package.args if spec.package is not None else []
             return replace(state.launch, args=(*state.launch.args, *extra))
         if spec.command is None:
-            return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
+            return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "a container image runs only on a cluster")
         program, *arguments = spec.command
         path = find_program(program, self._environ, declared.cwd)
         if path is None and (problem := folder_problem(declared.cwd)):
@@ -222,7 +222,7 @@ class LocalPlatform:
 
 
 class LocalConnector:
-    """Implements the Connector port: a session over the running child, or over the network."""
+    """Implements the port Connector: sessions over the running child process, or over the network."""
 
     def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
         self._children = children
@@ -239,10 +239,11 @@ class LocalConnector:
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        """A negotiated session. The child goes on when it is closed, and is heard by `ChildObserver`. Raises McpError.
+        """A negotiated session. Raises McpError.
 
-        A legacy child was told the capabilities of its clients when it started, so other ones take a child of their
-        own, which ends with the session.
+        The child keeps running after the session, and `ChildObserver` receives its notifications. A legacy child
+        received its clients' capabilities when it started, so a session with other `capabilities` starts another child,
+        which ends with the session.
         """
         if not isinstance(endpoint, ChildEndpoint):
             async with self._network.session(key, endpoint, credential, heard, capabilities=capabilities) as session:
@@ -257,26 +258,26 @@ class LocalConnector:
                 yield session
             return
         name = f"{key} as seen with client capabilities"
-        own = self._children.get(name, spec, Offering(capabilities, decline))
+        comparison_child = self._children.get(name, spec, Offering(capabilities, decline))
         try:
-            session = McpSession.over_child(own)
+            session = McpSession.over_child(comparison_child)
             await session.connect(LOOK_SECONDS)
             yield session
         finally:
             self._children.retire(name)
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
-        """Implements the port without a connection: the child's host reports its end."""
+        """An idle connection to a remote server; None for a child, whose end its `ChildHost` reports."""
         return await self._network.line(key, endpoint, address)
 
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:
-    """Process of an endpoint: equal for operator and gateway, so that both talk to one process."""
+    """Process of an endpoint. Operator and gateway compute equal specs, and so share one process."""
     return ChildSpec.of(endpoint.command, endpoint.args, credential.env if credential else None, endpoint.cwd)
 
 
 class ChildObserver:
-    """Listens to the children: a change of state, or of what a server offers, is a reason to look at it again."""
+    """Reconciles a server when its child process changes state, or announces a changed list."""
 
     def __init__(self, wake: Callable[[ServerKey], None], relisted: Callable[[ServerKey], None]) -> None:
         self._wake = wake
@@ -303,7 +304,9 @@ def _package(server: McpServer) -> PackageVersion | None:
 
 
 def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Whether it runs, and why it cannot be reached where it ran before; `left_out`: what it may have failed for."""
+    """Whether the process runs, and why it ended if it ran before. `left_out` names skipped parts of the installation,
+    which may explain a failure.
+    """
     if child.state is StreamState.RUNNING:
         return _RUNNING, None
     if child.failure is None or child.state is StreamState.CLOSED:

@@ -1,7 +1,7 @@
-"""Files to an inventory: manifests and client configurations, read again when they change.
+"""Reads manifests and client configurations into an inventory, and again when a file changes.
 
-A file that cannot be read, or one server in it, costs no other: it becomes a Problem with file, line and field, and
-what the file declared before goes on being served. Reads files, changes nothing.
+An unreadable file, or an invalid server in it, does not affect other ones. It is reported as a problem with file, line
+and field, and what the file declared before keeps being served. Files are never written.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from fairlead_operator.local.inventory import Contents, DeclaredSecret, Declared
 from fairlead_operator.local.references import pointers_kept_back
 
 PROJECT_FILE: Final = ".mcp.json"
-"""The one hidden file that is read in a folder: where projects keep their MCP servers."""
+"""The MCP servers of a project; the only hidden file that is read in a folder."""
 PROJECT_FILES: Final = (PROJECT_FILE, "mcp.json")
-"""Files that are lists of servers by their name, also in a folder and without a member around the list."""
+"""File names that mark a list of servers even if the list is not inside a member such as `mcpServers`."""
 _OURS: Final = ("mcpServers", "fairlead.dev/")
-"""A file in a folder that holds none of these words is somebody else's, and no concern of ours if it is broken."""
+"""A file in a folder without any of these words belongs to another program, and its problems are not reported."""
 
 Signature = tuple[int, int, int]
 KeyedT = TypeVar("KeyedT", bound=DeclaredServer | LatencyTier | ToolPolicy)
@@ -53,32 +53,30 @@ class FileContents:
     config_maps: list[DeclaredSecret] = field(default_factory=list)
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
-    """Problem of a file that may be meant, such as an empty list: servers that it declared before are stopped."""
+    """Problems that may be intended, such as an empty list; servers that the file declared before are stopped."""
     refused: list[RefusedServer] = field(default_factory=list)
 
     @property
-    def silent(self) -> bool:
-        """Whether it declares nothing, and nothing is wrong with it."""
+    def declares_nothing(self) -> bool:
+        """Whether the file declares nothing and has no problem."""
         declared = (self.servers, self.tiers, self.policies, self.secrets, self.config_maps)
         return not any((*declared, self.problems, self.remarks))
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Everything that the files declare now, and what is wrong with them."""
+    """Everything that the files declare now, and their problems."""
 
     contents: Contents
     problems: tuple[ManifestProblem, ...]
     of_files: tuple[ManifestProblem, ...] = ()
-    """Those among the problems that no server is refused for, but for notes: of a file as a whole, or of what else is
-    in it.
-    """
+    """Problems, without notes, that concern a file as a whole or resources other than servers."""
 
 
 class Sources:
-    """Files and folders that are looked at again and again.
+    """Files and folders that are scanned repeatedly.
 
-    `environ` fills in `${NAME}`; a URL of which `is_own` says that it is this gateway's is left out.
+    `environ` supplies the values of `${NAME}`. Servers whose URL is this gateway's, as `is_own` reports, are skipped.
     """
 
     def __init__(
@@ -99,12 +97,12 @@ class Sources:
         return f"<Sources of {len(self._read_files)} files>"
 
     def scan(self) -> Scan | None:
-        """Read what changed since the last time; None when nothing did."""
+        """Read the files that changed since the last scan; None if no file changed."""
         unreadable: list[ManifestProblem] = []
         signatures = {file: (_signature(file), named) for file, named in self._files(unreadable)}
-        before = {file: signature for file, (signature, _) in self._read_files.items()}
+        signatures_before = {file: signature for file, (signature, _) in self._read_files.items()}
         now = {file: signature for file, (signature, _) in signatures.items()}
-        if self._scanned and now == before and unreadable == self._unreadable:
+        if self._scanned and now == signatures_before and unreadable == self._unreadable:
             return None
         read_files = {}
         for file, (signature, named) in signatures.items():
@@ -113,7 +111,7 @@ class Sources:
                 read_files[file] = last
             else:
                 fresh = self._read(file, named)
-                read_files[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
+                read_files[file] = (signature, fresh if last is None else _keep_unreadable(fresh, last[1]))
         self._read_files = read_files
         self._unreadable = unreadable
         self._scanned = True
@@ -122,22 +120,24 @@ class Sources:
         return replace(scan, problems=(*scan.problems, *pointers_kept_back(scan.contents, self._environ)))
 
     def _empty_folders(self) -> Iterator[ManifestProblem]:
-        """Folders that were named and declare nothing."""
+        """Problems of given folders that declare nothing."""
         for path in self._paths:
             if not path.is_dir():
                 continue
             files = [contents for file, (_, contents) in self._read_files.items() if file.parent == path]
-            if all(contents.silent for contents in files) and not any(
+            if all(contents.declares_nothing for contents in files) and not any(
                 problem.file == str(path) for problem in self._unreadable
             ):
                 yield ManifestProblem(str(path), 0, "", _nothing_in(len(files)))
 
     def _files(self, unreadable: list[ManifestProblem]) -> Iterator[tuple[Path, bool]]:
-        """Each file, with whether it was named itself; adds the folders that cannot be read to `unreadable`."""
+        """Each file, and whether its own path was given; appends problems of missing or unreadable paths to
+        `unreadable`.
+        """
         for path in self._paths:
             if not path.is_dir():
                 if not path.exists():
-                    unreadable.append(ManifestProblem(str(path), 0, "", "is gone, and its servers with it"))
+                    unreadable.append(ManifestProblem(str(path), 0, "", "no longer exists, so its servers are removed"))
                 yield path, True
                 continue
             try:
@@ -188,10 +188,10 @@ class Sources:
         tiers, policies = loaded.of_kind(LatencyTier), loaded.of_kind(ToolPolicy)
         contents = FileContents(servers, tiers, policies, problems=[*loaded.problems], refused=[*loaded.refused])
         for origin, other in loaded.others:
-            self._other(origin, other, contents)
+            self._add_secret(origin, other, contents)
         return contents
 
-    def _other(self, origin: ManifestOrigin, content: dict[str, Any], contents: FileContents) -> None:
+    def _add_secret(self, origin: ManifestOrigin, content: dict[str, Any], contents: FileContents) -> None:
         kind, metadata = content.get("kind"), content.get("metadata")
         if kind not in ("Secret", "ConfigMap") or not isinstance(metadata, dict):
             return
@@ -205,13 +205,13 @@ class Sources:
 
 
 def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Mapping[str, str]) -> DeclaredSecret:
-    """A Secret or ConfigMap; `${NAME}` is filled in where its values stand as text. Raises ValueError."""
+    """Read a Secret or ConfigMap; `${NAME}` is expanded in `stringData`. Raises ValueError and UnsetVariable."""
     data: dict[str, str] = {}
     for name, value in (content.get("data") or {}).items():
         try:
             plain = base64.b64decode(str(value), validate=True).decode() if content["kind"] == "Secret" else str(value)
         except (binascii.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"data.{name} is not base64 of a text; plain text goes into stringData") from error
+            raise ValueError(f"data.{name} is not base64-encoded UTF-8 text; put plain text into stringData") from error
         data[str(name)] = plain
     for name, value in (content.get("stringData") or {}).items():
         data[str(name)] = interpolate(str(value), environ)
@@ -225,10 +225,10 @@ def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Ma
 
 
 def _nothing_in(files: int) -> str:
-    """Why a folder of so many files that could declare something is none of use, and what to do."""
-    ends = ", ".join(SUFFIXES)
-    what = f"there is no file of {ends} in it" if not files else "none of its files declares a server"
-    return f"{what}: put an mcp.json or manifests into it; folders inside it are not read"
+    """Message about a folder without servers, in which `files` files were read."""
+    suffixes = ", ".join(SUFFIXES)
+    what = "no file in the folder declares a server" if files else f"the folder has no file with the ending {suffixes}"
+    return f"{what}: put an mcp.json or manifests into it; its subfolders are not read"
 
 
 def _signature(file: Path) -> Signature | None:
@@ -239,9 +239,12 @@ def _signature(file: Path) -> Signature | None:
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
-def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
-    """`fresh`, with what was declared before of that which cannot be read now: a slip of the pen stops no server. What
-    is removed beside a server that is refused is gone; where more cannot be read, it may be there.
+def _keep_unreadable(fresh: FileContents, last: FileContents) -> FileContents:
+    """`fresh`, completed with what an unreadable part of the file declared before, so that a typing error stops no
+    server.
+
+    If only some servers are refused, their last definitions are kept, and servers that are missing in the file are
+    removed. If other parts cannot be read either, a missing server may be in them, so all are kept.
     """
     refused = {each.key for each in fresh.refused}
     of_servers = {problem for each in fresh.refused for problem in each.problems}
@@ -262,23 +265,26 @@ def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
         config_maps=list(maps.values()),
         refused=[*fresh.refused, *still_refused],
         problems=[
-            *(problem if problem in of_servers else _with_running(problem, running) for problem in fresh.problems),
+            *(
+                problem if problem in of_servers else _add_running_servers(problem, running)
+                for problem in fresh.problems
+            ),
             *(problem for each in still_refused for problem in each.problems),
         ],
     )
 
 
-def _with_running(problem: ManifestProblem, names: Sequence[str]) -> ManifestProblem:
-    """A problem that hides what its file declares, with the servers that were declared there before."""
+def _add_running_servers(problem: ManifestProblem, names: Sequence[str]) -> ManifestProblem:
+    """The problem of an unreadable file, with the names of the servers that keep running as declared before."""
     if not names:
         return problem
     some = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    runs = "runs on as it was" if len(names) == 1 else "run on as they were"
-    return replace(problem, message=f"{problem.message} ({some} {runs} declared before)")
+    keeps = "keeps" if len(names) == 1 else "keep"
+    return replace(problem, message=f"{problem.message} ({some} {keeps} running as declared before)")
 
 
 def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
-    """The `last` ones, replaced and joined by the `fresh` ones."""
+    """The resources of `last` and `fresh`; of two with the same key, the fresh one."""
     return list({each.key: each for each in [*last, *fresh]}.values())
 
 
@@ -297,8 +303,8 @@ def _merge(files: Iterable[FileContents]) -> Scan:
             first = servers.setdefault(declared.key, declared)
             if first is not declared:
                 file, _, line = declared.origin.rpartition(":")
-                what = f"a server called {declared.key.name} stands in {first.origin} already"
-                message = f"{what}, and this one is left out: rename one of them"
+                what = f"a server with the name {declared.key.name} is already declared in {first.origin}"
+                message = f"{what}, so this one is ignored: rename one of them"
                 problems.append(ManifestProblem(file, int(line), "", message))
         for tier in contents.tiers:
             tiers.setdefault(tier.key, tier)
@@ -306,7 +312,7 @@ def _merge(files: Iterable[FileContents]) -> Scan:
             policies.setdefault(policy.key, policy)
         secrets |= {(secret.namespace, secret.name): secret for secret in contents.secrets}
         config_maps |= {(secret.namespace, secret.name): secret for secret in contents.config_maps}
-    everything = Contents(
+    declared_contents = Contents(
         servers,
         tuple(tiers.values()),
         tuple(policies.values()),
@@ -316,4 +322,4 @@ def _merge(files: Iterable[FileContents]) -> Scan:
     )
     of_servers = {problem for each in refused.values() for problem in each.problems}
     of_files = [problem for problem in problems if not problem.is_note and problem not in of_servers]
-    return Scan(everything, tuple(problems), tuple(of_files))
+    return Scan(declared_contents, tuple(problems), tuple(of_files))

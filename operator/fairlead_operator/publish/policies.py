@@ -48,7 +48,7 @@ class PolicyStatuses:
         self.wanted.set()
         self._rules = rules
 
-    def know(self, catalog: Catalog) -> None:
+    def take_catalog(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
         self._unlisted.discard(catalog.key)
         tools = selectable(catalog)
@@ -95,12 +95,12 @@ class PolicyStatuses:
         """Events about a policy that something is amiss with, or not any more."""
         status = self._told.get(policy.key)
         before = _causes_shown(policy) if status is None else status
-        now = self._told[policy.key] = tuple(verdict.cause for verdict in reviewed.amiss)
+        now = self._told[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
         if now == before:
             return
-        for verdict in reviewed.amiss or (reviewed.accepted,):
+        for verdict in reviewed.warnings or (reviewed.accepted,):
             if verdict.cause not in before:
-                kind: Literal["Normal", "Warning"] = "Warning" if reviewed.amiss else "Normal"
+                kind: Literal["Normal", "Warning"] = "Warning" if reviewed.warnings else "Normal"
                 logger.info("policy %s: %s: %s", policy.key, verdict.cause, verdict.message)
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 

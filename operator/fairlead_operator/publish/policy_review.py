@@ -1,6 +1,6 @@
-"""Reviews a ToolPolicy beside the others: what it selects and matches, and which policies contradict it. Pure.
+"""Reviews each ToolPolicy: which servers it selects, which tools it matches, and which other policies contradict it.
 
-By the gateway's own index and matching.
+Pure. Uses the index and the matching of the gateway.
 """
 
 from __future__ import annotations
@@ -45,42 +45,42 @@ class Review:
     accepted: ConditionVerdict
     servers: int
     tools: int | None
-    """None while some server that it selects was not looked at yet."""
+    """Number of tools that the policy allows; None while a selected server was not reconciled yet."""
     unmatched: tuple[str, ...] | None
-    """Rules that match no listed tool, by name or place; None while some server was not looked at yet."""
+    """Rules that match no listed tool, by name or index; None while a selected server was not reconciled yet."""
     unlisted: tuple[str, ...] | None = ()
-    """Selected servers that were looked at and listed nothing; None while some server was not looked at yet."""
+    """Selected servers that were reconciled and have not listed tools; None while one was not reconciled yet."""
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
-    """None: each part of the spec has an effect."""
+    """Parts of the spec without effect; None if each part has one."""
 
     @property
     def conflicted(self) -> ConditionVerdict | None:
-        """None: no other policy says otherwise."""
+        """Verdict Conflicted; None if no other policy contradicts this one."""
         if not self.conflicts:
             return None
         names = ", ".join(conflict.policy for conflict in self.conflicts)
-        return ConditionVerdict(True, Cause.CONFLICTED, f"in force, and other policies say otherwise: {names}")
+        return ConditionVerdict(True, Cause.CONFLICTED, f"in force, but other policies contradict it: {names}")
 
     @property
-    def amiss(self) -> tuple[ConditionVerdict, ...]:
-        """Everything that a person should be told."""
+    def warnings(self) -> tuple[ConditionVerdict, ...]:
+        """The verdicts that users should be warned about."""
         verdicts = (None if self.accepted.ok else self.accepted, self.partially_invalid, self.conflicted)
         return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
 class SelectableTool(msgspec.Struct, frozen=True):
-    """Members of a tool that rules select it by; implements `policies.index.Listed`."""
+    """The members of a tool that rules select by; implements `policies.index.Listed`."""
 
     name: str
     tags: tuple[str, ...]
     categories: tuple[str, ...]
     definition: bytes
-    """For its annotations; `{}` where they do not count."""
+    """The definition, for its annotations; `{}` if the server's annotations are not trusted."""
 
 
 def selectable(catalog: Catalog) -> Shelved:
-    """A server's tools by those members: for the review of policies, far less than the whole catalog is kept."""
+    """A server's tools for the review of policies, which takes far less memory than the whole catalog."""
     trusted = catalog.trust_annotations
     tools = tuple(
         SelectableTool(tool.name, tool.tags, tool.categories, bytes(tool.definition) if trusted else b"{}")
@@ -92,13 +92,13 @@ def selectable(catalog: Catalog) -> Shelved:
 
 @dataclass
 class _Space:
-    """One namespace: its policies, and the tools that are known of its servers."""
+    """Policies of one namespace, and the listed tools of its servers."""
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
     shelves: dict[str, Shelved] = field(default_factory=dict)
     unlisted: Collection[str] = ()
-    """Servers that were looked at, and have not listed their tools."""
+    """Servers that were reconciled and have not listed their tools."""
 
     def index(self) -> ToolIndex:
         return ToolIndex(selectable for _, selectable in sorted(self.shelves.items()))
@@ -110,8 +110,10 @@ def review(
     shelves: Mapping[ServerKey, Shelved],
     unlisted: Collection[ServerKey] = (),
 ) -> dict[ServerKey, Review]:
-    """Every policy of the rules, by namespace and name. `servers` are all that exist, `shelves` their tools as far as
-    they are known (`selectable`), `unlisted` those that were looked at and have none to list yet.
+    """Review every policy of the rules; the result is by namespace and name.
+
+    `servers` are all existing servers, `shelves` the tools of those that listed any (see `selectable`), `unlisted`
+    those that were reconciled and have not listed tools.
     """
     spaces = {policy.namespace: _Space(()) for policy in rules.policies}
     for namespace, space in spaces.items():
@@ -147,7 +149,9 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
         unmatched if complete else None,
         unlisted[:MOST_UNLISTED] if complete else None,
         conflicts,
-        _partially_invalid(policy, selected, () if unlisted else unmatched, tiers),  # a warning may not be premature
+        _partially_invalid(
+            policy, selected, () if unlisted else unmatched, tiers
+        ),  # warns only after all servers have listed
     )
 
 
@@ -157,7 +161,7 @@ def _partially_invalid(
     unmatched: Sequence[str],
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
-    """Parts without effect: all of them in the message, the worst as the cause."""
+    """Verdict about the parts without effect: the message names all of them, the cause is the worst one."""
     faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
         f"rules[{rule.label(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
@@ -166,24 +170,26 @@ def _partially_invalid(
     ]
     faults_by_cause += [(Cause.RULE_INVALID, fault) for fault in faults]
     unknown = [
-        f"tiers.{member}: there is no LatencyTier {name}, so {effect}"
+        f"tiers.{member}: LatencyTier {name} does not exist, so {effect}"
         for member, name, effect in (
-            ("default", policy.default_tier, "it says nothing"),
+            ("default", policy.default_tier, "it has no effect"),
             ("max", policy.max_tier, "the fastest tier is the only one"),
         )
         if name is not None and name not in tiers
     ]
     unknown += [
-        f"rules[{rule.label(number)}].minTier: there is no LatencyTier {rule.min_tier}, so only the slowest tier "
+        f"rules[{rule.label(number)}].minTier: LatencyTier {rule.min_tier} does not exist, so only the slowest tier "
         "shows its tools"
         for number, rule in enumerate(policy.rules)
         if rule.min_tier is not None and rule.min_tier not in tiers
     ]
     faults_by_cause += [(Cause.UNKNOWN_TIER, tier) for tier in unknown]
     if not selected:
-        faults_by_cause.append((Cause.NOTHING_SELECTED, "no McpServer of the namespace is selected"))
+        faults_by_cause.append((Cause.NOTHING_SELECTED, "the policy selects no McpServer of its namespace"))
     elif unmatched:
-        names = ", ".join(f"rules[{name}]" if name.isdecimal() else name for name in unmatched)  # "0" reads as none
+        names = ", ".join(
+            f"rules[{name}]" if name.isdecimal() else name for name in unmatched
+        )  # a bare "0" would read as "none"
         faults_by_cause.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
     return (
         ConditionVerdict(True, faults_by_cause[0][0], "; ".join(text for _, text in faults_by_cause))
@@ -193,7 +199,9 @@ def _partially_invalid(
 
 
 def _fault(schema: Mapping[str, Any]) -> str | None:
-    """Why values cannot be checked by a schema: as the gateway's checker sees it, without back-tracking."""
+    """Why the gateway's validator, which matches patterns without back-tracking, rejects a schema; None if it
+    accepts.
+    """
     try:
         jsonschema_rs.validator_for(
             dict(schema),
@@ -219,39 +227,39 @@ def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tu
     conflicts = []
     for other in others:
         if other is not policy and _share_subjects(policy, other):
-            sentences = [*_about_tools(policy, other, index), *_about_bounds(policy, other)]
+            sentences = [*_tool_conflicts(policy, other, index), *_limit_conflicts(policy, other)]
             if sentences:
                 conflicts.append(PolicyConflict(policy=other.name, message="; ".join(sentences)[:MESSAGE_LIMIT]))
     return tuple(conflicts[:MOST_CONFLICTS])
 
 
 def _share_subjects(first: Policy, second: Policy) -> bool:
-    """Whether somebody is certain to be a subject of both, as far as their words tell: who is in which group is not
-    known here.
-    """
-    mine, theirs = ({key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (first, second))
-    if (ANY,) in mine or (ANY,) in theirs or mine & theirs:
+    """Whether some principal is certainly a subject of both policies. Memberships in groups are not known here."""
+    subjects, other_subjects = (
+        {key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (first, second)
+    )
+    if (ANY,) in subjects or (ANY,) in other_subjects or subjects & other_subjects:
         return True
-    return (AUTHENTICATED,) in mine or (AUTHENTICATED,) in theirs
+    return (AUTHENTICATED,) in subjects or (AUTHENTICATED,) in other_subjects
 
 
-def _about_tools(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
+def _tool_conflicts(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
     both = selected_by(index, policy) & selected_by(index, other)
     sides = []
     for each in (policy, other):
         matched = [index.matching(rule) & both for rule in each.rules]
         free = [bits if rule.arguments is None else 0 for rule, bits in zip(each.rules, matched, strict=True)]
         sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
-    (allows, denies, freely), (they_allow, they_deny, they_freely) = sides
+    (allows, denies, allows_freely), (they_allow, they_deny, they_freely) = sides
     if bits := allows & ~denies & they_deny:
-        yield f"it denies {_names(index, bits)}, which this one allows: denied"
+        yield f"it denies {_names(index, bits)}, which this policy allows: denied"
     if bits := denies & they_allow & ~they_deny:
-        yield f"it allows {_names(index, bits)}, which this one denies: denied"
-    if bits := allows & ~freely & they_freely & ~denies & ~they_deny:
-        yield f"it allows {_names(index, bits)} with any arguments, which this one bounds: any arguments are allowed"
+        yield f"it allows {_names(index, bits)}, which this policy denies: denied"
+    if bits := allows & ~allows_freely & they_freely & ~denies & ~they_deny:
+        yield f"it allows {_names(index, bits)} with any arguments, which this policy limits: any arguments are allowed"
 
 
-def _about_bounds(policy: Policy, other: Policy) -> Iterable[str]:
+def _limit_conflicts(policy: Policy, other: Policy) -> Iterable[str]:
     for member in PolicyLimits.__struct_fields__:
         mine, theirs = getattr(policy.limits, member), getattr(other.limits, member)
         if mine is not None and theirs is not None and mine != theirs:

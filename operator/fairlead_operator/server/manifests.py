@@ -1,7 +1,8 @@
-"""The objects that run an `image` or a `package` server, as plain dicts for server-side apply. Pure.
+"""Builds the objects that run an `image` or `package` server, as dicts for server-side apply. Pure.
 
-All are called like the server, stand in its namespace and are owned by it, so that they go with it even when no
-operator runs. Pods are restricted: any user but root, no privileges, a read-only root with writable /tmp and home.
+All objects have the server's name and namespace and are owned by it, so that the garbage collector deletes them even
+when no operator runs. Pods are restricted: not root, no privileges, and a read-only root file system with writable /tmp
+and home.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ Json = dict[str, Any]
 
 CONTAINER: Final = "server"
 INSTALL: Final = "install"
-"""The init container of a `package` server that installs it."""
+"""Name of the init container that installs a `package` server."""
 CACHE: Final = "/cache"
 PORT_NAME: Final = "mcp"
 ANNOTATION_SECRETS: Final = "fairlead.dev/secrets"
-"""On pods: changes when a Secret that they read their environment from does, so that they are replaced."""
+"""Annotation of pods: hash of the Secrets in their environment, so that a changed Secret replaces the pods."""
 
 APP_LABEL: Final = "app.kubernetes.io/name"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
@@ -32,7 +33,7 @@ APP: Final = "fairlead"
 CALLERS: Final = ("gateway", "operator")
 
 DRAIN_SECONDS: Final = 5
-"""How long a pod of a server on stdio goes on serving after it was told to end."""
+"""Seconds for which a terminating pod of a stdio server keeps serving."""
 
 _USER: Final = 65532
 _HOME: Final = "/home/fairlead"
@@ -41,51 +42,51 @@ _RESTRICTED_CONTAINER: Final[Json] = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
-_LEAST: Final[Json] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_RESTRICTED_DEFAULTS: Final[Json] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images of the installation's own that pods need beside that of the server."""
+    """Images of the installation that pods need in addition to the server's."""
 
     listener: str = "busybox:1.37-musl"
-    """Has a static busybox as /bin/busybox."""
+    """Image with a static busybox as /bin/busybox."""
     runner: str = "localhost/fairlead-runner:0.1.0"
-    """Installs packages; has a static busybox too."""
+    """Image that installs packages; contains a static busybox too."""
 
 
 @dataclass(frozen=True)
 class ManifestContext:
-    """Parameters of the manifests beside the server itself."""
+    """Parameters of the manifests in addition to the server's spec."""
 
     release_namespace: str
-    """Where gateway and operator run: nothing else may connect to a server."""
+    """Namespace of gateway and operator, the only allowed clients of the pods."""
     secrets_revision: str = ""
-    """Revision of the Secrets that the environment comes from; empty where there are none."""
+    """Hash of the Secrets in the pods' environment; empty without one."""
     token_digest: str = ""
-    """Digest of the token that a connection to a server on stdio begins with."""
+    """Digest of the token with which a connection to a stdio server begins."""
     images: Images = Images()
     restricted: bool = True
-    """Whether containers that `spec.podTemplate` adds are held to the restricted security context."""
+    """Whether containers that `spec.podTemplate` adds get the restricted security context."""
     api_server: tuple[str, ...] = ()
-    """Networks that the API server is in."""
+    """CIDRs of the networks that contain the API server."""
     domain_policies: bool = False
-    """Whether the cluster knows CiliumNetworkPolicies."""
+    """Whether the cluster serves the kind CiliumNetworkPolicy."""
     assigned_ids: bool = False
-    """Whether the cluster assigns user and group ids, as OpenShift does; else they are fixed."""
+    """Whether the cluster assigns user and group IDs, as OpenShift does; else they are fixed."""
     absent: frozenset[str] = frozenset()
-    """Secrets that do not exist: optional references to them are left out."""
+    """Names of Secrets that do not exist; optional references to them are omitted."""
 
 
 def selector_labels(server: McpServer) -> dict[str, str]:
-    """Labels that Service, NetworkPolicy and Deployment select by. Never changes: a Deployment's selector is
-    immutable.
+    """Labels by which Service, NetworkPolicy and Deployment select the pods. They never change, because a Deployment's
+    selector is immutable.
     """
     return {LABEL_NAME: server.metadata.name, LABEL_MANAGED_BY: MANAGED_BY}
 
 
 def service_host(server: McpServer) -> str:
-    """The name under which the pods are found, one address per pod."""
+    """DNS name of the server's headless Service, which resolves to one address per pod."""
     return f"{server.metadata.name}.{server.metadata.namespace}.svc"
 
 
@@ -107,13 +108,14 @@ def _metadata(server: McpServer) -> Json:
 
 
 def service_account(server: McpServer) -> Json:
-    """An identity without rights and without a token in the pod."""
+    """ServiceAccount without rights, whose token is not mounted."""
     return {"metadata": _metadata(server), "automountServiceAccountToken": False}
 
 
 def service(server: McpServer) -> Json:
-    """Headless: the gateway speaks to pods one by one, so there is no address to translate and no port either. Of one
-    family, that of the cluster: a second address of a pod would count as another pod.
+    """Headless Service, because the gateway connects to each pod directly.
+
+    It has a single IP family, because the gateway would take a second address of a pod for another pod.
     """
     port = {"name": PORT_NAME, "port": server.spec.effective_port, "targetPort": PORT_NAME, "protocol": "TCP"}
     spec = {"clusterIP": "None", "ipFamilyPolicy": "SingleStack", "selector": selector_labels(server), "ports": [port]}
@@ -121,7 +123,7 @@ def service(server: McpServer) -> Json:
 
 
 def network_policy(server: McpServer, context: ManifestContext) -> Json:
-    """Only gateway and operator of the release may connect; the pods connect to what `spec.network` allows."""
+    """NetworkPolicy that admits only the release's gateway and operator, and limits egress to `spec.network`."""
     peers = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.release_namespace}},
         "podSelector": {
@@ -142,7 +144,7 @@ def network_policy(server: McpServer, context: ManifestContext) -> Json:
 
 
 def domain_policy(server: McpServer, context: ManifestContext) -> Json | None:
-    """Hosts by their names that the pods may connect to, beside what the NetworkPolicy allows; None = none."""
+    """CiliumNetworkPolicy for the hosts that `spec.network` allows by name; None if it names none."""
     network = server.spec.network
     rules = None if network is None or network.egress is None else domain_rules(network.egress, context.api_server)
     if rules is None:
@@ -154,7 +156,7 @@ def domain_policy(server: McpServer, context: ManifestContext) -> Json | None:
 
 
 def disruption_budget(server: McpServer) -> Json:
-    """A node that is drained takes one pod at a time."""
+    """PodDisruptionBudget that lets a node drain evict one pod at a time."""
     return {
         "metadata": _metadata(server),
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector_labels(server)}},
@@ -162,7 +164,7 @@ def disruption_budget(server: McpServer) -> Json:
 
 
 def deployment(server: McpServer, context: ManifestContext) -> Json:
-    """The pods. `replicas` is left out where the spec leaves it out, for an autoscaler to own."""
+    """Deployment of the pods. It has no `replicas` if the spec has none, so that an autoscaler can own the field."""
     spec: Json = {
         "selector": {"matchLabels": selector_labels(server)},
         "revisionHistoryLimit": 3,
@@ -175,29 +177,30 @@ def deployment(server: McpServer, context: ManifestContext) -> Json:
 
 
 def pod_template(server: McpServer, context: ManifestContext) -> Json:
-    """The generated template with `spec.podTemplate` laid over it, and `spec.unrestrictedPodTemplate` over both."""
+    """The generated pod template, overlaid by `spec.podTemplate` and then by `spec.unrestrictedPodTemplate`."""
     overlay = server.spec.pod_template
     template: Json = merge(_generate(server, context), {} if overlay is None else overlay.overlay())
     if context.restricted and overlay is not None:
-        template = _confine(template)
+        template = _restrict_containers(template)
     template = merge(template, server.spec.unrestricted_pod_template or {})
     return without_secrets(template, context.absent)
 
 
 def references(server: McpServer) -> list[SecretReference]:
-    """Every Secret that the pods of a server would read; none for one that runs elsewhere."""
+    """All references of a server's pods to Secrets; empty for a server that runs elsewhere."""
     if server.spec.source_kind not in ("image", "package"):
         return []
     return secret_references(pod_template(server, ManifestContext("", restricted=False)))
 
 
-def _confine(template: Json) -> Json:
-    """With what the restricted Pod Security Standard asks of a container below what its `securityContext` says."""
+def _restrict_containers(template: Json) -> Json:
+    """Add to each container the restricted Pod Security Standard's fields that its `securityContext` does not set."""
     spec = dict(template["spec"])
     for kind in ("initContainers", "containers"):
         if kind in spec:
             spec[kind] = [
-                {**each, "securityContext": merge(_LEAST, each.get("securityContext") or {})} for each in spec[kind]
+                {**each, "securityContext": merge(_RESTRICTED_DEFAULTS, each.get("securityContext") or {})}
+                for each in spec[kind]
             ]
     return {**template, "spec": spec}
 
@@ -221,23 +224,23 @@ def _generate(server: McpServer, context: ManifestContext) -> Json:
     if server.spec.runtime_class_name is not None:
         spec["runtimeClassName"] = server.spec.runtime_class_name
     if server.spec.package is not None:
-        _install(spec, server, server.spec.package, context)
+        _add_installation(spec, server, server.spec.package, context)
     if server.spec.effective_transport == "stdio":
-        _listen(spec, server, context)
+        _add_listener(spec, server, context)
     return {"metadata": metadata, "spec": spec}
 
 
 def _container(server: McpServer) -> Json:
     spec, image = server.spec, server.spec.image
-    own = {variable.name for variable in spec.env}
-    env = [] if "HOME" in own else [{"name": "HOME", "value": _HOME}]
+    names = {variable.name for variable in spec.env}
+    env = [] if "HOME" in names else [{"name": "HOME", "value": _HOME}]
     container: Json = {
         "name": CONTAINER,
         "image": "" if image is None else image.name,
         "env": env + [variable.to_wire() for variable in spec.env],
         "ports": [{"name": PORT_NAME, "containerPort": spec.effective_port, "protocol": "TCP"}],
-        # Whether the port is open, and no more: a GET is refused by servers that take POST alone, and a real request
-        # every few seconds would fill a server's log. That it serves is seen by discovery.
+        # Checks only that the port is open: servers that accept only POST refuse a GET, and a real MCP request every
+        # few seconds would fill the server's log. Discovery checks that the server serves MCP.
         "readinessProbe": {"tcpSocket": {"port": PORT_NAME}, "periodSeconds": 5, "failureThreshold": 3},
         "securityContext": _RESTRICTED_CONTAINER,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -254,10 +257,10 @@ def _container(server: McpServer) -> Json:
     return container
 
 
-def _listen(pod: Json, server: McpServer, context: ManifestContext) -> None:
-    """Make the pod of a server on stdio reachable: see `stdio_gate`."""
+def _add_listener(pod: Json, server: McpServer, context: ManifestContext) -> None:
+    """Add to the pod of a stdio server the listener that makes it reachable over TCP: see `stdio_gate`."""
     volume: Json = {"name": "fairlead", "mountPath": stdio_gate.FOLDER}
-    bring: Json = {
+    copy_busybox: Json = {
         "name": "listener",
         "image": context.images.runner if server.spec.package is not None else context.images.listener,
         "command": stdio_gate.installation(),
@@ -273,17 +276,17 @@ def _listen(pod: Json, server: McpServer, context: ManifestContext) -> None:
         "periodSeconds": 5,
         "failureThreshold": 3,
     }
-    # Calls that run are cut off by the end of the listener, so they get a moment; new ones go elsewhere by then.
+    # The end of the listener cuts off running calls, so it is delayed; new calls go to other pods meanwhile.
     container["lifecycle"] = {"preStop": {"exec": {"command": [stdio_gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
     container["volumeMounts"].append({**volume, "readOnly": True})
-    pod["initContainers"] = [bring, *pod.get("initContainers", ())]
+    pod["initContainers"] = [copy_busybox, *pod.get("initContainers", ())]
     pod["volumes"].append({"name": "fairlead", "emptyDir": {}})
 
 
-def _install(pod: Json, server: McpServer, package: Package, context: ManifestContext) -> None:
-    """Have the package installed before the server starts, with its environment: it may name another registry.
+def _add_installation(pod: Json, server: McpServer, package: Package, context: ManifestContext) -> None:
+    """Add the init container that installs the package. It has the server's environment, which may name a registry.
 
-    The volume `cache` lives as long as the pod; `spec.podTemplate` can put a lasting one in its place.
+    The volume `cache` lives as long as the pod; `spec.podTemplate` can replace it by a persistent one.
     """
     (container,) = pod["containers"]
     volume: Json = {"name": "cache", "mountPath": CACHE}

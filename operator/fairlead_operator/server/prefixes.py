@@ -1,11 +1,12 @@
-"""Assigns prefixes to servers. Pure but for the tables that it keeps.
+"""Assigns prefixes to servers. Does no I/O; keeps its tables in memory.
 
-A prefix is the manifest's own, else a function of namespace, name and one setting of the installation, never of other
-servers. The first server to claim a prefix holds it, which at the start is the oldest: a newcomer breaks nothing that
-works, nor does an older server that changes its prefix. One that has never listed a tool holds its prefix against a
-server that has for `UNSERVED_S` only: nobody knows names of it. Agents send arguments to a name, so that of a deleted
-server does not pass to the next one: it is reserved for the same namespace and name, and theirs at once when they are
-back.
+A server's prefix is `spec.prefix`, else a function of its namespace, its name and one setting; other servers do not
+matter. The first server to claim a prefix holds it; at the operator's start, the oldest server counts as first. New
+servers, and servers that change their prefix, therefore break nothing that works. A holder that has never listed a tool
+loses its prefix after `UNSERVED_S` to a claimant that has, because no agent can know its names.
+
+Agents send arguments to a name. The prefix of a deleted server is therefore not given to another server at once: it
+stays reserved for the same namespace and name, which gets it back when it is created again.
 """
 
 from __future__ import annotations
@@ -27,21 +28,23 @@ logger = logging.getLogger(__name__)
 
 PrefixStyle = Literal["name", "namespace-name"]
 
-EACH: Final = 32
-"""Prefixes of deleted servers that are reserved for one namespace; the one that ends first makes room."""
-MOST: Final = 1024
-"""Those of all namespaces; the namespace with most of them makes room."""
+MAX_PER_NAMESPACE: Final = 32
+"""Maximum reservations per namespace for deleted servers; beyond it, the one that ends first is dropped."""
+MAX_RESERVATIONS: Final = 1024
+"""Maximum reservations for deleted servers in all namespaces; beyond it, the namespace with most loses one."""
 SKEW_S: Final = 300.0
-"""Seconds that a reservation stands at least after a start: its end was written by the clock of another machine."""
+"""Minimum seconds for which a restored reservation lasts: another machine's clock wrote its end."""
 
 
 UNSERVED_S: Final = 600.0
-"""Seconds after which a server that has never listed a tool gives its prefix up to one that has: as long as a
-Deployment may take to make progress, so that a slow start loses nothing."""
+"""Seconds after which a server that has never listed a tool loses its prefix to a server that has.
+
+It equals the default `progressDeadlineSeconds` of a Deployment, so that a slow start loses no prefix.
+"""
 
 
 class Claim(NamedTuple):
-    """One server's claim; the smallest of those on a prefix wins: older first, then by namespace and name."""
+    """One server's claim to a prefix. Claims sort by age, then namespace and name; the smallest one wins."""
 
     created: datetime
     key: ServerKey
@@ -49,30 +52,30 @@ class Claim(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """Owner of a prefix whatever the ages of the servers that claim it."""
+    """Owner of a prefix, regardless of the age of other claimants."""
 
     key: ServerKey
     until: str = ""
-    """RFC 3339, for people and for the next leader; empty while the owner claims the prefix."""
+    """End in RFC 3339, for messages and the next leader; empty while the owner exists and claims the prefix."""
     ends: float | None = None
-    """End on the monotonic clock, which no correction of the time moves."""
+    """End on the monotonic clock, which clock corrections do not affect; None while the owner claims the prefix."""
 
 
-def wanted_prefix(server: McpServer, style: PrefixStyle) -> str:
-    """The prefix that a server asks for, by its manifest or by default."""
+def requested_prefix(server: McpServer, style: PrefixStyle) -> str:
+    """The prefix that a server requests: `spec.prefix` or the default."""
     return default_prefix(server.key, style) if server.spec.prefix is None else server.spec.prefix
 
 
 def default_prefix(key: ServerKey, style: PrefixStyle) -> str:
-    """The prefix of a server whose manifest names none."""
+    """The prefix of a server without `spec.prefix`."""
     return key.name if style == "name" else f"{key.namespace}-{key.name}"
 
 
 class Prefixes:
-    """The claims of all servers, and the reservations of those that are gone.
+    """The claims of all servers, and the reservations of deleted ones.
 
-    `retention`: seconds for which the prefix of a deleted server is reserved; 0 passes it on at once. `changed` is
-    called when `owners` has changed.
+    `retention` is the number of seconds for which the prefix of a deleted server is reserved; 0 reserves nothing.
+    `changed` is called when `owners` has changed.
     """
 
     def __init__(
@@ -92,26 +95,26 @@ class Prefixes:
         self._claims: dict[ServerKey, Claim] = {}
         self._by_prefix: dict[str, set[ServerKey]] = {}
         self._since: dict[ServerKey, float] = {}
-        """When each claim was entered, on the monotonic clock."""
+        """Time of each claim on the monotonic clock."""
         self._served: set[ServerKey] = set()
-        """Claimants that have had a catalog: agents may know their names."""
+        """Claimants that have had a catalog, so that agents may know the names of their tools."""
         self._reservations: dict[str, Reservation] = {}
         self._settled = False
         self._releases: dict[ServerKey, frozenset[str]] = {}
-        """Prefixes that a server's annotation gives up in the name of its namespace."""
+        """Prefixes that each server's annotation releases on behalf of its namespace."""
 
     def claim(self, server: McpServer) -> set[ServerKey]:
-        """Enter or renew a server's claim. Returns the other servers for which the holder has changed."""
+        """Enter or update a server's claim. Returns the other servers whose prefix has a new holder."""
         key = server.key
         if server.status.tools is not None:
             self._served.add(key)
-        touched = self._give_up(server)
+        touched = self._apply_releases(server)
         created = server.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
-        claim = Claim(created, key, wanted_prefix(server, self._style))
+        claim = Claim(created, key, requested_prefix(server, self._style))
         if self._claims.get(key) != claim:
             touched |= self._enter(claim)
         if self._owner(claim.prefix) == key:
-            touched |= self._return(claim.prefix, key)
+            touched |= self._take_back(claim.prefix, key)
         return touched - {key}
 
     def _enter(self, claim: Claim) -> set[ServerKey]:
@@ -132,7 +135,7 @@ class Prefixes:
         return touched
 
     def contenders(self) -> dict[str, frozenset[ServerKey]]:
-        """Claimants of each prefix that several servers claim and that is reserved for none."""
+        """Claimants of each unreserved prefix that several servers claim."""
         return {
             prefix: frozenset(keys)
             for prefix, keys in self._by_prefix.items()
@@ -140,26 +143,28 @@ class Prefixes:
         }
 
     def confirm(self, prefix: str, holder: ServerKey) -> None:
-        """Let a claimant keep the prefix although another one is older."""
+        """Reserve a prefix for a claimant although another claimant is older."""
         self._reservations[prefix] = Reservation(holder)
-        self._return(prefix, holder)
+        self._take_back(prefix, holder)
         self._changed()
 
     def settle(self) -> None:
-        """All claims that existed at the start are entered: from now on nobody takes a prefix by age."""
+        """End the start phase: all existing claims are entered, so age no longer decides about a prefix that has a
+        holder.
+        """
         self._settled = True
 
     def release(self, key: ServerKey, *, served: bool = False) -> set[ServerKey]:
-        """Drop the claim of a server that is gone. Returns the servers that waited for it.
+        """Drop the claim of a deleted server. Returns the servers that claim its prefix.
 
-        Its prefix is reserved for it if it held the prefix and has ever been `served`.
+        The prefix stays reserved for the deleted server if it held the prefix and its tools were ever `served`.
         """
         claim = self._claims.get(key)
         if claim is None:
             return set()
         served = served or key in self._served or self._owner(claim.prefix) == key
         held = self.holder(claim.prefix) == key and served
-        given_up = self._gives_up(key.namespace, claim.prefix)
+        given_up = self._is_released(key.namespace, claim.prefix)
         waiting = self._drop(key)
         self._served.discard(key)
         self._releases.pop(key, None)
@@ -170,7 +175,7 @@ class Prefixes:
         return waiting - {key}
 
     def reserve(self, prefix: str, key: ServerKey) -> set[ServerKey]:
-        """Reserve a prefix for a server that is gone. Returns servers whose prefix made room, and is free."""
+        """Reserve a prefix for a deleted server. Returns claimants of the prefixes that `_make_room` set free."""
         if self._retention <= 0 or (self._owner(prefix) or key) != key:
             return set()
         self._reservations[prefix] = Reservation(key, self._until(self._retention), self._monotonic() + self._retention)
@@ -178,12 +183,12 @@ class Prefixes:
         return self._make_room()
 
     def has_reservation(self, key: ServerKey) -> bool:
-        """Whether a prefix is reserved for this server, which is gone."""
+        """Whether a prefix is reserved for this deleted server."""
         return any(owner.key == key and owner.ends is not None for owner in self._reservations.values())
 
     def expire(self) -> set[ServerKey]:
-        """Drop reservations whose time is over, and pass on prefixes whose holders have never listed a tool. Returns
-        the servers for which the holder has changed.
+        """Drop expired reservations, and pass on prefixes of holders that never listed a tool. Returns the servers
+        whose prefix has a new holder.
         """
         now = self._monotonic()
         over = [prefix for prefix, owner in self._reservations.items() if owner.ends is not None and owner.ends <= now]
@@ -193,7 +198,7 @@ class Prefixes:
         return touched | self._pass_on(now)
 
     def _pass_on(self, now: float) -> set[ServerKey]:
-        """Give prefixes that servers hold which have never listed a tool to the first of those that have."""
+        """Pass the prefix of a holder that has not listed a tool within `UNSERVED_S` to the first claimant that has."""
         touched: set[ServerKey] = set()
         for prefix, keys in self._by_prefix.items():
             holder = self.holder(prefix)
@@ -206,16 +211,16 @@ class Prefixes:
         return touched
 
     def owners(self) -> tuple[PrefixOwner, ...]:
-        """The reservations as the servers document has them, sorted by prefix."""
+        """The reservations for the servers document, sorted by prefix."""
         return tuple(
             PrefixOwner(prefix=prefix, namespace=owner.key.namespace, name=owner.key.name, until=owner.until)
             for prefix, owner in sorted(self._reservations.items())
         )
 
     def restore(self, owners: Iterable[PrefixOwner]) -> None:
-        """Take over what another operator stored, before the first claim.
+        """Take over the stored reservations of the previous leader; call it before the first claim.
 
-        A clock that is wrong, there or here, makes no reservation shorter than `SKEW_S` or longer than `retention`.
+        Each lasts between `SKEW_S` and `retention` seconds from now, however wrong either machine's clock is.
         """
         if self._retention <= 0:
             return
@@ -224,14 +229,14 @@ class Prefixes:
             until = owner.until
             try:
                 left = (datetime.fromisoformat(until).astimezone(UTC) - now).total_seconds()
-            except (ValueError, OverflowError):  # one that existed, and edits by hand
+            except (ValueError, OverflowError):  # empty, as its owner existed; or edited by hand
                 left, until = self._retention, self._until(self._retention)
             left = min(max(left, SKEW_S), self._retention)
             self._reservations.setdefault(owner.prefix, Reservation(owner.key, until, monotonic + left))
         self._make_room()
 
     def holder(self, prefix: str) -> ServerKey | None:
-        """The server that holds a prefix, which may be one that was deleted."""
+        """The server that holds a prefix, possibly a deleted one."""
         owner = self._owner(prefix)
         if owner is not None:
             return owner
@@ -239,36 +244,38 @@ class Prefixes:
         return min(claims).key if claims else None
 
     def grant(self, server: McpServer) -> tuple[ConditionVerdict | None, str | None]:
-        """The condition Conflicted of a server, and its prefix. Without one of its own it is served at its own
-        endpoint, and told so.
+        """The condition Conflicted of a server, and its prefix.
+
+        A server without a prefix is served at its own endpoint only; the condition says so.
         """
-        prefix = wanted_prefix(server, self._style)
+        prefix = requested_prefix(server, self._style)
         holder = self.holder(prefix)
         if holder is None or holder == server.key:
             return None, prefix
         reservation = self._reservations.get(prefix)
-        served = "this one is served at its own endpoint only"
+        served = "this server is served at its own endpoint only"
         if reservation is None or reservation.ends is None:
-            first = "which had it first"
+            reason = "which had it first"
             if holder in self._served and server.key not in self._served:
-                first = "which has listed tools, as this one has not yet"
-            message = f"prefix {prefix} is held by {holder}, {first}; {served}"
+                reason = "which has listed tools, while this server has not yet"
+            message = f"prefix {prefix} is held by {holder}, {reason}; {served}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
         message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
         names = {"OWNER": holder.namespace, "PREFIX": prefix}
         return ConditionVerdict(True, Cause.PREFIX_RESERVED, message, names), None
 
     def _until(self, seconds: float) -> str:
-        """The time in so many seconds, RFC 3339."""
+        """The time `seconds` from now, in RFC 3339."""
         return (self._now() + timedelta(seconds=seconds)).astimezone(UTC).isoformat(timespec="seconds")
 
     def _owner(self, prefix: str) -> ServerKey | None:
         reservation = self._reservations.get(prefix)
         return None if reservation is None else reservation.key
 
-    def _return(self, prefix: str, key: ServerKey) -> set[ServerKey]:
-        """The owner claims its prefix. Its reservation goes on without an end until it would hold the prefix, and have
-        it reserved, without one too. Returns those who claim the prefix, if they have to be told.
+    def _take_back(self, prefix: str, key: ServerKey) -> set[ServerKey]:
+        """Handle a claim of the reservation's owner. Returns all claimants of the prefix if its reservation changed.
+
+        The reservation is dropped if the owner would hold the prefix without it, else it becomes one without an end.
         """
         oldest = min(self._claims[each] for each in self._by_prefix[prefix]).key
         if oldest == key and key in self._served:
@@ -280,8 +287,8 @@ class Prefixes:
         self._changed()
         return set(self._by_prefix[prefix])
 
-    def _give_up(self, server: McpServer) -> set[ServerKey]:
-        """Drop the reservations that the annotation of a server gives up for deleted ones of its namespace."""
+    def _apply_releases(self, server: McpServer) -> set[ServerKey]:
+        """Drop the reservations of deleted servers that another server of their namespace releases by annotation."""
         text = server.metadata.annotations.get(ANNOTATION_RELEASE_PREFIX, "")
         prefixes = frozenset(filter(None, (each.strip() for each in text.split(","))))
         if not prefixes:
@@ -296,11 +303,11 @@ class Prefixes:
             touched |= self._forget(prefix, reservation.key)
         return touched
 
-    def _gives_up(self, namespace: str, prefix: str) -> bool:
+    def _is_released(self, namespace: str, prefix: str) -> bool:
         return any(prefix in prefixes for key, prefixes in self._releases.items() if key.namespace == namespace)
 
     def _forget(self, prefix: str, key: ServerKey) -> set[ServerKey]:
-        """Drop the reservation of a prefix, if it is `key`'s. Returns the servers that want the prefix."""
+        """Drop the reservation of a prefix if `key` owns it. Returns the servers that claim the prefix."""
         if self._owner(prefix) != key:
             return set()
         del self._reservations[prefix]
@@ -319,18 +326,22 @@ class Prefixes:
         return set(contenders)
 
     def _make_room(self) -> set[ServerKey]:
-        """Drop reservations beyond the bounds. Returns the servers that want their prefixes."""
-        gone = {prefix: owner for prefix, owner in self._reservations.items() if owner.ends is not None}
-        counts = Counter(owner.key.namespace for owner in gone.values())
+        """Drop reservations beyond the two maxima. Returns the servers that claim their prefixes."""
+        retained = {prefix: owner for prefix, owner in self._reservations.items() if owner.ends is not None}
+        counts = Counter(owner.key.namespace for owner in retained.values())
         touched: set[ServerKey] = set()
-        while counts and (max(counts.values()) > EACH or counts.total() > MOST):
+        while counts and (max(counts.values()) > MAX_PER_NAMESPACE or counts.total() > MAX_RESERVATIONS):
             namespace, _ = counts.most_common(1)[0]
             first = min(
-                (prefix for prefix, owner in gone.items() if owner.key.namespace == namespace),
-                key=lambda prefix: gone[prefix].until,
+                (prefix for prefix, owner in retained.items() if owner.key.namespace == namespace),
+                key=lambda prefix: retained[prefix].until,
             )
             counts[namespace] -= 1
-            owner = gone.pop(first)
-            logger.info("prefix %s is no longer reserved for %s: others of its namespace are", first, owner.key)
+            owner = retained.pop(first)
+            logger.info(
+                "prefix %s is no longer reserved for %s: too many prefixes of deleted servers are reserved",
+                first,
+                owner.key,
+            )
             touched |= self._forget(first, owner.key)
         return touched

@@ -1,6 +1,6 @@
-"""Finds the reason that keeps a pod of a server from serving, as far as its status tells. Pure.
+"""Finds out from the status of a server's pod why the pod does not serve. Pure.
 
-A Deployment only says that no pod is available; why stands in the pods.
+The status of a Deployment only says that no pod is available; the reason is in the status of the pods.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from fairlead_mcp.printed import printable
 from fairlead_operator.server.manifests import CONTAINER, INSTALL
 
 LISTEN_S: Final = 8
-"""Seconds for which a server may run before it is said that its port is not open: told within 10 s, with the time that
-a status takes."""
-TEXT: Final = 400
-"""Characters of foreign words that a message quotes."""
+"""Seconds after which a closed port of a running server is reported; with the write of the status, within 10 s."""
+QUOTE_LIMIT: Final = 400
+"""Maximum characters that a message quotes from another program."""
 REGISTRY_UNREACHABLE: Final = 75
-"""Exit code of the runner where the registry could not be reached."""
-RELAX: Final = (
-    "try another user, as runAsUser in spec.podTemplate.spec.securityContext; to let it run as root, set "
-    "spec.unrestrictedPodTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}, which needs "
-    "servers.podTemplates: Any of the chart; where it writes outside of /tmp, set "
+"""Exit code of the runner if the registry cannot be reached."""
+SECURITY_ADVICE: Final = (
+    "try another user, as runAsUser in spec.podTemplate.spec.securityContext; to run it as root, set "
+    "spec.unrestrictedPodTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}, which requires "
+    "servers.podTemplates: Any of the chart; if it writes outside of /tmp, set "
     "securityContext.readOnlyRootFilesystem of the container server to false"
 )
 _PULL: Final = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
@@ -45,18 +44,18 @@ _EXCLUDED: Final = re.compile(
     re.IGNORECASE,
 )
 _PREEMPTION: Final = re.compile(r"(?<=\.) (?:no new claims to deallocate\b|not found$|preemption:).*", re.DOTALL)
-"""Outcome of the scheduler's attempt to make room, behind what it says of the nodes. In Kubernetes 1.36 it is
+"""Result of the scheduler's preemption, which follows the reasons of the nodes in its message. In Kubernetes 1.36 it is
 "not found" for a pod whose volume is missing.
 """
 _OUT_OF_MEMORY: Final = "was killed for using more memory than spec.resources.limits allows: raise its memory there"
 _NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
-"""Reasons of a container that the runtime could not start: it counts as one that ended, with exit code 128."""
+"""Termination reasons of a container that the runtime could not start; its exit code is 128."""
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """Becomes the verdict about a server that is not up. `hopeless` False: it is on its way."""
+    """Why a pod does not serve; becomes the server's verdict. `hopeless` False: it may still start by itself."""
 
     cause: Cause
     message: str
@@ -65,32 +64,32 @@ class Symptom:
 
 @dataclass(frozen=True)
 class ClosedPort:
-    """Port that the readiness probe of a running server finds closed."""
+    """Closed port of a running server, as its readiness probe reports."""
 
     port: int
     since: datetime
     """Start of the container, by the clock of its node."""
     ipv6: bool = False
-    """Whether the address of the pod that is probed is of IPv6."""
+    """Whether the probed pod address is IPv6."""
 
     @property
     def symptom(self) -> Symptom:
         return Symptom(
             Cause.SILENT,
-            f"its container runs for more than {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
-            "that starts slowly; else correct spec.image.port, or have it listen on "
+            f"the container has run for more than {LISTEN_S} s, but nothing listens at port {self.port}: if the server "
+            "starts slowly, wait; else correct spec.image.port, or have the server listen on "
             + ("::, as its pod has an IPv6 address" if self.ipv6 else "all interfaces, not on localhost"),
             hopeless=False,
         )
 
 
 def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
-    """Port of a server that runs and whose probe, a connection to the port, has not succeeded; None for any other."""
+    """The port of a running server whose TCP readiness probe has not succeeded; None for any other pod."""
     status = pod.get("status") or {}
     if pod.get("metadata", {}).get("deletionTimestamp"):
         return None
-    container, since = _of_name(status.get("containerStatuses")), started_at(pod)
-    wanted = _of_name((pod.get("spec") or {}).get("containers"))
+    container, since = _server_container(status.get("containerStatuses")), started_at(pod)
+    wanted = _server_container((pod.get("spec") or {}).get("containers"))
     probed = "tcpSocket" in (wanted.get("readinessProbe") or {}) and "startupProbe" not in wanted
     if container.get("ready") or since is None or not probed:
         return None
@@ -98,20 +97,20 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
 
 
 def unready(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod is meant to be ready and is not."""
+    """Whether a pod is not ready although it is not being deleted."""
     status = pod.get("status") or {}
     return not pod.get("metadata", {}).get("deletionTimestamp") and _condition(status, "Ready").get("status") != "True"
 
 
 def started_at(pod: Mapping[str, Any]) -> datetime | None:
-    """When the server's container was started, by the clock of its node; None while it does not run."""
-    container = _of_name((pod.get("status") or {}).get("containerStatuses"))
+    """Start of the server's container, by the clock of its node; None if it is not running."""
+    container = _server_container((pod.get("status") or {}).get("containerStatuses"))
     running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
     return datetime.fromisoformat(running) if running else None
 
 
 def symptom(pod: Mapping[str, Any]) -> Symptom | None:
-    """The first thing that is wrong with a pod; None for one that serves, that starts, or that is being deleted."""
+    """The first fault of a pod; None for a pod that serves, starts normally, or is being deleted."""
     status = pod.get("status") or {}
     if not unready(pod):
         return None
@@ -119,15 +118,16 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     if scheduled.get("reason") == "Unschedulable":
         return _scheduling_symptom(str(scheduled.get("message", "")))
     for container in _containers(status):
-        container_symptom = _of_container(container)
+        container_symptom = _container_symptom(container)
         if container_symptom is not None:
             return container_symptom
     return None
 
 
 def _scheduling_symptom(message: str) -> Symptom:
-    """Cause by what the scheduler counts for each node, as each has another remedy. A node that only lacks room comes
-    before nodes that do not fit: every control plane is tainted.
+    """The cause from the reasons that the scheduler counts per node, because each has another remedy.
+
+    Lack of resources takes precedence over nodes that do not fit, because control plane nodes are always tainted.
     """
     reason = _PREEMPTION.sub("", message)
     causes = (
@@ -137,36 +137,36 @@ def _scheduling_symptom(message: str) -> Symptom:
         (_EXCLUDED, Cause.NODES_EXCLUDED),
     )
     cause = next((cause for pattern, cause in causes if pattern.search(reason)), Cause.UNSCHEDULABLE)
-    return Symptom(cause, f"no node takes its pod: {cut(reason)}")
+    return Symptom(cause, f"no node accepts the server's pod: {cut(reason)}")
 
 
-def _of_container(container: Mapping[str, Any]) -> Symptom | None:
+def _container_symptom(container: Mapping[str, Any]) -> Symptom | None:
     state = container.get("state") or {}
     waiting, ended = state.get("waiting") or {}, _last_end(container)
     reason, message = str(waiting.get("reason", "")), cut(waiting.get("message", ""))
     if reason in _PULL:
-        return Symptom(Cause.IMAGE_PULL_FAILED, f"its image cannot be fetched: {message}")
+        return Symptom(Cause.IMAGE_PULL_FAILED, f"the image cannot be fetched: {message}")
     if container.get("name") == INSTALL:
-        return _of_installation(state, ended)
+        return _installation_symptom(state, ended)
     if reason in _CREATE:
-        return _not_created(message)
+        return _creation_symptom(message)
     if ended is None or not (reason == "CrashLoopBackOff" or container.get("restartCount") or "terminated" in state):
         return None
     ends = int(container.get("restartCount") or 0) + ("terminated" in state)
     if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff" and ends < 2:
-        return None  # one that was asked to end, and is started again
+        return None  # it was asked to end, and is being restarted
     return _crash_symptom(ended)
 
 
-def _not_created(message: str) -> Symptom:
+def _creation_symptom(message: str) -> Symptom:
     if _ROOT.search(message):
-        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"its image insists on root ({message}): {RELAX}")
+        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"the image requires root ({message}): {SECURITY_ADVICE}")
     if _MISSING.search(message):
-        return Symptom(Cause.COMMAND_NOT_FOUND, f"its program cannot be started: {message}")
-    return Symptom(Cause.DEPLOYMENT_FAILED, f"its container cannot be made: {message}")
+        return Symptom(Cause.COMMAND_NOT_FOUND, f"the container's program cannot be started: {message}")
+    return Symptom(Cause.DEPLOYMENT_FAILED, f"the container cannot be created: {message}")
 
 
-def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
+def _installation_symptom(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
     if ended is not None and ended.get("reason") == "OOMKilled":
         return Symptom(Cause.INSTALL_FAILED, f"the installation {_OUT_OF_MEMORY}")
     if ended is not None and ended.get("exitCode"):
@@ -174,32 +174,37 @@ def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) 
         unreachable = ended["exitCode"] == REGISTRY_UNREACHABLE
         return Symptom(Cause.REGISTRY_UNREACHABLE if unreachable else Cause.INSTALL_FAILED, words)
     if "running" in state:
-        return Symptom(Cause.INSTALLING, "its package is being installed", hopeless=False)
+        return Symptom(Cause.INSTALLING, "the package is being installed", hopeless=False)
     return None
 
 
 def _crash_symptom(ended: Mapping[str, Any]) -> Symptom:
     if ended.get("reason") in _NEVER_RAN:
-        return _not_created(cut(ended.get("message") or ""))
+        return _creation_symptom(cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
-    words = cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
+    words = cut(_explaining_line(printed) or printed or ended.get("reason") or "it said nothing")
     message = f"it ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
-        return Symptom(Cause.CRASH_LOOPING, f"it {_OUT_OF_MEMORY}")
+        return Symptom(Cause.CRASH_LOOPING, f"the server {_OUT_OF_MEMORY}")
     if _ROOT.search(words) or _ROOT.search(cut(printed)):
-        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({message}): {RELAX}")
+        return Symptom(
+            Cause.RUN_AS_ROOT_REFUSED,
+            f"the server does not start as an unprivileged user ({message}): {SECURITY_ADVICE}",
+        )
     if ended.get("exitCode") == 0:
-        message += ". A program that speaks MCP over stdio ends so: set spec.image.transport to stdio, and its command"
+        message += (
+            ". A stdio server ends like this: if it is one, set spec.image.transport to stdio, and spec.image.command"
+        )
     return Symptom(Cause.CRASH_LOOPING, message)
 
 
-def _telling(printed: str) -> str:
-    """Line that says why a container ended, out of the end of its log."""
+def _explaining_line(printed: str) -> str:
+    """The line at the end of a container's log that explains why the container ended."""
     return diagnosis(printable(line.encode()) for line in printed.splitlines())
 
 
 def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """How it ended last, if it ever did."""
+    """Last termination of the container; None if it never ended."""
     for when in ("state", "lastState"):
         termination = (container.get(when) or {}).get("terminated")
         if termination is not None:
@@ -212,8 +217,8 @@ def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from status.get("containerStatuses") or ()
 
 
-def _of_name(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """The container that is the server."""
+def _server_container(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
+    """The server's container among those of a pod; empty if there is none."""
     return next((container for container in containers or () if container.get("name") == CONTAINER), {})
 
 
@@ -222,6 +227,6 @@ def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def cut(text: object) -> str:
-    """The end of foreign words on one line: what went wrong stands last."""
+    """The end of a quoted text on one line; the reason of a failure is usually at its end."""
     line = " ".join(str(text).split())
-    return line if len(line) <= TEXT else f"…{line[1 - TEXT :]}"
+    return line if len(line) <= QUOTE_LIMIT else f"…{line[1 - QUOTE_LIMIT :]}"

@@ -73,8 +73,8 @@ async def world(
             moves: list[Move] = []
             timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), TimekeeperObserver(moved=moves.append))
             await timekeeper.restore()
-            timekeeper.decide_by(tiers)
-            timekeeper.know(shop)
+            timekeeper.use_tiers(tiers)
+            timekeeper.take_catalog(shop)
             gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], token)
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -123,7 +123,7 @@ async def test_a_custom_tool_is_measured_and_moved_though_no_operator_declares_i
 
     async with running(tmp_path, Rules(tiers=TIERS), custom=of(ponder)) as gateway:
         timekeeper = Timekeeper(DirectoryDocuments(tmp_path / "documents"))
-        timekeeper.decide_by(TIERS)
+        timekeeper.use_tiers(TIERS)
         timekeeper.forget(())
         gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], "")
         here = World(gateway, timekeeper)
@@ -217,10 +217,10 @@ async def test_early_reports_of_gateways_are_judged_by_the_published_tiers(
     shop = catalog("shop", "http://127.0.0.1:1/mcp", [entry("knot")])
     again = Timekeeper(DirectoryDocuments(tmp_path / "documents"))
     await again.restore()
-    again.know(shop)
+    again.take_catalog(shop)
     heard = ToolAttempts("default", "shop", "knot", (Attempt(1, 0.0, 5.0, OK),))
     again.take(Report(replica="r", cursor="r.1.0", environment="cluster", tools=(heard,)))
-    again.decide_by(TIERS)
+    again.use_tiers(TIERS)
     await again.round()
     (state,) = again.ledger.states(shop.key, 0.0)
     assert state.tiers == before.tiers == ("deep",)

@@ -100,7 +100,7 @@ async def test_a_missing_secret_and_a_missing_key_have_reasons_of_their_own(worl
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("not found", lambda: world.is_("demo", "Ready", "False", "SecretNotFound"))
         told = world.condition("demo", "ResolvedRefs")["message"]
-        assert 'labelled fairlead.dev/credential: "true" is seen at once, any other within a minute' in told
+        assert 'labelled fairlead.dev/credential: "true" is noticed at once, any other within a minute' in told
         add_secret(world, other="x")
         await world.until("no key", lambda: world.is_("demo", "Ready", "False", "SecretKeyMissing"))
 

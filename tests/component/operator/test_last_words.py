@@ -79,7 +79,7 @@ async def test_a_stdio_server_that_ends_at_once_is_told_with_its_last_words_and_
             world.pods_are("demo", 1)
             await world.until("StartFailed", lambda: world.is_("demo", "Ready", "False", "StartFailed"), seconds=30)
         message = world.condition("demo", "Verified")["message"]
-    assert "last words in its log: RuntimeError: no database for [credential] at db:5432" in message
+    assert "last line in the server's log: RuntimeError: no database for [credential] at db:5432" in message
     assert PASSWORD not in str(world.server("demo")["status"])
     assert all(f"/containerLogs/{world.namespace}/demo-1/server?" in query for query in queries)
     assert all("limitBytes=16384" in query and "tailLines=100" in query for query in queries)

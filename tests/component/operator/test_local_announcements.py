@@ -31,13 +31,13 @@ def names(tools: Iterable[Raw]) -> set[str]:
 async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces_a_change() -> None:
     host = ChildHost()
     subject = DiscoveryTarget("uid", ChildEndpoint(command=sys.executable, args=(SCRIPT,)), "", "")
-    rounds = Discoverer(
+    discoverer = Discoverer(
         LocalConnector(host), lambda key: None, pace=DiscoveryOptions(floor=0.05), clocks=Clocks(rng=random.Random(1))
     )
-    stop = host.listen(ChildObserver(lambda key: None, rounds.hint))
+    stop = host.listen(ChildObserver(lambda key: None, discoverer.hint))
 
     def look() -> DiscoveryState:
-        return rounds.look(KEY, subject, None, 600.0)
+        return discoverer.discover_if_due(KEY, subject, None, 600.0)
 
     async def knows(*wanted: str) -> bool:
         listing = look().listing
@@ -59,5 +59,5 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
     await until_async("the announced tool", grows)
     assert child.starts == 1
     stop()
-    await rounds.aclose()
+    await discoverer.aclose()
     await host.aclose()

@@ -69,7 +69,7 @@ class Replica:
 
     def has_given_up(self) -> bool:
         """Whether it knows that it leads no more: it says so, or has ended because its tasks did not in time."""
-        return self.process.poll() is not None or self.says("leadership lost; contending again")
+        return self.process.poll() is not None or self.says("was lost; contending again")
 
     def start_afresh(self) -> None:
         """Restart as a kubelet does it of one that has ended; one that runs begins a new log only."""

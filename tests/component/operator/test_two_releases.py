@@ -60,7 +60,7 @@ async def leads(world: World, operator: Operator) -> None:
 
 
 async def waits(world: World, operator: Operator) -> None:
-    await world.until("waiting", lambda: operator.followed.waiting)
+    await world.until("waiting", lambda: operator.watched_lease.waiting)
 
 
 async def readiness(operator: Operator) -> tuple[int, str]:

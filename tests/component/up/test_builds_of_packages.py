@@ -64,7 +64,7 @@ async def test_a_build_that_is_allowed_sees_no_secret_of_ours(tmp_path: Path) ->
     env = {**from_pypi(tmp_path), **SECRETS, **SURROUNDINGS, "npm_config_token": "hidden"}
     async with fairlead_up(manifest(tmp_path, "pypi", allowBuild=True), cwd=tmp_path, env=env) as up:
         failed = await up.server(f"default/{NAME}", "failed", within=60)
-    assert "it brings no program to run" in failed["message"], "it was installed"
+    assert "it contains no program to run" in failed["message"], "it was installed"
     environment = seen(tmp_path)
     assert environment is not None
     assert "hidden" not in environment.values()
@@ -107,7 +107,7 @@ def test_the_runner_of_pods_builds_only_what_it_may_and_shows_it_no_secret(
     words = ["--allow-build"] if allowed else []
     code = main([*words, "pypi", NAME, VERSION], volume=tmp_path / "volume", log=tmp_path / "log")
     assert code == 1
-    sentence = "it brings no program to run" if allowed else "package.allowBuild: true in the spec allows it"
+    sentence = "it contains no program to run" if allowed else "package.allowBuild: true in the spec allows it"
     assert sentence in (tmp_path / "log").read_text()
     environment = seen(tmp_path)
     assert (environment is not None) is allowed

@@ -115,7 +115,7 @@ async def test_a_version_that_does_not_exist_is_named_and_delays_nobody(tmp_path
     async with fairlead_up(tmp_path, cwd=tmp_path, env={"XDG_CACHE_HOME": str(tmp_path / "cache")}) as up:
         expected = {
             "default/wrong": "PyPI has no mcp-server-time==1999.1.1",
-            "default/library": "msgspec==0.20.0 is a library: it brings no program to run",
+            "default/library": "msgspec==0.20.0 is a library: it contains no program to run",
         }
         while expected:
             event = await up.event(lambda event: event.get("state") == "failed", within=INSTALL_SECONDS)

@@ -129,7 +129,7 @@ async def test_a_file_that_is_broken_as_a_whole_is_shown_everywhere_until_it_is_
         await up.ready("default/good")
         broken.write_text('{"mcpServers": {\n  "good": {"command": "x" "args": []}}}')
         why = f"{broken}:2:27: not valid JSON: a comma or }} is missing before"
-        runs_on = "good runs on as it was declared before"
+        runs_on = "good keeps running as declared before"
 
         async def shown() -> bool:
             return why in (await fairlead("servers", "--url", up.url))[1]

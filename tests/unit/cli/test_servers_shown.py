@@ -38,7 +38,7 @@ STARTS: dict[str, Any] = {
     "prefix": "slow",
     "reason": "Pending",
     "cause": "Deploying",
-    "message": "its process is starting",
+    "message": "the server's process is starting",
     "lastWords": "downloading",
 }
 SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}

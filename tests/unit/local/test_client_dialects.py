@@ -187,7 +187,7 @@ def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_ot
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
     (remark,) = configuration.remarks
     assert remark.message == (
-        "is of an extension of Zed, which alone has its program; it is left out here, and nothing has to be done"
+        "is of an extension of Zed, which alone has its program; it is ignored, and nothing has to be done"
     )
     assert remark.is_note
     goose = "extensions: {memory: {type: builtin, enabled: true}, b: {type: stdio, cmd: y, enabled: true}}"
@@ -200,7 +200,7 @@ def test_many_entries_that_only_goose_can_serve_are_one_note() -> None:
     (note,) = configuration.remarks
     assert note.is_note
     assert note.message == (
-        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is of goose itself; they are left out here, "
+        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is of goose itself; they are ignored, "
         "and nothing has to be done"
     )
 

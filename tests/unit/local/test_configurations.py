@@ -123,7 +123,7 @@ def test_the_second_of_two_entries_with_one_name_gets_a_hash() -> None:
     assert configuration.problems == []
     (remark,) = configuration.remarks
     assert (remark.line, remark.field) == (2, "mcpServers.github")
-    assert remark.message.startswith(f"comes to the name github, as another server does, and is {second}: rename")
+    assert remark.message.startswith(f"gets the name {second}, because another server has the name github: rename")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other(
         ("time", ["a"]),
         ("git", ["b"]),
     ]
-    message = "mcpServers.time: stands in line 2 already, and this one is left out: rename or remove one"
+    message = "mcpServers.time: is a duplicate of line 2, so it is ignored: rename or remove one of them"
     assert [str(remark) for remark in configuration.remarks] == [f"/etc/mcp.json:4: {message}"]
 
 

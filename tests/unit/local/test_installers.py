@@ -36,7 +36,7 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/pytho
                 "network was disabled. When the network is disabled, registry packages may only be read from the cache."
             ),
             True,
-            "mcp-server-time==1.0 could not be fetched from PyPI: no network connection to it",
+            "mcp-server-time==1.0 could not be fetched from PyPI, which cannot be reached",
         ),
         (
             TIME,
@@ -46,7 +46,7 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/pytho
                 "  cause: Connection refused (os error 111)"
             ),
             True,
-            "mcp-server-time==1.0 could not be fetched from PyPI: no network connection to it",
+            "mcp-server-time==1.0 could not be fetched from PyPI, which cannot be reached",
         ),
         (
             TIME,
@@ -64,7 +64,7 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/pytho
                 "'only-if-cached'\nnpm error A complete log of this run can be found in: /x"
             ),
             True,
-            "@scope/server-files@2.0 could not be fetched from npm: no network connection to it",
+            "@scope/server-files@2.0 could not be fetched from npm, which cannot be reached",
         ),
         (
             FILES,
@@ -78,7 +78,7 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/pytho
             False,
             "mcp-server-time==1.0 could not be installed: Failed to build `x`: gcc: not found",
         ),
-        (TIME, "", False, "mcp-server-time==1.0 could not be installed: it printed nothing"),
+        (TIME, "", False, "mcp-server-time==1.0 could not be installed: the installer printed nothing"),
     ],
 )
 def test_a_failure_is_put_in_one_sentence(package: PackageVersion, output: str, network: bool, message: str) -> None:
@@ -148,7 +148,7 @@ def test_the_program_of_a_pypi_package_is_found(
 
 def test_a_package_without_a_program_is_run_as_a_module_where_it_can(tmp_path: Path) -> None:
     distribution(tmp_path, "mcp_server_time", [])
-    with pytest.raises(InstallFailed, match="is a library: it brings no program to run"):
+    with pytest.raises(InstallFailed, match="is a library: it contains no program to run"):
         launch(TIME, tmp_path, TOOLS)
     module = tmp_path / "lib" / "python3.11" / "site-packages" / "mcp_server_time" / "__main__.py"
     module.parent.mkdir()
@@ -158,7 +158,7 @@ def test_a_package_without_a_program_is_run_as_a_module_where_it_can(tmp_path: P
 
 @pytest.mark.parametrize(
     ("executable", "message"),
-    [(None, "brings a, b: say which one to run in executable"), ("c", "brings a, b, but no program called c")],
+    [(None, "contains a, b: set package.executable to the one to run"), ("c", "contains a, b, but no program named c")],
 )
 def test_a_choice_that_is_not_clear_is_left_to_the_person(executable: str | None, message: str, tmp_path: Path) -> None:
     distribution(tmp_path, "mcp_server_time", ["a", "b"])

@@ -106,7 +106,7 @@ async def test_a_failure_for_want_of_a_network_is_tried_again_soon_and_then_less
     world = World(tmp_path, installer)
     failed = await world.until(package("a"), Failed)
     assert isinstance(failed, Failed)
-    assert "no network connection" in failed.message
+    assert "which cannot be reached" in failed.message
     await world.until(package("a"), Installed)
     await world.store.close()
     assert asyncio.get_running_loop().time() == pytest.approx(5 + 10 + 20, abs=2)

@@ -184,7 +184,7 @@ def test_problems_of_a_file_are_told_apart_from_those_of_refused_servers_and_nam
     assert scanned(sources).of_files == ()
     rewrite(file, "{")
     (problem,) = scanned(sources).of_files
-    assert problem.message.endswith(" (a runs on as it was declared before)")
+    assert problem.message.endswith(" (a keeps running as declared before)")
     rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
     assert scanned(sources).of_files == ()
 
@@ -205,7 +205,7 @@ def test_a_broken_file_that_declared_many_servers_names_some_of_them(tmp_path: P
     rewrite(file, "{")
     (problem,) = scanned(sources).of_files
     some = "s00, s01, s02, s03, s04, s05, s06, s07 and 4 more"
-    assert problem.message.endswith(f" ({some} run on as they were declared before)")
+    assert problem.message.endswith(f" ({some} keep running as declared before)")
 
 
 def test_a_problem_with_an_entry_is_not_solved_by_json_that_is_broken(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> 
     (declared,) = scan.contents.servers.values()
     assert declared.server.spec.command == ["first"]
     assert str(scan.problems[0]) == (
-        f"{tmp_path}/b.yaml:1: a server called a stands in {tmp_path}/a.yaml:1 already, and this one is left out: "
-        "rename one of them"
+        f"{tmp_path}/b.yaml:1: a server with the name a is already declared in {tmp_path}/a.yaml:1, "
+        "so this one is ignored: rename one of them"
     )
 
 
@@ -267,10 +267,10 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "there is no file of .yaml, .yml, .json in it: put an mcp.json or manifests into it"),
-        ({"README.md": "x", ".hidden.json": "{}"}, "there is no file of .yaml, .yml, .json in it"),
-        ({"package.json": '{"name": "x"}', "ci.yaml": "on: push"}, "none of its files declares a server"),
-        ({"mcp.json": ""}, "none of its files declares a server"),
+        ({}, "the folder has no file with the ending .yaml, .yml, .json: put an mcp.json or manifests into it"),
+        ({"README.md": "x", ".hidden.json": "{}"}, "the folder has no file with the ending .yaml, .yml, .json"),
+        ({"package.json": '{"name": "x"}', "ci.yaml": "on: push"}, "no file in the folder declares a server"),
+        ({"mcp.json": ""}, "no file in the folder declares a server"),
     ],
 )
 def test_a_folder_that_declares_nothing_says_so_and_what_to_do(
@@ -304,7 +304,7 @@ def test_a_file_that_goes_away_is_told_of_and_takes_its_servers_along(tmp_path: 
     file.unlink()
     scan = scanned(sources)
     assert names(scan) == []
-    assert [str(problem) for problem in scan.problems] == [f"{file}: is gone, and its servers with it"]
+    assert [str(problem) for problem in scan.problems] == [f"{file}: no longer exists, so its servers are removed"]
 
 
 SERVERS = {

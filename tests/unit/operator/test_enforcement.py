@@ -42,9 +42,9 @@ def test_other_last_words_of_a_probe_are_not_an_answer(answer_line: str) -> None
 
 
 def test_a_network_probe_without_an_answer_says_why_and_how_to_try_again() -> None:
-    verdict = Enforcement(unanswered="no node takes its pod").verdict()
+    verdict = Enforcement(unanswered="no node accepts the server's pod").verdict()
     assert verdict.ok is None
-    assert verdict.message.startswith("no node takes its pod; tried again after a day")
+    assert verdict.message.startswith("no node accepts the server's pod; tried again after a day")
     assert "fairlead-network-policies" in verdict.message
 
 
@@ -111,7 +111,7 @@ def test_pods_of_the_network_probe_are_restricted_bounded_and_go_by_themselves(j
     [
         (
             {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
-            "its image cannot be fetched: no such",
+            "the image cannot be fetched: no such",
         ),
         ({"running": {}}, "its pod fairlead-network-probe was not up in time"),
     ],

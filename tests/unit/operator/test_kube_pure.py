@@ -19,7 +19,7 @@ from fairlead_operator.kube.credentials import (
     store_key,
     store_names,
 )
-from fairlead_operator.kube.declared_resources import Broken, Declared, DeclaredServers, closing
+from fairlead_operator.kube.declared_resources import Broken, Declared, DeclaredServers, deny_all_policy
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts, dialled_url, endpoint_of
@@ -130,7 +130,7 @@ def test_a_rule_that_cannot_be_read_is_told_once_and_left_out(caplog: pytest.Log
     for version in ("1", "1", "2"):
         policies.update({"metadata": {**metadata, "resourceVersion": version}, "spec": {"rules": 5}})
     assert list(policies.broken()) == [ServerKey("team", "strict")]
-    assert policies.sound() == []
+    assert policies.valid() == []
 
 
 @pytest.mark.parametrize("refusal", [Invalid("spec: no such key: url evaluating rule"), NotFound("gone")])
@@ -166,6 +166,6 @@ def test_a_policy_and_a_server_with_too_many_values_are_broken_and_the_policy_de
     policies.update(item)
     server, (policy,) = servers.server(ServerKey("team", "a")), policies.broken().values()
     assert isinstance(server, Broken)
-    assert server.problem == policy.problem == "it holds more than 50,000 values, which is more than is read"
-    (rule,) = closing(policy.item).spec.rules
+    assert server.problem == policy.problem == "the resource is too large to be read: it has more than 50,000 values"
+    (rule,) = deny_all_policy(policy.item).spec.rules
     assert (rule.action, rule.tools) == ("Deny", ["*"])

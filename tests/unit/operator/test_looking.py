@@ -151,23 +151,23 @@ async def test_a_gated_tool_that_is_listed_to_everybody_now_requires_nothing() -
 async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is_over() -> None:
     may_compare = asyncio.Event()
     bench = Bench(Script([tool_named("plain")], gated=GATED, comparable=may_compare))
-    rounds = Discoverer(
+    discoverer = Discoverer(
         bench.connector, bench.told.append, pace=DiscoveryOptions(jitter=0.0), clocks=Clocks(monotonic=lambda: 0.0)
     )
     subject = DiscoveryTarget("uid", HTTP, "", "")
-    rounds.look(KEY, subject, None, 600.0)
+    discoverer.discover_if_due(KEY, subject, None, 600.0)
     await asyncio.sleep(GRACE_SECONDS + 1)
-    first = rounds.look(KEY, subject, None, 600.0).listing
+    first = discoverer.discover_if_due(KEY, subject, None, 600.0).listing
     assert first is not None
     assert (len(first.unpack().tools), first.unpack().compared) == (1, False)
     may_compare.set()
     await asyncio.sleep(1)
     assert len(bench.told) == 2
-    second = rounds.look(KEY, subject, None, 600.0).listing
+    second = discoverer.discover_if_due(KEY, subject, None, 600.0).listing
     assert second is not None
     assert (len(second.unpack().tools), second.unpack().compared) == (3, True)
     assert bench.script.connections == 1, "the server itself is not asked again for it"
-    await rounds.aclose()
+    await discoverer.aclose()
 
 
 @in_virtual_time

@@ -52,7 +52,7 @@ def subject(kind: str, name: str | None = None) -> dict[str, Any]:
 
 def test_tools_are_those_that_its_own_rules_allow() -> None:
     review = look(policy("p", allow("*"), deny("put")))
-    assert (review.servers, review.tools, review.unmatched, review.amiss) == (2, 2, (), ())
+    assert (review.servers, review.tools, review.unmatched, review.warnings) == (2, 2, (), ())
 
 
 def test_tools_that_are_not_enabled_count_nowhere() -> None:
@@ -61,13 +61,13 @@ def test_tools_that_are_not_enabled_count_nowhere() -> None:
 
 def test_matches_of_a_policy_are_not_judged_while_a_server_was_not_asked_yet() -> None:
     review = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
-    assert (review.tools, review.unmatched, review.unlisted, review.amiss) == (None, None, None, ())
+    assert (review.tools, review.unmatched, review.unlisted, review.warnings) == (None, None, None, ())
 
 
 def test_a_server_that_lists_nothing_is_named_beside_rules_that_match_no_listed_tool() -> None:
     review_of_policy = look(policy("p", allow("get"), allow("none")), catalogs=CATALOGS[:1], unlisted=(FILE,))
     assert (review_of_policy.tools, review_of_policy.unmatched, review_of_policy.unlisted) == (1, ("1",), ("file",))
-    assert review_of_policy.amiss == (), "the rule may match a tool of that server: nobody is warned"
+    assert review_of_policy.warnings == (), "the rule may match a tool of that server: nobody is warned"
 
 
 def test_a_server_that_is_not_selected_is_not_waited_for() -> None:
@@ -86,13 +86,13 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
     "unknown default": (
         policy("p", default_tier="x"),
         "UnknownTier",
-        "tiers.default: there is no LatencyTier x",
+        "tiers.default: LatencyTier x does not exist",
     ),
     "unknown max": (policy("p", max_tier="x"), "UnknownTier", "the fastest tier is the only one"),
     "unknown floor": (
         policy("p", allow("*", min_tier="x")),
         "UnknownTier",
-        "rules[0].minTier: there is no LatencyTier x",
+        "rules[0].minTier: LatencyTier x does not exist",
     ),
     "no schema": (policy("p", allow("*", arguments={"type": 1})), "RuleInvalid", "rules[0].arguments"),
     "look-around": (policy("p", allow("*", arguments={"pattern": "(?=a)"})), "RuleInvalid", "rules[0].arguments"),
@@ -113,7 +113,7 @@ def test_all_policy_rules_without_effect_are_named_at_once() -> None:
     review = look(policy("p", allow("x"), default_tier="y"))
     assert review.partially_invalid is not None
     assert (review.partially_invalid.cause, review.partially_invalid.reason) == ("UnknownTier", "InvalidRef")
-    assert "no LatencyTier y" in review.partially_invalid.message
+    assert "LatencyTier y does not exist" in review.partially_invalid.message
     assert "no tool: rules[0]" in review.partially_invalid.message
 
 
@@ -121,15 +121,15 @@ A = subject("Agent", "a")
 B = subject("Agent", "b")
 KNOWN = subject("Authenticated")
 CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
-    "it denies": (policy("p"), policy("q", deny("put")), "it denies web/put, which this one allows: denied"),
-    "this denies": (policy("p", deny("put")), policy("q"), "it allows web/put, which this one denies: denied"),
+    "it denies": (policy("p"), policy("q", deny("put")), "it denies web/put, which this policy allows: denied"),
+    "this denies": (policy("p", deny("put")), policy("q"), "it allows web/put, which this policy denies: denied"),
     "both deny": (policy("p", deny("put")), policy("q", deny("put")), None),
     "same": (policy("p"), policy("q"), None),
     "other servers": (policy("p", servers=("file",)), policy("q", deny("*"), servers=("web",)), None),
     "bounded here": (
         policy("p", allow("put", arguments={})),
         policy("q", allow("p*")),
-        "it allows web/put with any arguments, which this one bounds: any arguments are allowed",
+        "it allows web/put with any arguments, which this policy limits: any arguments are allowed",
     ),
     "limits": (
         policy("p", limits=PolicyLimits(max_tools=3)),
@@ -169,7 +169,7 @@ async def test_after_a_restart_rules_that_match_nothing_stay_told_until_the_serv
         statuses = PolicyStatuses(world, platform)
         statuses.take_rules(rules)
         for each in catalogs:
-            statuses.know(each)
+            statuses.take_catalog(each)
         await statuses.show()
         condition = world.policy_list[0].status.condition("PartiallyInvalid")
         shown = [] if condition is None else [condition.message.partition(":")[0]]

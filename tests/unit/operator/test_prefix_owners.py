@@ -12,7 +12,7 @@ from fairlead_api.documents.servers import PrefixOwner
 from fairlead_api.meta import ANNOTATION_RELEASE_PREFIX, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.prefixes import EACH, MOST, SKEW_S, UNSERVED_S, Prefixes
+from fairlead_operator.server.prefixes import MAX_PER_NAMESPACE, MAX_RESERVATIONS, SKEW_S, UNSERVED_S, Prefixes
 from operatorfakes import NOW, mcp_server
 
 DAY = 86400.0
@@ -63,7 +63,7 @@ def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_
     assert conflicted.cause == Cause.PREFIX_RESERVED
     assert conflicted.message == (
         "prefix faces is reserved until 2026-11-21T12:00:00+00:00 for strict/faces, which was deleted; "
-        "this one is served at its own endpoint only"
+        "this server is served at its own endpoint only"
     )
     assert conflicted.names == {"OWNER": "strict", "PREFIX": "faces"}
 
@@ -213,7 +213,7 @@ def test_an_owner_that_is_back_for_a_moment_and_answers_never_keeps_its_reservat
 def test_a_namespace_has_so_many_reservations_and_the_one_that_ends_first_makes_room() -> None:
     clocks = Clocks()
     prefixes = clocks.prefixes()
-    keys = [ServerKey("squatter", f"tool-{number}") for number in range(EACH + 1)]
+    keys = [ServerKey("squatter", f"tool-{number}") for number in range(MAX_PER_NAMESPACE + 1)]
     prefixes.claim(server(OWNER, age=60))
     prefixes.release(OWNER)
     for key in keys:
@@ -227,13 +227,13 @@ def test_a_namespace_has_so_many_reservations_and_the_one_that_ends_first_makes_
 def test_all_namespaces_together_have_so_many_and_the_one_with_most_makes_room() -> None:
     clocks = Clocks()
     owners = [
-        PrefixOwner(prefix=f"p{number}", namespace=f"n{number // EACH}", name="a", until=NOW.isoformat())
-        for number in range(MOST)
+        PrefixOwner(prefix=f"p{number}", namespace=f"n{number // MAX_PER_NAMESPACE}", name="a", until=NOW.isoformat())
+        for number in range(MAX_RESERVATIONS)
     ]
     prefixes = clocks.prefixes(*owners)
     prefixes.claim(server(OWNER))
     prefixes.release(OWNER)
-    assert len(prefixes.owners()) == MOST
+    assert len(prefixes.owners()) == MAX_RESERVATIONS
     assert prefixes.holder("faces") == OWNER
 
 

@@ -33,7 +33,7 @@ class Bench:
     def __post_init__(self) -> None:
         pace = DiscoveryOptions(floor=30.0, jitter=0.0)
         connector = ScriptedConnector({KEY: self.script})
-        self.rounds = Discoverer(
+        self.discoverer = Discoverer(
             connector,
             self.told.append,
             pace=pace,
@@ -41,7 +41,7 @@ class Bench:
         )
 
     def look(self) -> DiscoveryState:
-        return self.rounds.look(KEY, SUBJECT, None, 600.0)
+        return self.discoverer.discover_if_due(KEY, SUBJECT, None, 600.0)
 
     async def discover(self) -> DiscoveryState:
         """Look, and wait for the discovery that this starts."""
@@ -59,8 +59,8 @@ class Bench:
 async def test_a_hint_of_the_server_shortens_the_interval_within_bounds(ttl_ms: int | None, seconds: float) -> None:
     bench = Bench(Script(ttl_ms=ttl_ms))
     round_ = await bench.discover()
-    assert bench.rounds.until_due(round_) == seconds
-    await bench.rounds.aclose()
+    assert bench.discoverer.until_due(round_) == seconds
+    await bench.discoverer.aclose()
 
 
 async def test_announcements_lead_to_one_discovery_a_moment_after_the_last() -> None:
@@ -68,15 +68,15 @@ async def test_announcements_lead_to_one_discovery_a_moment_after_the_last() -> 
     round_ = await bench.discover()
     bench.now = 0.0625
     for _ in range(5):
-        bench.rounds.hint(KEY)
-    assert bench.rounds.until_due(round_) == 0.1875
+        bench.discoverer.hint(KEY)
+    assert bench.discoverer.until_due(round_) == 0.1875
     bench.look()
     assert bench.script.connections == 1
     bench.now = 0.25
     await bench.discover()
     assert bench.script.connections == 2
-    assert bench.rounds.until_due(round_) == 600
-    await bench.rounds.aclose()
+    assert bench.discoverer.until_due(round_) == 600
+    await bench.discoverer.aclose()
 
 
 async def test_a_server_that_announces_all_the_time_is_asked_once_per_floor() -> None:
@@ -84,33 +84,33 @@ async def test_a_server_that_announces_all_the_time_is_asked_once_per_floor() ->
     round_ = await bench.discover()
     waits = []
     for _ in range(12):
-        bench.rounds.hint(KEY)
-        waits.append(bench.rounds.until_due(round_))
+        bench.discoverer.hint(KEY)
+        waits.append(bench.discoverer.until_due(round_))
         bench.now += waits[-1]
         await bench.discover()
     assert waits == [0.25] * 8 + [30.0] * 4, "eight at once, then the floor"
     bench.now += 10 * 30
-    bench.rounds.hint(KEY)
-    assert bench.rounds.until_due(round_) == 0, "a quiet time makes good"
-    await bench.rounds.aclose()
+    bench.discoverer.hint(KEY)
+    assert bench.discoverer.until_due(round_) == 0, "a quiet time makes good"
+    await bench.discoverer.aclose()
 
 
 async def test_an_announcement_after_a_quiet_time_is_followed_at_once() -> None:
     bench = Bench(Script())
     round_ = await bench.discover()
     bench.now = 100
-    bench.rounds.hint(KEY)
-    assert bench.rounds.until_due(round_) == 0
-    await bench.rounds.aclose()
+    bench.discoverer.hint(KEY)
+    assert bench.discoverer.until_due(round_) == 0
+    await bench.discoverer.aclose()
 
 
 async def test_an_announcement_during_a_discovery_makes_another_one_due() -> None:
     bench = Bench(Script())
     bench.look()
-    bench.rounds.hint(KEY)
+    bench.discoverer.hint(KEY)
     await until(lambda: bench.told)
-    assert bench.rounds.until_due(bench.look()) == 0.25
-    await bench.rounds.aclose()
+    assert bench.discoverer.until_due(bench.look()) == 0.25
+    await bench.discoverer.aclose()
 
 
 async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for() -> None:
@@ -125,7 +125,7 @@ async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for
     second = (await bench.discover()).listing
     assert second is not None
     assert second.unpack().announced == {"tools": STAMP}
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
@@ -133,10 +133,10 @@ async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
     bench = Bench(Script(capabilities=ANNOUNCES, listened=stream))
     round_ = await bench.discover()
     bench.now = 100
-    assert bench.rounds.until_due(round_) == 500
+    assert bench.discoverer.until_due(round_) == 500
     stream.set()
-    await until(lambda: bench.rounds.until_due(round_) == 0)
-    await bench.rounds.aclose()
+    await until(lambda: bench.discoverer.until_due(round_) == 0)
+    await bench.discoverer.aclose()
 
 
 async def test_discovery_holds_no_line_for_servers_that_announce_nothing() -> None:
@@ -145,7 +145,7 @@ async def test_discovery_holds_no_line_for_servers_that_announce_nothing() -> No
     for _ in range(20):
         await asyncio.sleep(0)
     assert bench.script.connections == 1, "one connection, for the discovery"
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longer_and_longer() -> None:
@@ -156,67 +156,67 @@ async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longe
         bench.now = float(second)
         if round_.failure is None:
             moves.append(bench.now)
-        bench.rounds.take_loss(KEY, ConnectFailed("refused"))
+        bench.discoverer.take_loss(KEY, ConnectFailed("refused"))
         bench.now += 0.5
-        bench.rounds.back(KEY)
-        if bench.rounds.until_due(round_) == 0:
+        bench.discoverer.take_recovery(KEY)
+        if bench.discoverer.until_due(round_) == 0:
             await bench.discover()
             moves.append(bench.now)
     assert moves[:4] == [1.0, 1.5, 2.0, 2.5], "the first two returns show at once"
     assert len([move for move in moves if move > 600]) <= 22, "then about one a minute"
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_loss_is_the_result_of_a_discovery_that_hangs() -> None:
     bench = Bench(Script(hang=True))
     bench.look()
     await until(lambda: bench.script.connections)
-    bench.rounds.take_loss(KEY, ConnectFailed("refused", reason="ConnectionRefused"))
+    bench.discoverer.take_loss(KEY, ConnectFailed("refused", reason="ConnectionRefused"))
     failure = bench.look().failure
     assert failure is not None
     assert failure.reason == "ConnectionRefused"
     bench.script.hang = False
     bench.now = 1.0
-    bench.rounds.back(KEY)
+    bench.discoverer.take_recovery(KEY)
     assert (await bench.discover()).failure is None
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_requested_discovery_comes_at_once_and_says_what_it_brought() -> None:
     bench = Bench(Script())
     round_ = await bench.discover()
     bench.now = 5
-    bench.rounds.refresh(KEY)
-    assert bench.rounds.until_due(round_) == 0
+    bench.discoverer.refresh(KEY)
+    assert bench.discoverer.until_due(round_) == 0
     assert (await bench.discover()).refreshed == Refreshed(at=STAMP)
     bench.script.error = ConnectFailed("it is gone")
     bench.now = 10
-    bench.rounds.refresh(KEY)
+    bench.discoverer.refresh(KEY)
     assert (await bench.discover()).refreshed == Refreshed(at=STAMP, failure="it is gone")
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_request_during_a_discovery_is_answered_by_the_next_one() -> None:
     bench = Bench(Script())
     bench.look()
-    bench.rounds.refresh(KEY)
+    bench.discoverer.refresh(KEY)
     await until(lambda: bench.told)
     round_ = bench.look()
     assert round_.refreshed is None
-    assert bench.rounds.until_due(round_) == 0.25
+    assert bench.discoverer.until_due(round_) == 0.25
     bench.now = 1
     assert (await bench.discover()).refreshed == Refreshed(at=STAMP)
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_request_for_a_server_that_cannot_be_asked_is_answered_with_the_reason() -> None:
     bench = Bench(Script())
     await bench.discover()
-    bench.rounds.refresh(KEY)
-    round_ = bench.rounds.pause(KEY, "no pod is ready")
+    bench.discoverer.refresh(KEY)
+    round_ = bench.discoverer.pause(KEY, "no pod is ready")
     assert round_ is not None
     assert round_.refreshed == Refreshed(at=STAMP, failure="no pod is ready")
-    await bench.rounds.aclose()
+    await bench.discoverer.aclose()
 
 
 async def test_a_server_that_is_left_alone_is_asked_on_request_and_not_on_doubt() -> None:
@@ -224,13 +224,13 @@ async def test_a_server_that_is_left_alone_is_asked_on_request_and_not_on_doubt(
     round_ = await bench.discover()
     for _ in range(4):
         bench.now += 1
-        bench.rounds.take_loss(KEY, ConnectFailed("refused"))
-        bench.now += 100 if bench.rounds.until_due(round_) else 1
+        bench.discoverer.take_loss(KEY, ConnectFailed("refused"))
+        bench.now += 100 if bench.discoverer.until_due(round_) else 1
         await bench.discover()
     bench.now += 1
-    bench.rounds.take_loss(KEY, ConnectFailed("refused"))
-    bench.rounds.soon(KEY)
-    held = bench.rounds.until_due(round_)
-    bench.rounds.refresh(KEY)
-    assert bench.rounds.until_due(round_) == 0 < held
-    await bench.rounds.aclose()
+    bench.discoverer.take_loss(KEY, ConnectFailed("refused"))
+    bench.discoverer.soon(KEY)
+    held = bench.discoverer.until_due(round_)
+    bench.discoverer.refresh(KEY)
+    assert bench.discoverer.until_due(round_) == 0 < held
+    await bench.discoverer.aclose()

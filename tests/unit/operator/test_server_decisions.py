@@ -10,7 +10,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Environment
 from fairlead_operator.server import workload
 from fairlead_operator.server.overlay import merge
-from fairlead_operator.server.prefixes import Prefixes, wanted_prefix
+from fairlead_operator.server.prefixes import Prefixes, requested_prefix
 from fairlead_operator.server.spec_checks import check
 from operatorfakes import mcp_server
 
@@ -69,9 +69,9 @@ def test_resources_that_no_pod_can_have_are_refused_where_a_pod_template_makes_t
 
 
 def test_the_default_prefix_depends_on_name_namespace_and_style_alone() -> None:
-    assert wanted_prefix(mcp_server("demo"), "name") == "demo"
-    assert wanted_prefix(mcp_server("demo"), "namespace-name") == "team-demo"
-    assert wanted_prefix(mcp_server("demo", prefix="mine"), "namespace-name") == "mine"
+    assert requested_prefix(mcp_server("demo"), "name") == "demo"
+    assert requested_prefix(mcp_server("demo"), "namespace-name") == "team-demo"
+    assert requested_prefix(mcp_server("demo", prefix="mine"), "namespace-name") == "mine"
 
 
 def test_the_oldest_holds_a_prefix_in_whatever_order_the_servers_are_seen() -> None:

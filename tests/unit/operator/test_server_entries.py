@@ -42,7 +42,7 @@ from virtualtime import in_virtual_time
 pytestmark = in_virtual_time
 KEY = ServerKey("team", "demo")
 REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
-STARTS = Workload(ConditionVerdict(None, Cause.DEPLOYING, "its process is starting"), None)
+STARTS = Workload(ConditionVerdict(None, Cause.DEPLOYING, "the server's process is starting"), None)
 
 
 @dataclass
@@ -252,7 +252,9 @@ async def test_a_refresh_of_a_server_whose_secret_is_missing_says_so() -> None:
     bench.platform.resolved = ResolvedCredential(
         ConditionVerdict(False, Cause.SECRET_NOT_FOUND, "there is no Secret key")
     )
-    bench.platform.workload = Workload(ConditionVerdict(None, Cause.PENDING, "its references are not resolved"), None)
+    bench.platform.workload = Workload(
+        ConditionVerdict(None, Cause.PENDING, "the server's references are not resolved"), None
+    )
     async with bench.running() as controller:
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)

@@ -27,12 +27,12 @@ async def discover(script: Script, timeout: float = 60.0) -> DiscoveryState:
     """One discovery of a server."""
     done = asyncio.Event()
     pace = DiscoveryOptions(timeout=timeout)
-    rounds = Discoverer(
+    discoverer = Discoverer(
         ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, clocks=Clocks(rng=random.Random(1))
     )
-    round_ = rounds.look(KEY, SUBJECT, None, 600.0)
+    round_ = discoverer.discover_if_due(KEY, SUBJECT, None, 600.0)
     await done.wait()
-    await rounds.aclose()
+    await discoverer.aclose()
     return round_
 
 
@@ -75,25 +75,25 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
     scripts = {key: Script(hang=True) for key in hanging} | {good: Script(tools=[tool_named("a")])}
     answered = asyncio.Event()
     loop = asyncio.get_running_loop()
-    rounds = Discoverer(
+    discoverer = Discoverer(
         ScriptedConnector(scripts),
         lambda key: answered.set() if key == good else None,
         at_once=64,
         clocks=Clocks(rng=random.Random(1), monotonic=loop.time),
     )
     for key in hanging:
-        rounds.look(key, SUBJECT, None, 600.0)
-    rounds.look(good, SUBJECT, None, 600.0)
+        discoverer.discover_if_due(key, SUBJECT, None, 600.0)
+    discoverer.discover_if_due(good, SUBJECT, None, 600.0)
     await answered.wait()
     assert loop.time() <= 20
     await asyncio.sleep(100)
     for key in hanging:
-        rounds.look(key, SUBJECT, None, 600.0)
+        discoverer.discover_if_due(key, SUBJECT, None, 600.0)
     await asyncio.sleep(0)
     answered.clear()
     again = DiscoveryTarget("uid", HttpEndpoint(url="http://moved.example/mcp"), "", "")
     began = loop.time()
-    rounds.look(good, again, None, 600.0)
+    discoverer.discover_if_due(good, again, None, 600.0)
     await answered.wait()
     assert loop.time() == began, "those that are known to hang have a queue of their own"
-    await rounds.aclose()
+    await discoverer.aclose()

@@ -106,16 +106,16 @@ def test_status_fields_without_news_stay_as_shown() -> None:
 def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mended() -> None:
     server = mcp_server()
     taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "prefix demo is held by team/older")
-    amiss = build_status(server, replace(WELL, conflicted=taken), Facts(HTTP), NOW)
-    conflicted = amiss.condition("Conflicted")
-    good = amiss.condition("Ready")
+    warnings = build_status(server, replace(WELL, conflicted=taken), Facts(HTTP), NOW)
+    conflicted = warnings.condition("Conflicted")
+    good = warnings.condition("Ready")
     assert conflicted is not None
     assert good is not None
     assert (conflicted.status, conflicted.reason, good.status) == ("True", "Conflicted", "True")
     assert conflicted.message == (
         "PrefixTaken: prefix demo is held by team/older. Set spec.prefix to one that is free."
     )
-    assert build_status(shown(server, amiss), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
+    assert build_status(shown(server, warnings), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,16 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (pod(waiting("CrashLoopBackOff", exitCode=3, message="no config")), "CrashLooping", "code 3: no config"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message=NODE)), "CrashLooping", "code 1: Error: KEY is not set"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="must be run as root")), "RunAsRootRefused", "runAsUser"),
-        (pod(waiting("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")), "RunAsRootRefused", "ordinary user"),
+        (
+            pod(waiting("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")),
+            "RunAsRootRefused",
+            "unprivileged user",
+        ),
         (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "raise its memory"),
         (
             pod({**ended(0), "restartCount": 1}),
             "CrashLooping",
-            "code 0: it said nothing. A program that speaks MCP over stdio",
+            "code 0: it said nothing. A stdio server ends like this",
         ),
         (pod(RUNS_AGAIN), "CrashLooping", "set spec.image.transport to stdio"),
         (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
@@ -314,7 +318,7 @@ def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes
     diagnosis = symptom(pod(conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}]))
     assert diagnosis is not None
     assert diagnosis.cause == cause
-    assert diagnosis.message == f"no node takes its pod: 0/3 nodes are available: {nodes}"
+    assert diagnosis.message == f"no node accepts the server's pod: 0/3 nodes are available: {nodes}"
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,10 @@ class World:
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         self.samples.append((tool, sample))
 
-    def watches(self, server: ServerKey, tools: Collection[str]) -> None:
+    def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
         self.watched = frozenset(tools)
 
-    def awaiting(self, server: ServerKey) -> Mapping[str, float]:
+    def hidden_limits_ms(self, server: ServerKey) -> Mapping[str, float]:
         return self.hidden
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:

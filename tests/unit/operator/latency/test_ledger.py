@@ -42,7 +42,7 @@ def catalog(name: str = "chandler", tools: tuple[str, ...] = ("rope", "tar"), es
 def ledger(*catalogs: Catalog) -> Ledger:
     made = Ledger(TIERS)
     for each in catalogs or (catalog(),):
-        made.know(each, 0.0)
+        made.take_catalog(each, 0.0)
     return made
 
 
@@ -175,7 +175,7 @@ def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -
     (state,) = publish(figures, 1.0)
     again = Ledger(TIERS)
     again.restore([state])
-    again.know(catalog(), 0.0)
+    again.take_catalog(catalog(), 0.0)
     assert publish(again, 0.0) == []
     assert again.states(ROPE.server, 0.0) == state.servers[0].tools
     again.take(ROPE, calls(1, 100.0, at=2.0), 2.0)
@@ -188,7 +188,7 @@ def test_tools_and_servers_that_are_gone_leave_the_documents() -> None:
     for key in (ROPE, tar):
         figures.take(key, calls(20, 100.0), 0.0)
     publish(figures, 0.0)
-    figures.know(catalog(tools=("tar",)), 1.0)
+    figures.take_catalog(catalog(tools=("tar",)), 1.0)
     figures.forget({ROPE.server})
     (state,) = publish(figures, 1.0)
     assert state.servers == ()
@@ -206,10 +206,10 @@ def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
     figures.decide(0.0)
     publish(figures, 0.0)
     assert [state.tiers for state in figures.states(ROPE.server, 0.0)] == [("fast", "deep"), ("deep",)]
-    figures.know(catalog(tools=("rope", "tar"), estimated=50), 1.0)
+    figures.take_catalog(catalog(tools=("rope", "tar"), estimated=50), 1.0)
     (move,) = figures.decide(1.0)
     assert (move.tool, move.after) == (tar, ("fast", "deep"))
-    figures.know(catalog(tools=("rope", "tar"), estimated=900), 2.0)
+    figures.take_catalog(catalog(tools=("rope", "tar"), estimated=900), 2.0)
     (move,) = figures.decide(2.0)
     assert (move.tool, move.after) == (tar, ("deep",))
     assert "left the fast tier: it declares 900 ms, and the tier allows 500 ms" in move.sentence
@@ -218,15 +218,15 @@ def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
 def test_an_equal_catalog_changes_nothing() -> None:
     figures = ledger()
     before = figures.changes
-    figures.know(catalog(), 1.0)
+    figures.take_catalog(catalog(), 1.0)
     assert figures.changes == before
 
 
 def restarted(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -> Ledger:
     again = Ledger(TIERS)
     again.restore([state])
-    again.decide_by(tiers, now)
-    again.know(catalog(), now)
+    again.use_tiers(tiers, now)
+    again.take_catalog(catalog(), now)
     return again
 
 
@@ -260,7 +260,7 @@ def test_decisions_of_other_tiers_are_moves_and_published_at_once() -> None:
     figures.decide(0.0)
     publish(figures, 0.0)
     new = Tier(name="new", max_latency_ms=400)
-    figures.decide_by((Tier(name="fast", max_latency_ms=200), new, TIERS[1]), 1.0)
+    figures.use_tiers((Tier(name="fast", max_latency_ms=200), new, TIERS[1]), 1.0)
     (move,) = figures.decide(1.0)
     assert (move.before, move.after) == (("fast", "new", "deep"), ("new", "deep"))
     (state,) = publish(figures, 1.0)
@@ -272,7 +272,7 @@ def test_principals_of_a_tier_do_not_change_what_it_shows() -> None:
     figures.take(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
     figures.decide(0.0)
     publish(figures, 0.0)
-    figures.decide_by((Tier(name="fast", max_latency_ms=500, call_timeout_ms=900), TIERS[1]), 1.0)
+    figures.use_tiers((Tier(name="fast", max_latency_ms=500, call_timeout_ms=900), TIERS[1]), 1.0)
     assert figures.decide(1.0) == []
     assert publish(figures, 1.0) == []
     assert figures.states(ROPE.server, 1.0)[0].points["fast"] == 12
@@ -299,7 +299,7 @@ def test_a_hundred_servers_share_a_document_and_the_next_begins_another() -> Non
 def test_other_tiers_judge_earlier_measurements_again() -> None:
     figures = ledger()
     figures.take(ROPE, calls(20, 300.0), 0.0)
-    figures.decide_by((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
+    figures.use_tiers((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
     figures.decide(1.0)
     assert figures.states(ROPE.server, 1.0)[0].tiers == ("deep",)
 
@@ -307,13 +307,13 @@ def test_other_tiers_judge_earlier_measurements_again() -> None:
 def test_measurements_from_before_the_tiers_count_when_the_tiers_are_known() -> None:
     early = Ledger(())
     always = ledger()
-    early.know(catalog(), 0.0)
+    early.take_catalog(catalog(), 0.0)
     for figures in (early, always):
         assert figures.take(ROPE, calls(5, 700.0), 0.0)
-        figures.watch(ROPE.server, {ROPE.name})
+        figures.set_probed(ROPE.server, {ROPE.name})
         figures.decide(0.0)
     assert [state.servers for state in publish(early, 0.0)] == [()]
-    early.decide_by(TIERS, 1.0)
+    early.use_tiers(TIERS, 1.0)
     early.decide(1.0)
     ((now,), (then,)) = (figures.states(ROPE.server, 1.0) for figures in (early, always))
     assert now.tiers == ("deep",)
@@ -323,9 +323,9 @@ def test_measurements_from_before_the_tiers_count_when_the_tiers_are_known() -> 
 
 def test_servers_that_are_gone_before_the_tiers_are_known_leave_nothing() -> None:
     figures = Ledger(())
-    figures.know(catalog(), 0.0)
+    figures.take_catalog(catalog(), 0.0)
     figures.take(ROPE, calls(5, 700.0), 0.0)
     figures.forget(())
-    figures.decide_by(TIERS, 1.0)
-    figures.know(catalog(), 1.0)
+    figures.use_tiers(TIERS, 1.0)
+    figures.take_catalog(catalog(), 1.0)
     assert figures.states(ROPE.server, 1.0) == ()

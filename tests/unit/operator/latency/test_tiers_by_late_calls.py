@@ -242,9 +242,9 @@ def test_a_tool_with_two_speeds_is_judged_by_p95_and_not_brought_back_by_probes(
 
 def test_probes_speak_against_a_hidden_tool_with_two_speeds_and_never_for_it() -> None:
     record = measured()
-    assert record.awaiting() is None
+    assert record.hidden_limit_ms() is None
     after(record, "TTLTTLTTTT" * 6)
-    assert record.awaiting() == 0.0
+    assert record.hidden_limit_ms() == 0.0
     record.observe(sample("L", probe=True))
     record.decide(20.0)
     record.observe(sample("T", probe=True))
@@ -258,7 +258,7 @@ def test_probes_heal_a_degraded_tool_with_two_speeds() -> None:
     for number in range(4):
         record.observe(Sample(f"b{number}", 0.0, 20.0, AttemptOutcome.BAD))
     assert record.decide(0.0) == ("any",)
-    assert (record.bimodal, record.awaiting()) == (True, float("inf"))
+    assert (record.bimodal, record.hidden_limit_ms()) == (True, float("inf"))
 
 
 def test_a_restarted_operator_goes_on_from_what_was_published() -> None:
@@ -304,7 +304,7 @@ def test_a_new_tier_judges_a_measured_tool_by_its_window_and_not_by_what_it_decl
     estimated = 150 if limit == 100 else 5000
     record = measured(estimated_ms=estimated)
     after(record, "T" * 20)
-    record.judge_by([Tier(name="new", max_latency_ms=limit), DEEP], 1.0)
+    record.use_tiers([Tier(name="new", max_latency_ms=limit), DEEP], 1.0)
     assert record.decide(1.0) == tiers
     again = ToolRecord(
         [Tier(name="new", max_latency_ms=limit), DEEP],
@@ -321,9 +321,9 @@ def test_tiers_that_decide_as_before_keep_their_scores_and_others_begin_again() 
     after(record, "T" * 20 + "LL" + "S")
     assert [score.points for score in record._scores] == [18, 0]
     fast = msgspec.structs.replace(FAST, default=True, call_timeout_ms=900)
-    record.judge_by([fast, msgspec.structs.replace(DEEP, max_latency_ms=3000)], 1.0)
+    record.use_tiers([fast, msgspec.structs.replace(DEEP, max_latency_ms=3000)], 1.0)
     assert [score.points for score in record._scores] == [18, 0]
-    record.judge_by([msgspec.structs.replace(FAST, max_latency_ms=600), DEEP], 1.0)
+    record.use_tiers([msgspec.structs.replace(FAST, max_latency_ms=600), DEEP], 1.0)
     assert record._scores[0].points == 0
     assert len(record.window) == 23
 
