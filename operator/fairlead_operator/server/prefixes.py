@@ -247,7 +247,7 @@ class Prefixes:
         if holder is None or holder == server.key:
             return None, prefix
         reservation = self._reservations.get(prefix)
-        served = "this one is served at its own endpoint only"
+        served = "this server is served at its own endpoint only"
         if reservation is None or reservation.ends is None:
             first = "which had it first"
             if holder in self._served and server.key not in self._served:
