@@ -1,5 +1,5 @@
-"""The contract: resources (`v1alpha1`) and the documents that operator and gateway exchange.
+"""The contract of all programs: the resources (`v1alpha1`) and the documents that operator and gateway exchange.
 
-Everything of ours may import it; it imports nothing of ours, no framework, and does no network or
-event-loop work. What it says about a field is what a user reads in `kubectl explain`.
+Every package of Fairlead may import it. It imports no other package of Fairlead and no framework, and does no network
+or event-loop work. The docstring of a field is what `kubectl explain` shows.
 """

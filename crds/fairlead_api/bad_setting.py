@@ -1,5 +1,5 @@
-"""The error of a setting that cannot be used."""
+"""The error of an invalid setting."""
 
 
 class BadSetting(ValueError):
-    """A value that cannot be used; the message names the variable, or the file and place, and says what is expected."""
+    """An invalid value; the message names the variable, or the file and position, and what is expected."""

@@ -1,7 +1,7 @@
-"""The CustomResourceDefinitions, made from the models.
+"""The CustomResourceDefinitions, generated from the pydantic models.
 
-`python -m fairlead_api.crd [--check] DIR` writes one YAML file per kind into DIR, or says which of them is out of date;
-`crd_manifests()` gives the same at run time. Writes nothing else.
+`python -m fairlead_api.crd [--check] DIR` writes one YAML file per kind into DIR, or reports which files are out of
+date. `crd_manifests()` returns the same at run time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _HEADER: Final = "# Generated from crds/fairlead_api by hack/gen; do not edit.\n
 
 
 class _WithoutAnchors(yaml.SafeDumper):
-    """Writes what occurs twice twice: readers of a CRD do not look up anchors."""
+    """YAML dumper that repeats equal values instead of using anchors, which make a CRD hard to read."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 class Column(NamedTuple):
-    """One column of `kubectl get`; those with priority 1 show with `-o wide` only."""
+    """One column of `kubectl get`; columns with priority 1 are shown with `-o wide` only."""
 
     name: str
     path: str
@@ -51,9 +51,10 @@ _SCALE: Final = {
     "statusReplicasPath": ".status.replicas",
     "labelSelectorPath": ".status.selector",
 }
-# Messages show with `-o wide` only: they carry their remedy and may have 2,000 characters, and kubectl pads every row
-# to the longest of them, so that one server that fails would break the lines of all. The reason beside Ready says what
-# to do.
+# Messages are shown with `-o wide` only: they include a remedy and have up to 2,000 characters. kubectl pads all rows
+# to
+# the longest message, so one failing server would wrap the lines of all servers. The reason next to Ready says what to
+# do.
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
     McpServer: (
@@ -88,7 +89,7 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Servers", ".status.servers", "integer"),
         Column("Tools", ".status.tools", "integer"),
         Column("Accepted", _condition("Accepted", "status")),
-        # Accepted is AsExpected for one of which parts have no effect: those are told where people look first
+        # Accepted is also AsExpected if parts of a policy have no effect; this column shows that by default
         Column("Partially Invalid", _condition("PartiallyInvalid", "reason")),
         Column("Conflicted", _condition("Conflicted", "status")),
         Column("Reason", _condition("Accepted", "reason"), "string", 1),
@@ -101,12 +102,12 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """The CustomResourceDefinition of every kind, ready to be applied; freshly made, so callers may change them."""
+    """The CustomResourceDefinition of every kind, ready to apply; new objects that the caller may change."""
     return [_manifest(kind) for kind in KINDS]
 
 
 def crd_files() -> dict[str, str]:
-    """CRDs as YAML: file name to content."""
+    """The CRDs as YAML, by file name."""
     return {
         f"{manifest['spec']['group']}_{manifest['spec']['names']['plural']}.yaml": _HEADER
         + yaml.dump(manifest, Dumper=_WithoutAnchors, sort_keys=False, allow_unicode=True, width=110)
@@ -146,12 +147,12 @@ def _manifest(kind: type[Resource]) -> dict[str, Any]:
 
 
 def _object_schema(kind: type[Resource]) -> dict[str, Any]:
-    """The schema of the whole object; the API server knows apiVersion, kind and metadata by itself."""
+    """The schema of the whole object. The API server adds apiVersion, kind and metadata itself."""
     schema = structural_schema(kind)
     members = schema["properties"]
     members["apiVersion"] = {"type": "string"}
     members["kind"] = {"type": "string"}
-    members["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}  # rules may name it
+    members["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}  # rules may refer to the name
     members["status"] = without_defaults(members["status"])
     schema["properties"] = {name: members[name] for name in ("apiVersion", "kind", "metadata", "spec", "status")}
     schema["required"] = ["spec"]
@@ -166,13 +167,13 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def outdated_files(folder: Path) -> list[Path]:
-    """Files in `folder` that are missing or differ from what the models give."""
-    wanted = {folder / name: content for name, content in crd_files().items()}
-    return [path for path, content in wanted.items() if not path.exists() or path.read_text("utf-8") != content]
+    """Files in `folder` that are missing or differ from the generated ones."""
+    generated = {folder / name: content for name, content in crd_files().items()}
+    return [path for path, content in generated.items() if not path.exists() or path.read_text("utf-8") != content]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check; 0 fine, 1 out of date, 2 used wrongly."""
+    """Write or check the files. Returns 0 on success, 1 if a checked file is out of date."""
     parser = argparse.ArgumentParser(prog="python -m fairlead_api.crd", description="Write the CRDs as YAML.")
     parser.add_argument("folder", type=Path, metavar="DIR", help="where the files belong")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")

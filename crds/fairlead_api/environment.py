@@ -1,4 +1,4 @@
-"""Settings of a process, from environment variables `FAIRLEAD_*`."""
+"""Settings of a process, read from environment variables `FAIRLEAD_*`."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ TRUTH: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "off", "0"), False),
 }
-"""Words for true and false, in any case."""
+"""Words for true and false, in lower case."""
 
 CommaSeparated = tuple[str, ...]
-"""Texts, in a variable separated by commas; empty ones are left out."""
+"""Strings that one variable lists, separated by commas; empty ones are ignored."""
 
 
 def prefixed(prefix: str) -> Callable[[str], str]:
-    """Names of settings for the members of a group, for `rename` of its class: `timeout` of `redis_` is
-    `redis_timeout`.
+    """Function for `rename` of a group's class, which adds `prefix` to its settings' names: member `timeout` of the
+    group with prefix `redis_` is the setting `redis_timeout`.
     """
     return lambda member: f"{prefix}{member}"
 
 
 class EnvironmentSettings(Struct, frozen=True, kw_only=True):
-    """A group of settings with a default each, and of smaller groups. The name of a setting is its member's, or what
-    the class renames that to. Made directly it has the members that it is given, as their types say; `of` takes values
-    by the names of settings, and `from_env` reads variables. Raises BadSetting for a value of another type, or beyond
-    its bounds.
+    """A group of settings, each with a default, and of nested groups. The name of a setting is its member's name, or
+    what
+    `rename` of the class makes of it. The constructor takes members with values of their types; `of` takes values by
+    setting name, over all groups; `from_env` reads environment variables. All raise BadSetting for a value that has the
+    wrong type or is out of range.
     """
 
     def __post_init__(self) -> None:
@@ -60,34 +61,34 @@ class EnvironmentSettings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, **values: Any) -> Self:
-        """From values by the names of settings, of all groups. Raises BadSetting, and TypeError for another name."""
+        """Settings from values by setting name, over all groups. Raises BadSetting, and TypeError for an unknown
+        name.
+        """
         if unknown := values.keys() - {field.name for field in _all_fields(cls)}:
             raise TypeError(f"{cls.__name__} has no setting {', '.join(sorted(unknown))}")
         return _make(cls, values)
 
     def replace(self, **changes: Any) -> Self:
-        """These settings with other values of some, by their names. Raises BadSetting, and TypeError for another
-        name.
-        """
+        """A copy with some values changed, by setting name. Raises BadSetting, and TypeError for an unknown name."""
         return type(self).of(**self.values() | changes)
 
     def values(self) -> dict[str, Any]:
-        """Values by the names of settings, of all groups."""
-        own = {field.name: getattr(self, field.member) for field in _fields(type(self))}
+        """Values by setting name, over all groups."""
+        values = {field.name: getattr(self, field.member) for field in _fields(type(self))}
         for member in _groups(type(self)):
             group: EnvironmentSettings = getattr(self, member)
-            own |= group.values()
-        return own
+            values |= group.values()
+        return values
 
     @classmethod
     def variables(cls) -> frozenset[str]:
-        """Names of the environment variables that are read."""
+        """Names of the environment variables of all settings."""
         return frozenset(field.variable for field in _all_fields(cls))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Self:
-        """From `FAIRLEAD_PORT`, …, of which blank ones count as none; `overrides` (of the command line) win, None is
-        absent. Raises BadSetting.
+        """Settings from environment variables such as `FAIRLEAD_PORT`; blank variables count as unset. `overrides`,
+        from the command line, win over variables; None means not given. Raises BadSetting.
         """
         texts = {name.upper(): text.strip() for name, text in environ.items()}
         given = {field.name: text for field in _all_fields(cls) if (text := texts.get(field.variable))}
@@ -98,18 +99,18 @@ SettingsT = TypeVar("SettingsT", bound=EnvironmentSettings)
 
 
 class _Field(NamedTuple):
-    """A setting, and what it takes."""
+    """A setting and its valid values."""
 
     member: str
     name: str
     kind: Any
-    """Its type, as it is written."""
+    """Annotated type."""
     inner: Type
-    """Its type without `| None`, for a list that of its items."""
+    """Type without `| None`; of a list, the type of its items."""
     many: bool
-    """Whether it is a list."""
+    """Whether the setting is a list."""
     rule: TextRule | None
-    """Requirement for its texts."""
+    """Rule for its strings."""
 
     @property
     def variable(self) -> str:
@@ -119,14 +120,14 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(settings: type[EnvironmentSettings]) -> tuple[_Field, ...]:
-    """Settings of a group without those of its smaller groups."""
+    """Settings of a group, without those of nested groups."""
     members = msgspec.structs.fields(settings)
     return tuple(_field(each.name, each.encode_name, each.type) for each in members if not _is_group(each.type))
 
 
 @cache
 def _groups(settings: type[EnvironmentSettings]) -> Mapping[str, type[EnvironmentSettings]]:
-    """Smaller groups of a group, by the member that has them."""
+    """Nested groups of a group, by member name."""
     return {each.name: each.type for each in msgspec.structs.fields(settings) if _is_group(each.type)}
 
 
@@ -141,10 +142,10 @@ def _all_fields(settings: type[EnvironmentSettings]) -> Iterator[_Field]:
 
 
 def _make(settings: type[SettingsT], values: Mapping[str, Any]) -> SettingsT:
-    """The group with those of the values that are its own, or of its smaller groups. Raises BadSetting."""
-    own = {field.member: values[field.name] for field in _fields(settings) if field.name in values}
+    """The group and its nested groups, from those of `values` that belong to them. Raises BadSetting."""
+    members = {field.member: values[field.name] for field in _fields(settings) if field.name in values}
     groups = {member: _make(group, values) for member, group in _groups(settings).items()}
-    return settings(**own, **groups)
+    return settings(**members, **groups)
 
 
 def _field(member: str, name: str, kind: Any) -> _Field:
@@ -161,7 +162,7 @@ def _field(member: str, name: str, kind: Any) -> _Field:
 
 
 def _read(field: _Field, given: object) -> object:
-    """The value of a setting, from a text or a value. Raises BadSetting."""
+    """The value of a setting, converted from a string if necessary. Raises BadSetting."""
     read, strict = given, True
     if isinstance(given, str):
         if field.many:
@@ -181,7 +182,7 @@ def _read(field: _Field, given: object) -> object:
 
 
 def _check(field: _Field, value: Any, check: Callable[[str], Any]) -> None:
-    """Raises BadSetting."""
+    """Check each string of a setting. Raises BadSetting."""
     for text in value if field.many else (value,):
         try:
             if text:
@@ -191,7 +192,7 @@ def _check(field: _Field, value: Any, check: Callable[[str], Any]) -> None:
 
 
 def _first_bad(field: _Field, read: object, given: object) -> object:
-    """The item of a list that is not taken, else the whole value."""
+    """The first invalid item of a list, else the whole value."""
     if not field.many or not isinstance(read, tuple):
         return given
     (kind, _) = get_args(field.kind)
@@ -204,21 +205,21 @@ def _first_bad(field: _Field, read: object, given: object) -> object:
 
 
 def _bad(field: _Field, value: object) -> BadSetting:
-    """The error about a value; secrets are left out."""
+    """The error about a value, which it quotes unless it is a secret."""
     secret = field.rule is not None and field.rule.secret
-    words = "has a value that cannot be used" if secret else f"is {value!r}"
-    return BadSetting(f"{field.variable} {words}; it takes {_expectation(field)}")
+    problem = "has an invalid value" if secret else f"is {value!r}"
+    return BadSetting(f"{field.variable} {problem}; expected: {_expectation(field)}")
 
 
 def _convert(kind: type, given: object) -> object:
-    """A path of a text; msgspec asks for what it does not know."""
+    """Convert a string to a path; msgspec calls this for types that it does not support."""
     if kind is Path and isinstance(given, str | Path):
         return Path(given)
-    raise TypeError(f"no {kind.__name__} is made of {given!r}")
+    raise TypeError(f"cannot convert {given!r} to {kind.__name__}")
 
 
 def _expectation(field: _Field) -> str:
-    """Values that a setting takes, as part of a sentence."""
+    """Description of the valid values, as part of a sentence."""
     if field.rule is not None:
         return field.rule.expected
     match field.inner:
@@ -232,4 +233,4 @@ def _expectation(field: _Field) -> str:
             return " or ".join(map(str, inner.values))
         case CustomType():
             return "a path"
-    return "texts, separated by commas" if field.many else "a text"
+    return "strings, separated by commas" if field.many else "a string"

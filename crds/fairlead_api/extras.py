@@ -1,4 +1,4 @@
-"""Extras of the Python package (`pyproject.toml`): the command that adds one, from where the package came."""
+"""Extras of the Python package (`pyproject.toml`), and the command that installs one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PACKAGE: Final = "fairlead"
 
 
 def install_command(extra: str) -> str:
-    """Command that installs Fairlead with an extra: from the folder that it came from, as of a clone (PEP 610,
-    `direct_url.json`), else by its name.
+    """Command that installs Fairlead with an extra. A package that was installed from a folder, such as a clone, is
+    named by the folder (PEP 610, `direct_url.json`), any other by its name.
     """
     return f"pip install '{requirement(_direct_url())}[{extra}]'"
 
 
 def requirement(direct_url: str | None) -> str:
-    """Requirement that pip installs Fairlead by. `direct_url`: content of the installed package's `direct_url.json`."""
+    """Requirement for pip. `direct_url` is the content of the installed package's `direct_url.json`."""
     origin = json.loads(direct_url or "{}")
     return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else PACKAGE
 
@@ -26,5 +26,5 @@ def requirement(direct_url: str | None) -> str:
 def _direct_url() -> str | None:
     try:
         return distribution(PACKAGE).read_text("direct_url.json")
-    except PackageNotFoundError:  # run from its sources
+    except PackageNotFoundError:  # not installed, but run from its sources
         return None

@@ -1,7 +1,7 @@
-"""Tier floors: the fastest latency tier that may show a tool, however fast it was measured. Pure.
+"""Tier floors: the fastest latency tier that may show a tool, whatever its measured latency. No I/O.
 
 Floors come from the McpServer (`spec.tools[].minTier`), from the tool's own definition (`fairlead.dev/min_tier`) and
-from ToolPolicies (`rules[].minTier`). The slowest of them counts, so that none lowers another.
+from ToolPolicies (`rules[].minTier`). The slowest of them counts, so that no source can lower the floor of another.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 
 BELOW_FLOOR: Final = "below_min_tier"
-"""First word of the reason why a tier below the floor does not show a tool."""
+"""First word of the reason why a tier does not show a tool because of its floor."""
 Source = Literal["mcpserver", "definition", "policy"]
 
 
 class Floored(Protocol):
-    """A tool as catalogs and snapshots hold it."""
+    """A tool of a catalog or a snapshot."""
 
     @property
     def min_tier(self) -> str | None: ...
@@ -32,31 +32,32 @@ class Floor(msgspec.Struct, frozen=True):
 
     tier: str
     limit_ms: float
-    """Limit of that tier; infinite where it has none. Tiers with a lower limit do not show the tool."""
+    """Limit of that tier, infinite if it has none. Tiers with a lower limit do not show the tool."""
     source: Source
     tier_exists: bool = True
-    """False: there is no such tier, and only the slowest tiers show the tool."""
+    """False if the tier does not exist; then only the slowest tiers show the tool."""
 
     def hides(self, tier: Tier) -> bool:
-        """Whether the tool is kept out of a tier."""
+        """Whether the floor keeps the tool out of a tier."""
         return _limit_ms(tier) < self.limit_ms
 
     def reason(self, tier: Tier) -> str:
-        """The line for a tier that it keeps the tool out of, as `over_budget` has it."""
+        """Reason that the floor keeps the tool out of a tier, in the format of `over_budget`."""
         unknown = "" if self.tier_exists else " unknown=min_tier"
         return f"{BELOW_FLOOR} min_tier={self.tier} tier={tier.max_latency_ms}ms by={self.source}{unknown}"
 
 
 class Floors:
-    """Floors among the tiers of one installation."""
+    """Resolves floors by the tiers of one installation."""
 
     def __init__(self, tiers: Iterable[Tier]) -> None:
         self._limits_ms = {tier.name: _limit_ms(tier) for tier in tiers}
         self._slowest_ms = max(self._limits_ms.values(), default=0.0)
 
     def floor(self, tier: str | None, source: Source) -> Floor | None:
-        """The floor of that name. A tier that does not exist was meant as a bound: it leaves the slowest tiers, except
-        in a definition, whose author cannot know the tiers of this installation: there it says nothing.
+        """The floor with that tier's name. If the tier does not exist, only the slowest tiers show the tool, because
+        the name was meant as a bound. In a definition such a name is ignored: its author cannot know this
+        installation's tiers.
         """
         if tier is None:
             return None
@@ -66,12 +67,12 @@ class Floors:
         return None if source == "definition" else Floor(tier, self._slowest_ms, source, tier_exists=False)
 
     def of(self, tool: Floored) -> Floor | None:
-        """The floor that a catalog gives a tool: of the McpServer's and the author's the slower one."""
+        """The floor of a tool in a catalog: the slower of the McpServer's and the author's."""
         return slower(self.floor(tool.min_tier, "mcpserver"), self.floor(tool.authored_min_tier, "definition"))
 
 
 def slower(floor: Floor | None, other: Floor | None) -> Floor | None:
-    """The slower of two floors; of equals the first."""
+    """The slower of two floors; the first if they are equal."""
     if floor is None or other is None:
         return floor or other
     return other if other.limit_ms > floor.limit_ms else floor

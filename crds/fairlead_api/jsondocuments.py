@@ -1,7 +1,7 @@
-"""JSON as editors write it (comments, a comma after the last member), with the line of every member.
+"""JSON parser for hand-edited files: allows comments and trailing commas, and records the line of every member.
 
-Strict otherwise (RFC 8259). A mistake is a `UnreadableJson` with line and column; a key that stands twice is told of
-and costs no other. Pure.
+Otherwise strict (RFC 8259). A fault raises `UnreadableJson` with line and column. A repeated key is reported in
+`JsonDocument.twice` and does not fail the rest. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 MAX_DEPTH: Final = 200
-"""Lists and objects inside of each other."""
+"""Largest nesting depth of lists and objects."""
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)+", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -25,19 +25,19 @@ Place = tuple[str | int, ...]
 
 
 class UnreadableJson(ValueError):
-    """Text that is not JSON; the message says what is wrong there."""
+    """Text that is not valid JSON; the message describes the fault."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
         self.line = line
-        """From 1."""
+        """Line number, from 1."""
         self.column = column
-        """From 1, in characters."""
+        """Column number in characters, from 1."""
 
 
 @dataclass(frozen=True)
 class Twice:
-    """A key that its object had already; the first value stays."""
+    """A key that occurs a second time in its object; the first value counts."""
 
     path: Place
     line: int
@@ -46,7 +46,7 @@ class Twice:
 
 @dataclass(frozen=True)
 class JsonDocument:
-    """A parsed text: its plain content, and where everything stands."""
+    """A parsed text: its content, and the line of every member."""
 
     content: Any
     line: int
@@ -54,7 +54,7 @@ class JsonDocument:
     twice: tuple[Twice, ...] = ()
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line of the member at `path`, or of the nearest thing around it that exists."""
+        """Line of the member at `path`, or of the closest existing member around it."""
         steps = tuple(path)
         while steps and steps not in self._lines:
             steps = steps[:-1]
@@ -62,7 +62,7 @@ class JsonDocument:
 
 
 def parse_json(text: str) -> JsonDocument | None:
-    """Read one text; None where it holds nothing but blanks and comments. Raises BadJson."""
+    """Parse one text; None if it only has blanks and comments. Raises UnreadableJson."""
     reader = _JsonReader(text.removeprefix("\N{BYTE ORDER MARK}"))
     return reader.document()
 
@@ -84,12 +84,12 @@ class _JsonReader:
         content = self._value(())
         self._skip()
         if self._at < len(self._text):
-            raise self._bad(f"the value has ended, and {self._next_text()} follows")
+            raise self._bad(f"unexpected text after the value: {self._next_text()}")
         return JsonDocument(content, line, self._lines, tuple(self._twice))
 
     def _value(self, path: Place) -> Any:
         if len(path) > MAX_DEPTH:
-            raise self._bad(f"more than {MAX_DEPTH} lists and objects are inside of each other")
+            raise self._bad(f"lists and objects are nested more than {MAX_DEPTH} deep")
         char = self._text[self._at : self._at + 1]
         if char == "{":
             return self._object(path)
@@ -104,8 +104,8 @@ class _JsonReader:
             self._at = word.end()
             return _WORDS[word.group()]
         if word:
-            raise self._bad(f"{word.group()[:_SHOWN]} stands without quotes: a text is written in double quotes")
-        raise self._bad(f"a value is missing before {self._next_text()}" if char else "the text ends without a value")
+            raise self._bad(f"{word.group()[:_SHOWN]} needs double quotes")
+        raise self._bad(f"a value is missing before {self._next_text()}" if char else "a value is missing at the end")
 
     def _object(self, path: Place) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -124,7 +124,7 @@ class _JsonReader:
             self._skip()
             if key in members:
                 self._twice.append(Twice(inner, line, self._lines[inner]))
-                self._value((*path, key, "\0"))  # a place of nobody's
+                self._value((*path, key, "\0"))  # parsed only to skip it, under a path that cannot occur
             else:
                 self._lines[inner] = line
                 members[key] = self._value(inner)
@@ -143,7 +143,7 @@ class _JsonReader:
         return items
 
     def _closes(self, bracket: str, opened: int) -> bool:
-        """Whether the bracket is next, which is then read; also after a last comma."""
+        """Whether the bracket is next, also after a trailing comma. If so, it is consumed."""
         self._skip()
         if self._at >= len(self._text):
             raise self._unclosed_fault(opened)
@@ -164,11 +164,11 @@ class _JsonReader:
     def _string(self) -> str:
         match = _STRING.match(self._text, self._at)
         if match is None:
-            raise self._bad("a text begins here whose closing quote is missing on its line")
+            raise self._bad("the closing quote of this string is missing on its line")
         try:
             value: str = json.loads(match.group())
         except ValueError as error:
-            raise self._bad("a text holds a \\ that begins no escape: a backslash is written \\\\") from error
+            raise self._bad("a string has a \\ that is not an escape: write a backslash as \\\\") from error
         self._at = match.end()
         return value
 
@@ -197,7 +197,7 @@ class _JsonReader:
         return UnreadableJson(message, self._counted_to(at), at - (self._text.rfind("\n", 0, at) + 1) + 1)
 
     def _line(self, at: int) -> int:
-        """Line of a position that is not before the last one asked for."""
+        """Line of a position. Positions must not decrease from call to call."""
         self._counted += self._text.count("\n", self._counted_at, at)
         self._counted_at = at
         return self._counted

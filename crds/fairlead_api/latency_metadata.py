@@ -1,8 +1,8 @@
-"""Latency, tier floor and length of results that a tool's author declares in its definition, merged with the
-McpServer's. Pure.
+"""Latency, tier floor and result length that a tool's author declares in its definition, merged with the McpServer's.
 
-Authors put it where their SDK lets them: `_meta` of the tool (MCP, `Tool._meta`), beside `name`, among `annotations`,
-or inside `inputSchema`. Each place is read, in this order; in each a prefixed key counts before a plain one.
+Authors declare them where their SDK allows it: in `_meta` of the tool (MCP, `Tool._meta`), beside `name`, among
+`annotations`, or inside `inputSchema`. All are read, in this order of precedence; within each, a prefixed key takes
+precedence over a plain one. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ PREFIX: Final = "fairlead.dev/"
 OBJECT: Final = f"{PREFIX}latency"
 """Key of an object that holds all members, in camelCase: `estimatedDurationMs`."""
 PLACES: Final = ("_meta", "", "annotations", "inputSchema")
-"""Members of a definition that may hold latency; empty: the definition itself."""
+"""Members of a definition that may hold declarations; the empty string is the definition itself."""
 LONGEST_MS: Final = 2**53
 SHOWN_CHARACTERS: Final = 40
 LEAST_TOKENS: Final = 200
-"""Tokens that a shortened result may be bounded to: fewer hold nothing of it beside what has to be said."""
+"""Smallest limit on the tokens of a result: a smaller one would leave no room for any content."""
 
 _TIER_NAME: Final = TypeAdapter(TierName)
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _value = msgspec.json.Decoder().decode
 Place = tuple[str, Mapping[str, Raw]]
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Raised for what a decoder skips unread in raw JSON: numbers out of range, bytes that are not UTF-8, depth."""
+"""Errors for raw JSON that a decoder had skipped: numbers out of range, bytes that are not UTF-8, nesting depth."""
 
 
 @dataclass(frozen=True)
 class Authored:
-    """Latency, floor and length of results found in one definition."""
+    """Latency, tier floor and result length that one definition declares."""
 
     latency: DeclaredLatency
     min_tier: str | None = None
     """Name of the fastest latency tier that may show the tool."""
     result_tokens: int | None = None
-    """Tokens of a result."""
+    """Limit on the tokens of a result."""
     unusable: tuple[str, ...] = ()
-    """A sentence for each value that cannot be used, with its place."""
+    """A sentence for each invalid value, with its location."""
 
 
 def authored_latency(definition: bytes | Raw) -> Authored:
-    """The author's declarations in a tool's definition; anything that is not a JSON object declares nothing."""
+    """The author's declarations in a tool's definition; none if the definition is not a JSON object."""
     places = list(_places(definition))
     if not places:
         return Authored(DeclaredLatency())
@@ -81,10 +81,10 @@ def authored_latency(definition: bytes | Raw) -> Authored:
 def effective_latency(
     stated: ToolLatency | None, authored: DeclaredLatency, *, trusted: bool
 ) -> DeclaredLatency | None:
-    """The McpServer's word, member by member, before the author's; None where nothing is declared.
+    """The declarations of the McpServer and the author, merged by member; the McpServer's win. None without any.
 
-    The author's `idempotent` counts only where the server's annotations are `trusted`: it has calls repeated. So does
-    an estimate that would put the tool into a tier; one that keeps it out of a tier counts of everybody.
+    The author's `idempotent` counts only if the server's annotations are `trusted`, because it allows retries. An
+    untrusted estimate can keep the tool out of a tier, but not put it into one.
     """
     stated = stated or ToolLatency()
     merged = DeclaredLatency(
@@ -106,7 +106,7 @@ def _seconds(stated: Duration | None) -> int | None:
 
 
 def _places(definition: bytes | Raw) -> Iterator[Place]:
-    """Each place that is a JSON object, and before it the object of ours that it holds."""
+    """Each location that is a JSON object, preceded by the `fairlead.dev/latency` object in it."""
     try:
         tool = _members(definition)
     except _UNREADABLE:
@@ -123,7 +123,7 @@ def _places(definition: bytes | Raw) -> Iterator[Place]:
 
 
 def _values(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
-    """Each JSON value that is given for a member, most binding first, with where it is given."""
+    """Each JSON value that is declared for a member, with its location, in order of precedence."""
     head, *rest = name.split("_")
     camel = head + "".join(word.title() for word in rest)
     for where, members in places:
@@ -133,7 +133,7 @@ def _values(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _scalar(raw: bytes) -> Any:
-    """None for an object or an array, which are not decoded: nobody bounds how deep they are."""
+    """Decode a JSON scalar. None for an object or array, whose nesting depth is not limited."""
     if raw[:1] in (b"{", b"["):
         return None
     try:
@@ -149,7 +149,7 @@ def _raw_text(raw: bytes) -> str:
 
 
 def _number(value: Any) -> int | None:
-    """A number of at least 0, also as text."""
+    """A number from 0 to `LONGEST_MS`, also as a string; None for anything else."""
     if isinstance(value, str) and len(value) <= SHOWN_CHARACTERS:
         try:
             value = float(value)

@@ -1,7 +1,7 @@
-"""Manifests from disk: typed resources, and one sentence with file, line and field for each fault.
+"""Loader of manifest files: typed resources, and one sentence with file, line and field for each fault.
 
-Tolerant: what can be read is served, the rest is a `ManifestProblem`; nothing raises for bad content. What an API
-server would refuse is refused here with the same message. Reads files, changes nothing.
+Faults do not raise: they become `ManifestProblem`s, and all other resources are used. Whatever an API server would
+reject is rejected here with the same message.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SET_BY_A_SERVER: Final = frozenset(
         "uid",
     }
 )
-"""Members of metadata that `kubectl get -o yaml` shows and a manifest on disk has no use for."""
+"""Members of metadata that the API server sets, which `kubectl get -o yaml` shows and manifests do not need."""
 
 ResourceT = TypeVar("ResourceT", bound=Resource)
 _LABEL: Final = re.compile(f"(?=.{{1,63}}$){LABEL}")
@@ -54,18 +54,18 @@ _KINDS: Final = {kind.kind_name: kind for kind in KINDS}
 
 @dataclass(frozen=True)
 class ManifestProblem:
-    """One thing that could not be used; `str()` is the sentence for a person."""
+    """One fault in a manifest; `str()` is the sentence for a person."""
 
     file: str
     line: int
-    """From 1; 0 where no line is to blame."""
+    """Line number from 1; 0 if no single line is at fault."""
     field: str
     """Path within the object, such as `spec.tools[0].name`; empty for the document as a whole."""
     message: str
     column: int = 0
-    """From 1; 0 where the line says enough."""
+    """Column number from 1; 0 if the line is precise enough."""
     is_note: bool = False
-    """Whether nothing has to be done about it."""
+    """Whether this is a remark that needs no action."""
 
     def __str__(self) -> str:
         location = f"{self.file}:{self.line}" if self.line else self.file
@@ -79,22 +79,22 @@ class RefusedServer:
 
     key: ServerKey
     problems: tuple[ManifestProblem, ...]
-    """At least one."""
+    """The faults; at least one."""
     prefix: str | None = None
-    """Prefix that the declaration asks for; None where it leaves that to the default."""
+    """Prefix in the declaration; None stands for the default prefix."""
     cause: Cause = Cause.INVALID
     form: Form = "local"
-    """Form of the declaration, whose words the advice takes."""
+    """Form of the declaration, which decides how advice names its fields."""
 
     @property
     def problem(self) -> ManifestProblem:
-        """The first one."""
+        """The first problem."""
         return self.problems[0]
 
 
 @dataclass(frozen=True)
 class ManifestOrigin:
-    """Where something stands."""
+    """Position of a document in a file."""
 
     file: str
     line: int
@@ -102,17 +102,17 @@ class ManifestOrigin:
 
 @dataclass
 class LoadedManifests:
-    """Resources and problems of one reading."""
+    """Resources and problems of one load."""
 
     resources: list[Resource] = field(default_factory=list)
-    """McpServers, LatencyTiers and ToolPolicies, each valid, no two with the same kind, namespace and name."""
+    """Valid McpServers, LatencyTiers and ToolPolicies, unique by kind, namespace and name."""
     origins: dict[tuple[str, str, str], ManifestOrigin] = field(default_factory=dict)
-    """Where each of them stands, by kind, namespace and name."""
+    """Position of each resource, by kind, namespace and name."""
     others: list[tuple[ManifestOrigin, dict[str, Any]]] = field(default_factory=list)
-    """Documents that are not ours, as they are: other kinds (a Secret, say), and `mcpServers` configurations."""
+    """Documents of other kinds, such as a Secret, and `mcpServers` configurations, both unparsed."""
     problems: list[ManifestProblem] = field(default_factory=list)
     refused: list[RefusedServer] = field(default_factory=list)
-    """McpServers that have a name, but break a rule."""
+    """McpServers that have a valid name but break a rule."""
 
     def of_kind(self, kind: type[ResourceT]) -> list[ResourceT]:
         """The resources of one kind."""
@@ -120,7 +120,7 @@ class LoadedManifests:
 
 
 def load_paths(paths: Iterable[Path]) -> LoadedManifests:
-    """Read files, and the YAML and JSON files directly in folders, in the order of their names."""
+    """Load files, and the YAML and JSON files directly in folders, ordered by name."""
     loaded = LoadedManifests()
     for path in paths:
         for file in _files(path):
@@ -136,7 +136,7 @@ def load_paths(paths: Iterable[Path]) -> LoadedManifests:
 
 
 def load_text(text: str, file: str = "-") -> LoadedManifests:
-    """Read the documents of one text; `file` is its name in problems."""
+    """Load the documents of one text; `file` names the text in problems."""
     loaded = LoadedManifests()
     _load(text, file, loaded)
     return loaded
@@ -170,7 +170,7 @@ def _load(text: str, file: str, loaded: LoadedManifests) -> None:
 
 
 def _server_key(content: object) -> ServerKey | None:
-    """Namespace and name of a manifest of an McpServer, whatever else is wrong with it; None without a usable name."""
+    """Namespace and name of an McpServer's manifest, even if the rest is invalid; None without a valid name."""
     if not isinstance(content, dict) or content.get("kind") != McpServer.kind_name:
         return None
     metadata = content.get("metadata")
@@ -189,10 +189,10 @@ def _prefix_of(content: dict[str, Any]) -> str | None:
 
 
 def _read(document: Document, file: str, loaded: LoadedManifests) -> list[Complaint]:
-    """Add one document to `loaded`, or say why not."""
+    """Add one document to `loaded`, or return its faults."""
     content, origin = document.content, ManifestOrigin(file, document.line)
     if not isinstance(content, dict):
-        return [Complaint((), "not a Kubernetes object: a mapping with apiVersion, kind, metadata and spec is needed")]
+        return [Complaint((), "must be a Kubernetes object: a mapping with apiVersion, kind, metadata and spec")]
     kind = _kind_of(content)
     if kind is None:
         loaded.others.append((origin, content))
@@ -206,14 +206,14 @@ def _read(document: Document, file: str, loaded: LoadedManifests) -> list[Compla
     if identity in loaded.origins:
         first = loaded.origins[identity]
         location = f"{first.file}:{first.line}"
-        return [Complaint(("metadata", "name"), f"{kind.kind_name} {resource.key.name} stands in {location} already")]
+        return [Complaint(("metadata", "name"), f"{kind.kind_name} {resource.key.name} is also defined in {location}")]
     loaded.origins[identity] = origin
     loaded.resources.append(resource)
     return []
 
 
 def _kind_of(content: dict[str, Any]) -> type[Resource] | Complaint | None:
-    """The kind of a document; None for one that is not ours, a Complaint for one that nearly is."""
+    """The kind of a document; None for a foreign document, a Complaint for a misspelt kind or version."""
     version, name = content.get("apiVersion"), content.get("kind")
     if "mcpServers" in content and name is None:
         return None
@@ -225,9 +225,9 @@ def _kind_of(content: dict[str, Any]) -> type[Resource] | Complaint | None:
         return None
     if name not in _KINDS:
         near = difflib.get_close_matches(name, _KINDS, n=1, cutoff=0.5)
-        return Complaint(("kind",), f"there is no kind {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        return Complaint(("kind",), f"{name} is not a kind of {GROUP}" + (f"; did you mean {near[0]}?" if near else ""))
     if version != API_VERSION:
-        return Complaint(("apiVersion",), f"there is no {version}; use {API_VERSION}")
+        return Complaint(("apiVersion",), f"{version} does not exist; use {API_VERSION}")
     return _KINDS[name]
 
 
@@ -238,7 +238,8 @@ def _validate(content: dict[str, Any], kind: type[Resource]) -> Resource | list[
         if kind.namespaced and not metadata.get("namespace"):
             wanted["metadata"]["namespace"] = DEFAULT_NAMESPACE
     try:
-        # As JSON and strictly, as an API server takes it: "5" is not a number, and members have their wire names only.
+        # Strict JSON mode accepts what an API server accepts: "5" is not a number, and members have their JSON names
+        # only.
         text = json.dumps(wanted, allow_nan=False)
         return kind.model_validate_json(text, strict=True, extra="forbid", by_alias=True, by_name=False)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Settings of log lines, which gateway and operator share."""
+"""Settings of log lines, common to gateway and operator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Format of the log lines of operator and gateway: text for people, or one JSON object per line for log collectors.
-Configured once, in `__main__` of either.
+"""Log format of operator and gateway: text for people, or one JSON object per line for log collectors.
+
+It is configured once, in the `__main__` of each.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 TRACE_ID: Final = "trace_id"
-"""Attribute of a record that belongs to a trace: its id, in hexadecimal digits."""
+"""Attribute of a log record with the id of its trace, in hexadecimal digits."""
 SPAN_ID: Final = "span_id"
-"""Attribute of such a record: id of the span."""
+"""Attribute of a log record with the id of its span, in hexadecimal digits."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per record: time, level, logger, message, and its trace and traceback where there are any."""
+    """Formats each record as one JSON object: time, level, logger, message, and trace and traceback if it has them."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -34,7 +35,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up(log_format: str, level: str) -> None:
-    """Send everything to standard error. Raises ValueError for a level that does not exist."""
+    """Send all log lines to standard error. Raises ValueError for an unknown level."""
     handler = logging.StreamHandler()
     if log_format == "json":
         handler.setFormatter(JsonFormatter())

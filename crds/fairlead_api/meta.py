@@ -1,6 +1,6 @@
-"""Names that resources, documents, operator and gateway share: group, labels, annotations, managers, keys.
+"""Names that resources, documents, operator and gateway share: API group, labels, annotations, field managers, keys.
 
-Pure constants and one value type; imports nothing of ours.
+Has no I/O, and imports no other module of Fairlead.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ MANAGER: Final = "fairlead-operator"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "fairlead"
 LABEL_DOCUMENT: Final = "fairlead.dev/document"
-"""On each ConfigMap that holds a document or a part of one: `catalog`, `state`, `rules` or `pins`."""
+"""Label of each ConfigMap of a document: the kind, such as `catalog`, `state`, `rules` or `pins`."""
 LABEL_PART: Final = "fairlead.dev/part"
-"""`"true"` on a ConfigMap that holds one part of a document; absent on its head."""
+"""`"true"` on a ConfigMap with one part of a document; absent on the document's head."""
 LABEL_NAMESPACE: Final = "fairlead.dev/server-namespace"
 LABEL_NAME: Final = "fairlead.dev/server"
 LABEL_UID: Final = "fairlead.dev/server-uid"
 LABEL_CREDENTIAL: Final = "fairlead.dev/credential"
-"""`"true"` on a Secret that an McpServer may refer to; without it the Secret is refused."""
+"""`"true"` on a Secret that McpServers may refer to; references to other Secrets are rejected."""
 
 ANNOTATION_HOSTS: Final = "fairlead.dev/hosts"
-"""On such a Secret: comma-separated host names that its value may be sent to; absent = any."""
+"""On such a Secret: comma-separated hosts that its value may be sent to; absent: any."""
 ANNOTATION_APPROVE: Final = "fairlead.dev/approve"
-"""On an McpServer with `pin: true`: the hash of the changes that are held back and are to be in force from now on."""
+"""On an McpServer with `pin: true`: hash of the held-back definitions that are approved."""
 ANNOTATION_RELEASE_PREFIX: Final = "fairlead.dev/release-prefix"
-"""Prefixes, separated by commas, that deleted servers of this McpServer's namespace no longer hold."""
+"""On an McpServer: comma-separated prefixes whose reservation for deleted servers of its namespace ends."""
 ANNOTATION_FORM: Final = "fairlead.dev/form"
-"""On a server of `fairlead up`: `client-configuration` where an `mcp.json` declares it, by other names of fields."""
+"""On a server of `fairlead up`: `client-configuration` if an `mcp.json` declares it, with that file's keys."""
 CLIENT_CONFIGURATION: Final = "client-configuration"
 ANNOTATION_SHA256: Final = "fairlead.dev/sha256"
 ANNOTATION_WITHDRAWN: Final = "fairlead.dev/withdrawn"
-"""`"true"` on the head of a document that the operator is about to delete. One that goes without it was deleted by
-somebody else, and will be back."""
+"""`"true"` on the head of a document that the operator is about to delete. A head that disappears without it was
+deleted by somebody else, and the operator will write it again."""
 ANNOTATION_SEEDING: Final = "fairlead.dev/seeding"
-"""`"true"` on the first LatencyTier that an operator creates, until it has created the others."""
+"""`"true"` on the first LatencyTier that an operator creates, until the operator has created the others."""
 
 LABEL_VALUE_LIMIT: Final = 63
 NAME_LIMIT: Final = 253
 
 
 class ServerKey(NamedTuple):
-    """Identifies one McpServer. Off a cluster the namespace is `default` unless the manifest names another."""
+    """Key of one McpServer. Outside of a cluster, the namespace is `default` unless the manifest names another."""
 
     namespace: str
     name: str
@@ -58,22 +58,22 @@ class ServerKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ServerKey:
-        """Read `namespace/name`. Raises ValueError on anything else."""
+        """Parse `namespace/name`. Raises ValueError for any other form."""
         namespace, slash, name = text.partition("/")
         if not (slash and namespace and name) or "/" in name:
-            raise ValueError(f"{text!r} is not of the form namespace/name")
+            raise ValueError(f"{text!r} must have the form namespace/name")
         return cls(namespace, name)
 
 
 def short_hash(*parts: str) -> str:
-    """Ten hex digits that tell apart what a joined and truncated name could confuse."""
+    """Hash of ten hex digits, which distinguishes names that are equal after joining or truncating."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
 def bounded_name(*parts: str, limit: int = NAME_LIMIT) -> str:
-    """Join `parts` with hyphens and end in a hash of them, within `limit` characters; stable and collision-free.
+    """Join `parts` with hyphens, and append a hash of them; at most `limit` characters, stable and unique.
 
-    Always hashed: ("a-b", "c") and ("a", "b-c") join to the same text.
+    The hash is never omitted: ("a-b", "c") and ("a", "b-c") join to the same text.
     """
     digest = short_hash(*parts)
     stem = "-".join(parts)[: limit - len(digest) - 1].rstrip("-.")
@@ -81,14 +81,14 @@ def bounded_name(*parts: str, limit: int = NAME_LIMIT) -> str:
 
 
 def label_value(text: str) -> str:
-    """`text` as a label value: itself where it fits, else truncated with a hash."""
+    """`text` as a label value; text that is too long is truncated and ends in a hash."""
     if len(text) <= LABEL_VALUE_LIMIT:
         return text
     return bounded_name(text, limit=LABEL_VALUE_LIMIT)
 
 
 def pod_logs(namespace: str = "NAMESPACE", name: str = "NAME") -> str:
-    """Command that prints all that the pods of a server printed; with a selector kubectl prints ten lines of each
-    container, unless it is told otherwise.
+    """Command that prints the complete logs of a server's pods. With a selector, kubectl would otherwise print the last
+    ten lines of each container.
     """
     return f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix --tail=-1"

@@ -1,7 +1,7 @@
-"""Rewrites manifests of earlier releases: fields to where they stand now, values to their present form.
+"""Migration of manifests from earlier releases: moves fields to their current names, and converts their values.
 
-Works on any mutable mapping, in place, so that a round-trip reader keeps comments and order. What is not one of our
-kinds, or is current, stays untouched. Pure.
+It changes any mutable mapping in place, so that a round-trip parser keeps comments and order. Other kinds and current
+manifests are not changed. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MS_PER_UNIT: Final = (("h", 3_600_000), ("m", 60_000), ("s", 1000))
 
 
 def migrate(document: object) -> list[str]:
-    """Rewrite one parsed document in place; the changes as `old → new` paths, none where it is current."""
+    """Migrate one parsed document in place. Returns the changes as `old → new` paths; empty if it is current."""
     if not isinstance(document, MutableMapping):
         return []
     if isinstance(document.get("mcpServers"), MutableMapping):
@@ -36,7 +36,7 @@ def migrate(document: object) -> list[str]:
 
 
 def _configurations(servers: Members) -> Iterator[str]:
-    """Changes of a client configuration: fields of ours stand under `fairlead` in each server."""
+    """Changes of a client configuration, whose entries have Fairlead's fields under `fairlead`."""
     for name, entry in servers.items():
         own = entry.get("fairlead") if isinstance(entry, MutableMapping) else None
         if isinstance(own, MutableMapping):
@@ -50,7 +50,7 @@ def _server(spec: Members, at: str) -> Iterator[str]:
 
 
 def _source(spec: Members, at: str) -> Iterator[str]:
-    """Put members that belong to one source under it."""
+    """Move members that only apply to one source into that source."""
     image = spec.get("image")
     if isinstance(image, str):
         index = list(spec).index("image")
@@ -60,8 +60,8 @@ def _source(spec: Members, at: str) -> Iterator[str]:
         yield f"{at}.image → {at}.image.name"
     kind = "image" if "image" in spec else "remote"
     source = spec.get(kind, type(spec)())
-    wanted = _OF_IMAGES if kind == "image" else _OF_URLS if "url" in spec else ()
-    for name in wanted:
+    moved_names = _OF_IMAGES if kind == "image" else _OF_URLS if "url" in spec else ()
+    for name in moved_names:
         if name in spec and isinstance(source, MutableMapping):
             _move(spec, name, source, name, spec[name])
             yield f"{at}.{name} → {at}.{kind}.{name}"
@@ -71,7 +71,7 @@ def _source(spec: Members, at: str) -> Iterator[str]:
 
 
 def _pod_template(spec: Members, at: str) -> Iterator[str]:
-    """Give a template that sets more than everybody may set the name that says so."""
+    """Rename a pod template with fields beyond the allow-list to `unrestrictedPodTemplate`."""
     template = spec.get("podTemplate")
     if not isinstance(template, MutableMapping):
         return
@@ -84,13 +84,13 @@ def _pod_template(spec: Members, at: str) -> Iterator[str]:
     except ValidationError as error:
         field = complaints(error, PodTemplateOverlay)[0].field
         yield from _rename(spec, at, "podTemplate", "unrestrictedPodTemplate", lambda value: value)
-        yield f"{at}.podTemplate.{field} is the first field that podTemplate does not take"
-    except (TypeError, ValueError):  # not JSON: an API server never had it
+        yield f"{at}.podTemplate.{field} is the first field that podTemplate does not allow"
+    except (TypeError, ValueError):  # not JSON, so it never came from an API server
         return
 
 
 def _of_a_process(spec: Members, at: str) -> Iterator[str]:
-    """Join a local command and its arguments, and drop the only transport that it has, as packages have."""
+    """Append `args` to a local command, and drop `transport: stdio`, which local commands and packages always use."""
     if "image" in spec or "url" in spec:
         return
     command, arguments = spec.get("command"), spec.get("args")
@@ -100,7 +100,7 @@ def _of_a_process(spec: Members, at: str) -> Iterator[str]:
         yield f"{at}.args → {at}.command"
     if spec.get("transport") == "stdio":
         del spec["transport"]
-        yield f"{at}.transport: stdio is dropped, as nothing else is spoken there"
+        yield f"{at}.transport: stdio is dropped, because it is the only transport of this source"
 
 
 def _behaviour(spec: Members, at: str) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _behaviour(spec: Members, at: str) -> Iterator[str]:
     for calibration in _objects(spec.get("calibration")):
         if calibration.get("enabled") is True:
             del calibration["enabled"]
-            yield f"{at}.calibration.enabled: true is dropped, as it said nothing"
+            yield f"{at}.calibration.enabled: true is dropped, because it is the default"
         elif "enabled" in calibration:
             calibration.pop("probe", None)
             yield from _rename(calibration, f"{at}.calibration", "enabled", "probe", lambda _: "Never")
@@ -127,7 +127,7 @@ def _tier(spec: Members, at: str) -> Iterator[str]:
 
 
 def _objects(value: object) -> Iterator[Members]:
-    """The object itself, or those of a list."""
+    """The object itself, or the objects in a list."""
     if isinstance(value, MutableMapping):
         yield value
     elif isinstance(value, MutableSequence):
@@ -137,7 +137,7 @@ def _objects(value: object) -> Iterator[Members]:
 def _rename(
     members: Members, at: str, old: str, new: str, convert: Callable[[Any], Any] = lambda value: value
 ) -> Iterator[str]:
-    """Give a member its new name and form at its place; where the new one is there too, the old one goes."""
+    """Rename a member in place and convert its value. If the new name exists too, the old member is dropped."""
     if old not in members:
         return
     index, value = list(members).index(old), convert(members[old])
@@ -146,19 +146,19 @@ def _rename(
 
 
 def _put(members: Members, name: str, value: Any, index: int) -> None:
-    """Add a member at a place."""
+    """Insert a member at an index."""
     insert = getattr(members, "insert", None)
     if insert is not None:
         insert(index, name, value)
         return
     after = list(members)[index:]
     members[name] = value
-    for key in after:  # a plain dict keeps the order in which members came
+    for key in after:  # a plain dict keeps the order of insertion
         members[key] = members.pop(key)
 
 
 def _move(source: Members, old: str, target: Members, new: str, value: Any, index: int | None = None) -> None:
-    """Take a member out of `source` and put it into `target`, its comment included."""
+    """Move a member from `source` to `target`, with its comment."""
     comment = _comments(source).pop(old, None)
     del source[old]
     if new in target:
@@ -169,7 +169,7 @@ def _move(source: Members, old: str, target: Members, new: str, value: Any, inde
 
 
 def _comments(members: Members) -> dict[Any, Any]:
-    """Comments by key, as a round-trip reader hangs them on its mappings."""
+    """Comments by key, as ruamel.yaml attaches them to its mappings."""
     comments = getattr(members, "ca", None)
     return {} if comments is None else comments.items
 
@@ -183,20 +183,20 @@ def _round(value: Any) -> Any:
 
 
 def _per_minute(rate: Any) -> Any:
-    """Calls a second as calls a minute, one at least."""
-    figure = _round(_times(rate, 60))
-    return max(1, figure) if isinstance(figure, int) else figure
+    """Calls per second converted to calls per minute, at least 1."""
+    calls = _round(_times(rate, 60))
+    return max(1, calls) if isinstance(calls, int) else calls
 
 
 def _duration(milliseconds: Any) -> Any:
-    """Milliseconds as a duration in the largest unit that divides them."""
-    figure = _round(milliseconds)
-    if not isinstance(figure, int) or isinstance(figure, bool):
+    """Milliseconds converted to a duration in the largest unit that divides them."""
+    rounded = _round(milliseconds)
+    if not isinstance(rounded, int) or isinstance(rounded, bool):
         return milliseconds
     for unit, length in _MS_PER_UNIT:
-        if figure and figure % length == 0:
-            return f"{figure // length}{unit}"
-    return f"{figure}ms" if figure else "0s"
+        if rounded and rounded % length == 0:
+            return f"{rounded // length}{unit}"
+    return f"{rounded}ms" if rounded else "0s"
 
 
 _KINDS: Final[dict[str, Callable[[Members, str], Iterator[str]]]] = {"McpServer": _server, "LatencyTier": _tier}

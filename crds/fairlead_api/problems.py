@@ -1,6 +1,6 @@
-"""Sentences about faults of a manifest: from pydantic's errors to field and message.
+"""Faults of a manifest as sentences with a field, converted from pydantic's errors.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Place = tuple[str | int, ...]
 
 
 class Complaint(NamedTuple):
-    """One thing that is wrong."""
+    """One fault of an object."""
 
     path: Place
-    """Members and indices from the top of the object."""
+    """Member names and indexes from the root of the object."""
     message: str
     """One sentence without the field's name."""
 
     @property
     def field(self) -> str:
-        """The place as a path: `spec.tools[0].name`."""
+        """The path as text: `spec.tools[0].name`."""
         return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).lstrip(".")
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ _TYPES: Final = {
     "model_attributes_type": "a mapping",
 }
 _WAS_TEXT: Final = {"ImageSource": "image: {name: …}"}
-"""Objects that earlier manifests have as a text, by model."""
+"""Objects that were strings in earlier releases: model name to the current syntax."""
 _BOUNDS: Final = {
     "greater_than_equal": "should be greater than or equal to {ge}",
     "less_than_equal": "should be less than or equal to {le}",
@@ -65,7 +65,7 @@ _BOUNDS: Final = {
 
 
 def complaints(error: ValidationError, model: type[BaseModel]) -> list[Complaint]:
-    """Everything that `error` found wrong with an object of `model`, in the order of its fields."""
+    """All faults that `error` reports about an object of `model`, in the order of its fields."""
     return [complaint for details in error.errors(include_url=False) for complaint in _complaints(details, model)]
 
 
@@ -81,7 +81,7 @@ def _complaints(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Compl
 
 
 def _steps(path: str) -> Place:
-    """`.command` and `[1]`, as rules give them."""
+    """Parse a rule's path, such as `.command` or `[1]`."""
     if path.startswith("["):
         return (int(path[1:-1]),)
     return tuple(step for step in path.split(".") if step)
@@ -97,17 +97,17 @@ def _sentence(details: ErrorDetails, context: Mapping[str, Any]) -> str:
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {_value_text(value)}"
     if kind in _BOUNDS:
-        return f"{_BOUNDS[kind].format(**context)}, which {_value_text(value)} is not"
+        return f"{_BOUNDS[kind].format(**context)}, but is {_value_text(value)}"
     if kind in ("too_short", "too_long"):
         bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
-        return f"should have {bound} items, and has {context['actual_length']}"
+        return f"should have {bound} items, but has {context['actual_length']}"
     if kind == "literal_error":
         return f"Unsupported value: {_value_text(value)}: supported values: {_quote(context['expected'])}"
     return details["msg"]
 
 
 def _quote(expected: str) -> str:
-    """`'a', 'b' or 'c'`, as pydantic says it, in the words of an API server."""
+    """Convert pydantic's `'a', 'b' or 'c'` to the form that an API server uses."""
     return expected.replace(" or ", ", ").replace("'", '"')
 
 
@@ -117,9 +117,9 @@ def _value_text(value: Any) -> str:
 
 
 def _unknown(path: Place, model: type[BaseModel]) -> str:
-    """Message about a member that does not exist, with the one that was probably meant."""
+    """Message about an unknown member, with a similar one that exists, or the new name of a moved one."""
     members = _members(_schema(model), path[:-1])
-    if (moved := members.get(str(path[-1]))) is not None:  # in the schema, not in the model: see `moved`
+    if (moved := members.get(str(path[-1]))) is not None:  # moved fields are in the schema, not in the model
         return str(moved[VALIDATIONS][0]["message"])
     near = difflib.get_close_matches(str(path[-1]), members, n=1, cutoff=0.6)
     return f"unknown field; did you mean {near[0]}?" if near else "unknown field"

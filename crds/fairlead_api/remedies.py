@@ -1,7 +1,7 @@
-"""Advice about a condition's cause, in the words of the file that its reader wrote: a manifest or an `mcp.json`.
+"""Advice about a condition's cause, in terms of the reader's own file: a manifest or an `mcp.json`.
 
-`reasons` speaks of fields of an McpServer and of a cluster. On a laptop there are no pods, and an `mcp.json` has no
-`spec`. Pure.
+The advice in `reasons` is for a cluster and names fields of an McpServer. A laptop has no pods, and an `mcp.json` has
+no `spec`. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -16,97 +16,95 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 
 Form = Literal["cluster", "local", "client-configuration"]
-"""An McpServer on a cluster, one on a laptop, or an entry of a client's configuration on a laptop."""
+"""Where the server is declared: an McpServer on a cluster, one on a laptop, or an entry of an `mcp.json` on a
+laptop.
+"""
 
 NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _HIDE: Final = (
     "Read the texts that the message names; if they are not harmless, set enabled: false for the tool in "
     "fairlead.tools, or remove the server."
 )
-_LOG: Final = "Read its log: fairlead logs SERVER."
+_LOG: Final = "Read the server's log: fairlead logs SERVER."
 
 _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.INVALID: "Correct the field in the file.",
-        Cause.VARIABLE_NOT_SET: "Once it is set where fairlead up starts, start that again.",
-        Cause.SECRET_NOT_LABELLED: "Give it the label in its manifest, if it is meant for this server.",
-        Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
-        Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",
+        Cause.VARIABLE_NOT_SET: "Set the variable in the environment of fairlead up, and start the command again.",
+        Cause.SECRET_NOT_LABELLED: "If the Secret is meant for this server, add the label to the Secret's manifest.",
+        Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has its output.",
+        Cause.COMMAND_NOT_FOUND: "Install the program, or correct spec.command.",
         Cause.START_TIMEOUT: "See all that it printed with fairlead logs SERVER; run its command in a terminal, to see "
         "what it waits for.",
         Cause.CRASH_LOOPING: _LOG,
         Cause.BACKING_OFF: _LOG,
         Cause.PROCESS_EXITED: _LOG,
-        Cause.SERVER_ERROR: "Read the server's log; of one that runs here: fairlead logs SERVER.",
+        Cause.SERVER_ERROR: "Read the server's log; if it runs here, with fairlead logs SERVER.",
         Cause.REGISTRY_UNREACHABLE: "Check the network, or name a mirror in the environment of fairlead up: "
         "UV_DEFAULT_INDEX or npm_config_registry.",
-        Cause.TIMEOUT: "It may hang, or wait for input: read its log (fairlead logs SERVER), and run its command by "
-        "hand.",
-        Cause.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise spec.limits.concurrency.",
-        Cause.POOL_FULL: "It is busy or hangs: read its log.",
-        Cause.MCP_ERROR: "Run fairlead up --verbose, and read what it prints.",
+        Cause.TIMEOUT: "The server may hang, or wait for input: read its log (fairlead logs SERVER), and run "
+        "its command by hand.",
+        Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise spec.limits.concurrency.",
+        Cause.POOL_FULL: "The server is busy or hangs: read its log.",
+        Cause.MCP_ERROR: "Run fairlead up --verbose, and read its output.",
         Cause.LOOP_DETECTED: "Point spec.url at the server itself, or remove the server.",
-        Cause.ADDRESS_NOT_ALLOWED: "Use an address that is meant for it; or allow it in FAIRLEAD_ALLOWED_URLS of "
-        "fairlead up.",
+        Cause.ADDRESS_NOT_ALLOWED: "Use another address; or allow this one in FAIRLEAD_ALLOWED_URLS of fairlead up.",
         Cause.CONNECTION_REFUSED: "Check spec.url and its port, and that the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in spec.url.",
-        Cause.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as spec.calibration.probe and --probe "
-        "allow.",
+        Cause.NOT_CALIBRATED: "Wait: the tools are probed as far as spec.calibration.probe and --probe allow.",
     }
 )
 
 _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.INVALID: "Correct the key in the file.",
-        Cause.PREFIX_TAKEN: 'Rename one of the two, or set "fairlead": {"prefix": …} to one that is free.',
+        Cause.PREFIX_TAKEN: 'Rename one of the two servers, or set "fairlead": {"prefix": …} to a free prefix.',
         Cause.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
         Cause.UNKNOWN_TIER: "Correct minTier in fairlead.tools, or create the tier.",
-        Cause.COMMAND_NOT_FOUND: "Install it, or correct command; arguments go into args, one by one.",
-        Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has all that it printed.",
-        Cause.QUEUE_TIMEOUT: "It is busy: call it less at once, or raise fairlead.limits.concurrency.",
+        Cause.COMMAND_NOT_FOUND: "Install the program, or correct command; arguments go into args, one by one.",
+        Cause.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has its output.",
+        Cause.QUEUE_TIMEOUT: "The server is busy: make fewer calls at once, or raise fairlead.limits.concurrency.",
         Cause.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
         Cause.UNKNOWN_HOST: "Check the host name in url.",
         Cause.INVALID_URL: "Correct url.",
-        Cause.INVALID_HEADER: "Correct headers or fairlead.hostHeader: one of them holds what cannot be sent.",
+        Cause.INVALID_HEADER: "Correct headers or fairlead.hostHeader; they have characters that HTTP does not allow.",
         Cause.BAD_HTTP: "Check the port in url; a server that speaks over stdio needs command.",
         Cause.NOT_MCP: 'Check the path in url, and type: an older server needs "type": "sse".',
-        Cause.HTML_INSTEAD_OF_MCP: "Check the path in url: often /mcp. A login page means that a proxy stands before "
-        "it.",
+        Cause.HTML_INSTEAD_OF_MCP: "Check the path in url: often /mcp. A login page comes from a proxy.",
         Cause.EMPTY_ANSWER: "Check the path in url, and type.",
-        Cause.TLS_FAILED: "Check the host name in url and the dates of the certificate; an authority of your own "
+        Cause.TLS_FAILED: "Check the host name in url and the dates of the certificate; your own certificate authority "
         "goes into fairlead.caBundle.",
-        Cause.UNAUTHORIZED: 'Add its credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
+        Cause.UNAUTHORIZED: 'Add a credential to headers, such as "Authorization": "Bearer ${TOKEN}", or renew it.',
         Cause.FORBIDDEN: "Give the credential in headers the rights it needs; or set fairlead.hostHeader, if the "
-        "server refuses the Host or Origin.",
+        "server rejects the Host or Origin.",
         Cause.NOT_FOUND: "Check the path in url: often /mcp.",
-        Cause.METHOD_NOT_ALLOWED: 'Check the path in url; a server of the older kind needs "type": "sse".',
+        Cause.METHOD_NOT_ALLOWED: 'Check the path in url; a server with HTTP+SSE needs "type": "sse".',
         Cause.NOT_ACCEPTABLE: "Check the path in url, and type.",
         Cause.UNSUPPORTED_MEDIA_TYPE: "Check the path in url, and type.",
-        Cause.MISDIRECTED_REQUEST: "Set fairlead.hostHeader to a name that it answers to, such as localhost.",
-        Cause.TOO_MANY_REQUESTS: "Raise its limits, or set fairlead.limits.callsPerMinute.",
+        Cause.MISDIRECTED_REQUEST: "Set fairlead.hostHeader to a name that the server accepts, such as localhost.",
+        Cause.TOO_MANY_REQUESTS: "Raise the server's limits, or lower fairlead.limits.callsPerMinute.",
         Cause.LOOP_DETECTED: "Point url at the server itself, or remove the server.",
         Cause.REDIRECTED: "Put the final address into url.",
         Cause.HIDDEN_CHARACTERS: _HIDE,
         Cause.SPEAKS_TO_THE_MODEL: _HIDE,
         Cause.SUSPICIOUS_DEFINITIONS: _HIDE,
-        Cause.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as fairlead.calibration.probe and --probe "
-        "allow.",
-        Cause.CALIBRATION_DISABLED: "Nothing, if that is meant; else set fairlead.calibration.probe to Declared.",
+        Cause.NOT_CALIBRATED: "Wait: the tools are probed as far as fairlead.calibration.probe and --probe allow.",
+        Cause.CALIBRATION_DISABLED: "Nothing, if that is intended; else set fairlead.calibration.probe to Declared.",
         Cause.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, "
         "or start fairlead up --probe.",
         Cause.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
     }
 )
-_RUN_IT: Final = "Run its command by hand: its standard output is for MCP alone."
-_PERHAPS_NEWER: Final = "Read the server's log. One that speaks streamable HTTP answers so over SSE"
-_HANGS: Final = "It may hang: look at what answers at the url, and check its path. A server of the older kind needs "
+_RUN_IT: Final = "Run its command by hand: standard output may only contain MCP."
+_PERHAPS_NEWER: Final = "Read the server's log. If the server speaks streamable HTTP instead of HTTP+SSE"
+_HANGS: Final = "The server may hang: check what responds at the url, and its path. A server with HTTP+SSE needs "
 _WHERE_IT_RUNS: Final[Mapping[Form, str]] = MappingProxyType(
-    dict.fromkeys(("local", "client-configuration"), "Read the server's log, where it runs; and check its url.")
+    dict.fromkeys(("local", "client-configuration"), "Read the server's log, where it runs, and check its url.")
 )
 _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingProxyType(
     {
         (Cause.NOT_MCP, "stdio"): {
-            "cluster": "Read the server's log, and run its command by hand: its standard output is for MCP alone.",
+            "cluster": "Read the server's log, and run its command by hand: standard output may only contain MCP.",
             "local": _RUN_IT,
             "client-configuration": _RUN_IT,
         },
@@ -123,9 +121,9 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
         },
         (Cause.RPC_ERROR, "sse"): {
-            "cluster": f"{_PERHAPS_NEWER}: then correct spec.remote.transport or spec.image.transport.",
-            "local": f"{_PERHAPS_NEWER}: then correct spec.remote.transport.",
-            "client-configuration": f'{_PERHAPS_NEWER}: then set "type": "http".',
+            "cluster": f"{_PERHAPS_NEWER}, correct spec.remote.transport or spec.image.transport.",
+            "local": f"{_PERHAPS_NEWER}, correct spec.remote.transport.",
+            "client-configuration": f'{_PERHAPS_NEWER}, set "type": "http".',
         },
         (Cause.SERVER_ERROR, "streamable-http"): _WHERE_IT_RUNS,
         (Cause.SERVER_ERROR, "sse"): _WHERE_IT_RUNS,
@@ -134,12 +132,12 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "client-configuration": f'{_HANGS}"type": "sse".',
         },
         (Cause.TIMEOUT, "sse"): {
-            "local": "It may hang: look at what answers at the url, and check its path.",
-            "client-configuration": "It may hang: look at what answers at the url, and check its path.",
+            "local": "The server may hang: check what responds at the url, and its path.",
+            "client-configuration": "The server may hang: check what responds at the url, and its path.",
         },
     }
 )
-"""Advice that only fits a server of that transport."""
+"""Advice for servers with a certain transport."""
 ON_A_CLUSTER: Final = frozenset(
     {
         Cause.POD_TEMPLATE_NOT_ALLOWED,
@@ -176,7 +174,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.PREFIX_RESERVED,
     }
 )
-"""Causes that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""
+"""Causes that a server of an `mcp.json` cannot have: they concern Deployments, references, packages and other kinds."""
 _FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 
 
@@ -184,9 +182,8 @@ _PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\b")
 
 
 def remedy(cause: Cause, form: Form, transport: str = "", names: Mapping[str, str] = NO_NAMES) -> str:
-    """Advice to the person who declared the server; empty where nothing is amiss. `transport` is that of the server, as
-    `spec.effective_transport` has it. Commands are ready to paste where `names` has their words in capitals, such as
-    `SERVER`.
+    """Advice for the person who declared the server; empty if nothing is wrong. `transport` is the server's
+    `spec.effective_transport`. `names` replaces placeholders such as `SERVER`, so that commands can be pasted.
     """
     return _PLACEHOLDER.sub(lambda word: names.get(word[0], word[0]), _remedy(cause, form, transport))
 
@@ -202,5 +199,7 @@ def _remedy(cause: Cause, form: Form, transport: str) -> str:
 
 
 def in_words_of(message: str, form: Form) -> str:
-    """A message with the fields of an McpServer where an `mcp.json` has them."""
+    """The message with fields of an McpServer replaced by the keys of an `mcp.json`, if the server is declared in
+    one.
+    """
     return _FIELD.sub(f"{OWN}.", message) if form == "client-configuration" else message

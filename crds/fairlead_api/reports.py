@@ -1,7 +1,8 @@
-"""Reports from gateways to the operator that polls them: the second contract between the two, beside the documents.
+"""Reports that gateways send to the operator: the second contract between the two, in addition to the documents.
 
 The leading operator polls `GET /samples?since=CURSOR&wait=SECONDS` on the operations port of every gateway replica and
-gets a `Report` as JSON. A gateway keeps what nobody fetched, within bounds; no call needs anything of this.
+receives a `Report` as JSON. A gateway stores reports until they are fetched, up to a limit. Calls do not depend on
+them.
 """
 
 from __future__ import annotations
@@ -14,42 +15,42 @@ from fairlead_api.documents.catalog import Catalog
 
 PATH: Final = "/samples"
 LONGEST_WAIT_S: Final = 30.0
-"""A gateway answers after that long at the latest, with nothing new."""
+"""Time after which a gateway responds even without anything to report."""
 
 OK: Final = "ok"
 BAD: Final = "bad"
-"""Transport error, time-out or internal error of the server."""
+"""The server failed: transport error, timeout or internal error."""
 UNREADABLE: Final = "unreadable"
-"""Answered with what is not MCP: counts against health, and says nothing of speed."""
+"""The server's answer was not MCP: it affects health, but not the measured latency."""
 NEUTRAL: Final = "neutral"
-"""Refused arguments, a result that says `isError`, given up by the client: says nothing about the tool."""
+"""The outcome says nothing about the tool: invalid arguments, a result with `isError`, cancelled by the client."""
 RUNNING: Final = "running"
-"""Not ended yet."""
+"""The attempt has not ended yet."""
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
-    """One upstream attempt of a `tools/call`: from its first byte out to its last message in."""
+    """One attempt to call a tool, from its first byte sent to its last message received."""
 
     number: int
-    """Unique in the life of a gateway process; the same for a running attempt and its end."""
+    """Number that is unique within a gateway process; a running attempt keeps it when it ends."""
     at: float
-    """Seconds since the epoch: when it ended, or when the report was made."""
+    """End of the attempt, or time of the report while it runs, in seconds since the epoch."""
     duration_ms: float
     outcome: str
 
 
 class ToolAttempts(msgspec.Struct, frozen=True, rename="camel"):
-    """Attempts of one tool, in the order of their ends, those still running last."""
+    """Attempts of one tool, ordered by their end; running ones are last."""
 
     namespace: str
     server: str
     tool: str
-    """As the server calls it."""
+    """Name that the server lists, without prefix."""
     attempts: tuple[Attempt, ...]
 
 
 class Doubt(msgspec.Struct, frozen=True, rename="camel"):
-    """A server that could not be reached by a call."""
+    """A server that a call could not reach."""
 
     namespace: str
     server: str
@@ -57,31 +58,31 @@ class Doubt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AskedApproval(msgspec.Struct, frozen=True, rename="camel"):
-    """An administrator of the gateway approves definitions of a server with `pin: true` that are held back."""
+    """Approval of held-back definitions by an administrator of the gateway."""
 
     namespace: str
     server: str
     hash: str
-    """Hash over everything that was held back, or of one definition, as the administrator was shown it."""
+    """Hash over all held-back definitions, or of one definition, as it was shown to the administrator."""
     by: str
-    """Who it was; empty where nobody is asked who they are."""
+    """User who approved; empty without authentication."""
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Everything since a cursor."""
+    """All events since a cursor."""
 
     replica: str
-    """Changes when the gateway's process does; a cursor of another replica means nothing to it."""
+    """Identifier of the gateway process; a cursor of another process is not valid."""
     cursor: str
-    """To be asked from next time."""
+    """Cursor for the next request."""
     environment: str
     tools: tuple[ToolAttempts, ...] = ()
     refresh: tuple[tuple[str, str], ...] = ()
-    """Namespace and name of servers whose lists somebody wants to have asked for now."""
+    """Namespace and name of servers whose discovery was requested."""
     doubts: tuple[Doubt, ...] = ()
     approvals: tuple[AskedApproval, ...] = ()
-    """Heeded where the installation lets administrators of gateways approve."""
+    """Approvals, which count if the installation allows administrators of gateways to approve."""
     own: tuple[Catalog, ...] = ()
-    """Catalogs of the gateway's own servers (custom tools), which no operator publishes; told where the cursor is none
-    of this replica's.
+    """Catalogs of the gateway's own servers (custom tools), which no operator publishes. Sent if the request's cursor
+    is not from this replica.
     """

@@ -1,7 +1,7 @@
-"""Types of settings: what a value must look like, for processes at their start and for the schema of chart values.
+"""Types of settings: the format of their values, for settings at process start and for the JSON schema of chart values.
 
-A pattern holds in both, so it keeps to what RE2 and Python's `re` have in common. What a pattern cannot say is checked
-by a function, at the start alone. Empty texts stand for settings that are not made, and are taken.
+Patterns apply to both, so they only use syntax that RE2 and Python's `re` have in common. What a pattern cannot express
+is checked by a function at process start. Empty strings stand for unset settings and are always valid.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from fairlead_api.patterns import IPV4_ADDRESS, IPV4_LENGTH, IPV6_ADDRESS, IPV6_
 RULE: Final = "rule"
 """Key of a type's TextRule in the `extra` of its Meta."""
 LONGEST_SECONDS: Final = 31_536_000
-"""A year: more is a mistake, such as milliseconds."""
+"""One year. A larger value is a mistake, such as milliseconds."""
 
 
 class TextRule(NamedTuple):
-    """Requirement for the text of a setting, beside its pattern."""
+    """Rule for the string value of a setting, in addition to its pattern."""
 
     expected: str
-    """Values that are taken, as part of a sentence."""
+    """Description of valid values, as part of a sentence."""
     check: Callable[[str], Any] | None = None
-    """Raises ValueError for a text that is not taken."""
+    """Raises ValueError for an invalid string."""
     secret: bool = False
-    """Whether messages leave the value out."""
+    """Whether messages must not quote the value."""
 
 
 def _text(
@@ -44,18 +44,18 @@ def _text(
 
 
 def parsed_network(text: str) -> IPv4Network | IPv6Network:
-    """A network, or an address as one of its own. Raises ValueError."""
+    """A network; a single address counts as a network of one. Raises ValueError."""
     return ip_network(text, strict=False)
 
 
 def check_host_or_network(text: str) -> None:
-    """Raises ValueError for what is neither a network nor a host name with `*` for any part."""
+    """Raises ValueError for a string that is neither a network nor a host name, in which `*` may replace any part."""
     if "/" in text or ":" in text:
         parsed_network(text)
 
 
 def check_url(text: str) -> None:
-    """Raises ValueError for what is not an http or https URL of a host, without credentials."""
+    """Raises ValueError for a string that is not an http or https URL without credentials."""
     parts = urlsplit(text)
     good = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
     if not good or (parts.port is not None and not parts.port):
@@ -66,9 +66,9 @@ _NETWORK: Final = f"{IPV4_ADDRESS}({IPV4_LENGTH})?|{IPV6_ADDRESS}({IPV6_LENGTH})
 _PORT: Final = f"(:{PORT})?"
 
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
-"""Length of time."""
+"""Duration in seconds."""
 OptionalSeconds = Annotated[float, Meta(ge=0, le=LONGEST_SECONDS)]
-"""Length of time that may be none."""
+"""Duration in seconds that may be 0."""
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Count = Annotated[int, Meta(ge=1)]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]

@@ -1,7 +1,7 @@
-"""Work in slices: a long computation is a generator that yields again and again, and returns its result. Pure.
+"""Long computations in slices: generators that yield after each slice, and return a result. No I/O.
 
-A gateway interleaves the slices with all other work of its loop (`fairlead_gateway.yielding`); a process with nothing
-else to do runs them at once, with `finish`.
+A gateway interleaves slices with the other work of its event loop (`fairlead_gateway.yielding`). A process without
+other work runs them at once, with `finish`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 SLICE: Final = 256
-"""Items of a plain loop between two pauses: about a tenth of a millisecond."""
+"""Items of a simple loop per slice: about a tenth of a millisecond."""
 
 
 def finish(steps: Generator[None, None, Made]) -> Made:
-    """Take all slices now; what they made."""
+    """Run all slices now, and return the result."""
     while True:
         try:
             next(steps)
@@ -30,7 +30,7 @@ def finish(steps: Generator[None, None, Made]) -> Made:
 
 
 def order_in_slices(items: Iterable[Item], key: Callable[[Item], Any]) -> Generator[None, None, list[Item]]:
-    """Sort, stably. The longest slice is the last, which passes through all of them once: 0.4 ms for 10,000."""
+    """Stable sort in slices. The longest slice is the last merge of all items: 0.4 ms for 10,000."""
     rest = iter(items)
     runs = []
     while run := [*islice(rest, SLICE)]:
@@ -40,7 +40,7 @@ def order_in_slices(items: Iterable[Item], key: Callable[[Item], Any]) -> Genera
         merged = []
         for at in range(0, len(runs), 2):
             both = [each for run in runs[at : at + 2] for each in run]
-            both.sort(key=key)  # two runs, which it finds and merges
+            both.sort(key=key)  # Timsort detects the two sorted runs and merges them
             merged.append(both)
             yield
         runs = merged
@@ -48,7 +48,7 @@ def order_in_slices(items: Iterable[Item], key: Callable[[Item], Any]) -> Genera
 
 
 def list_in_slices(items: Iterable[Item]) -> Generator[None, None, list[Item]]:
-    """A list of items each of which takes a moment to make."""
+    """A list of items, in slices."""
     rest, made = iter(items), list[Item]()
     while some := [*islice(rest, SLICE)]:
         made += some
@@ -57,7 +57,7 @@ def list_in_slices(items: Iterable[Item]) -> Generator[None, None, list[Item]]:
 
 
 def table_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, dict[Key, Value]]:
-    """A dictionary of pairs, in their order."""
+    """A dictionary of the pairs in their order, in slices."""
     rest, made = iter(items), dict[Key, Value]()
     while some := [*islice(rest, SLICE)]:
         made.update(some)
@@ -66,7 +66,7 @@ def table_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None,
 
 
 def invert_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mapping[Key, list[Value]]]:
-    """The values of each key, in their order."""
+    """The values of each key in their order, in slices."""
     made: dict[Key, list[Value]] = {}
     for number, (key, value) in enumerate(items):
         made.setdefault(key, []).append(value)
@@ -76,7 +76,7 @@ def invert_in_slices(items: Iterable[tuple[Key, Value]]) -> Generator[None, None
 
 
 def empty_in_slices(items: list[Item], size: int = SLICE) -> Generator[None, None, None]:
-    """Let go of the items of a list, from its end, so many between two pauses."""
+    """Delete the items of a list from its end, `size` per slice."""
     while items:
         del items[-size:]
         yield

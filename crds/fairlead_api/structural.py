@@ -1,6 +1,6 @@
-"""From a pydantic model's JSON Schema to a structural schema, the only kind that an API server takes.
+"""Conversion of a pydantic model's JSON Schema to a structural schema, the form that an API server requires.
 
-What cannot be expressed raises `NotStructural` instead of being left out. Pure.
+What cannot be converted raises `NotStructural` instead of being dropped. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _LIST_TYPE: Final = f"{_VENDOR}list-type"
 
 
 class NotStructural(Exception):
-    """The schema says something that a CustomResourceDefinition cannot."""
+    """The schema uses a feature that a CustomResourceDefinition does not support."""
 
 
 def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `model` with every reference inlined and its docstrings as descriptions.
+    """The schema of `model` with all references inlined and with docstrings as descriptions.
 
     Raises:
-        NotStructural: naming the field and what is not possible there.
+        NotStructural: with the field and the unsupported feature.
     """
     schema = model.model_json_schema(by_alias=True)
     return _convert(schema, schema.get("$defs", {}), ())
 
 
 def without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with no defaults at any depth: for a status, which an API server must not fill in."""
+    """The schema without any defaults: an API server must not add defaults to a status."""
     result = {key: value for key, value in schema.items() if key != "default"}
     if "properties" in schema:
         result["properties"] = {name: without_defaults(member) for name, member in schema["properties"].items()}
@@ -61,7 +61,7 @@ def _convert(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str
     schema = _resolve(schema, defs, path)
     unknown = [key for key in schema if key not in _KEPT + _DROPPED and not key.startswith(_VENDOR)]
     if unknown:
-        raise NotStructural(f"{'.'.join(path)}: {', '.join(unknown)} cannot stand in a CRD")
+        raise NotStructural(f"{'.'.join(path)}: {', '.join(unknown)} is not supported in a CRD")
     result = {key: schema[key] for key in _KEPT if key in schema}
     if "description" in result:
         result["description"] = " ".join(result["description"].split())
@@ -75,21 +75,21 @@ def _convert(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str
         }
     if "items" in schema:
         result["items"] = _convert(schema["items"], defs, (*path, "[]"))
-        result[_LIST_TYPE] = "atomic"  # unless the field says otherwise: what an API server assumes
+        result[_LIST_TYPE] = "atomic"  # the API server's default, which the field may override below
     result |= _map_values(schema, defs, path)
     result |= {key: value for key, value in schema.items() if key.startswith(_VENDOR)}
     return _with_plain_default(result)
 
 
 def _width(schema: Mapping[str, Any]) -> str:
-    """Format of an integer by its bounds: the API conventions know these two, and generated clients go by it."""
+    """Format of an integer by its bounds: generated clients use `int32` and `int64`."""
     lowest, highest = schema.get("minimum"), schema.get("maximum")
     bounded = lowest is not None and highest is not None and lowest >= -(2**31) and highest < 2**31
     return "int32" if bounded else "int64"
 
 
 def _map_values(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """A free-form object keeps unknown members; a map has one schema for all values."""
+    """Schema of additional members: a free-form object keeps unknown members, a map has one schema for all values."""
     values = schema.get("additionalProperties")
     if values is True:
         return {f"{_VENDOR}preserve-unknown-fields": True}
@@ -99,7 +99,7 @@ def _map_values(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[
 
 
 def _with_plain_default(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out defaults that say nothing; an object's default is `{}`, so that its members' own defaults apply."""
+    """Drop empty defaults. An object's default becomes `{}`, so that the defaults of its members apply."""
     default = schema.get("default")
     if default is None or default == [] or default == "" or (default == {} and "properties" not in schema):
         schema.pop("default", None)
@@ -109,7 +109,7 @@ def _with_plain_default(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]:
-    """Inline a reference and reduce a union; what stands beside either wins over what stands inside."""
+    """Inline a reference or reduce a union; members beside it override members inside."""
     if len(path) > 24:
         raise NotStructural(f"{'.'.join(path)}: recursion cannot be expressed in a CRD")
     if "$ref" in schema:

@@ -1,4 +1,4 @@
-"""TOML with the line of a table or of a member. Pure."""
+"""TOML parser that records the line of every table and member. No I/O."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _STEP: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([A-Za-z0-9_-]+)')
 
 
 class UnreadableToml(ValueError):
-    """Text that is not TOML; the message says what is wrong there."""
+    """Text that is not valid TOML; the message describes the fault."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
         self.line = line
-        """From 1; 0 where it is not known, as at the end of the text."""
+        """Line number from 1; 0 if unknown, as at the end of the text."""
 
 
 @dataclass(frozen=True)
 class TomlDocument:
-    """A parsed text: its plain content, and where its tables and their members begin."""
+    """A parsed text: its content, and the line of every table and member."""
 
     content: Any
     line: int
     _lines: dict[tuple[str, ...], int] = field(repr=False)
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line of the member at `path`, or of the nearest table around it that has a header."""
+        """Line of the member at `path`, or of the closest table around it that has a header."""
         steps = tuple(map(str, path))
         while steps and steps not in self._lines:
             steps = steps[:-1]
@@ -39,7 +39,7 @@ class TomlDocument:
 
 
 def parse_toml(text: str) -> TomlDocument | None:
-    """A TOML text; None for one that holds nothing. Raises UnreadableToml."""
+    """Parse a TOML text; None if it is empty. Raises UnreadableToml."""
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -1,6 +1,7 @@
-"""YAML as Kubernetes reads it, with the line of every member; one broken document costs no other.
+"""YAML parser with Kubernetes' semantics, which records the line of every member.
 
-Timestamps stay text, a key given twice is an error, documents of a file are parsed apart. Pure.
+Timestamps stay strings, a repeated key is an error, and the documents of a file are parsed independently: a broken one
+does not affect the others. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader without timestamps: JSON has none."""
+    """SafeLoader without timestamps, which JSON does not have."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by the base class
         first: [entry for entry in resolvers if entry[0] != "tag:yaml.org,2002:timestamp"]
@@ -26,7 +27,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True)
 class BadDocument:
-    """Text that is not YAML."""
+    """A document that is not valid YAML."""
 
     line: int
     message: str
@@ -34,7 +35,7 @@ class BadDocument:
 
 @dataclass(frozen=True)
 class Document:
-    """One document: its plain content, and where everything stands."""
+    """One document: its content, and the line of every member."""
 
     content: Any
     line: int
@@ -43,7 +44,7 @@ class Document:
     _offset: int
 
     def line_of(self, path: Sequence[str | int]) -> int:
-        """Line of the member at `path`, or of the nearest thing around it that exists."""
+        """Line of the member at `path`, or of the closest existing member around it."""
         node, line = self._node, self.line
         for step in path:
             member = _member(node, step)
@@ -55,7 +56,7 @@ class Document:
 
 
 def documents(text: str) -> Iterator[Document | BadDocument]:
-    """The documents of a file, empty ones left out."""
+    """The documents of a file, without empty ones."""
     starts = [0, *(match.end() for match in _SEPARATOR.finditer(text))]
     ends = [*(match.start() for match in _SEPARATOR.finditer(text)), len(text)]
     for start, end in zip(starts, ends, strict=True):
@@ -72,14 +73,14 @@ def _parse(text: str, offset: int) -> Document | BadDocument | None:
             return None
         twice = _duplicate(node)
         if twice is not None:
-            return BadDocument(twice.start_mark.line + offset, f"the key {twice.value} stands here a second time")
+            return BadDocument(twice.start_mark.line + offset, f"the key {twice.value} is repeated")
         content = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         return BadDocument((mark.line if mark else 0) + offset, f"not valid YAML: {error.problem or error.context}")
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + offset
-        return BadDocument(line, f"not valid YAML: the character U+{error.character:04X} may not stand in it")
+        return BadDocument(line, f"not valid YAML: the character U+{error.character:04X} is not allowed")
     except (RecursionError, ValueError) as error:
         return BadDocument(offset, f"cannot be read: {error}")
     return Document(content, node.start_mark.line + offset, node, offset)
@@ -97,7 +98,7 @@ def _member(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
 
 
 def _duplicate(root: yaml.Node) -> yaml.ScalarNode | None:
-    """A key that its mapping has already."""
+    """A key that occurs twice in its mapping; None if there is none."""
     pending, visited = [root], set[int]()
     while pending:
         node = pending.pop()

@@ -1,6 +1,4 @@
-"""The commands with their options and help. Each imports its implementation when it runs, so that `--help` is quick. No
-work is done here.
-"""
+"""Options and help of the commands. Each command imports its implementation when it runs, so that `--help` is quick."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Shell(StrEnum):
-    """Shells that can be told how to complete a line."""
+    """Shells that completion scripts exist for."""
 
     bash = "bash"
     zsh = "zsh"
@@ -69,19 +67,19 @@ app = typer.Typer(
 class ListingOptions(EndpointOptions):
     """Options that name a gateway, one of its servers or one of its tiers."""
 
-    tier: Annotated[str | None, typer.Option(help="Only what this latency tier shows: fast, standard, deep, …")] = None
+    tier: Annotated[str | None, typer.Option(help="Only tools of this latency tier: fast, standard, deep, …")] = None
 
     def destination(self) -> Destination:
-        """The endpoint of the server and the tier where they are named. Raises Failure."""
+        """The gateway's endpoint, narrowed to the server and the tier if options name them. Raises Failure."""
         return super().destination().in_tier(self.tier)
 
 
 @dataclass(frozen=True)
 class CallingOptions(ListingOptions):
-    """Options that name where a tool is called. A call may take longer than a list."""
+    """Options that name the endpoint at which a tool is called; the timeout is longer than that of a list."""
 
     timeout: TimeoutOption = 60.0
-    tier: Annotated[str | None, typer.Option(help="Call it as clients of this latency tier do.")] = None
+    tier: Annotated[str | None, typer.Option(help="Call the tool as clients of this latency tier do.")] = None
 
 
 @app.callback()
@@ -141,7 +139,7 @@ def up(
     ] = "127.0.0.1",
     state_dir: Annotated[
         Path | None,
-        typer.Option(help="Keep documents and credentials here. Without it they go when the command ends."),
+        typer.Option(help="Folder for documents and credentials. Without it, they are deleted when the command ends."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
     output: OutputOption = Output.table,
@@ -152,18 +150,17 @@ def up(
             help="Call tools that say they are read-only, with made-up arguments, to learn how fast they are.",
         ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the log, and what servers print.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the log, and the output of servers.")] = False,
 ) -> None:
     """Run MCP servers on this machine and serve their tools through one gateway.
 
     Servers are started as child processes, or reached by URL; packages from PyPI and npm are installed on first use.
-    Files are read again when they change. Ctrl-C ends it.
+    Changed files are read again. Ctrl-C ends the command.
 
-    No tool is called unasked. To learn how fast they are, tools are probed for which a manifest has
-    `probe.arguments`, as the quick start has for its demo server; with --probe also read-only tools
-    (`readOnlyHint`) of servers that run here. What a manifest says in `calibration.probe` comes first.
-    They are called when their server connects, once an hour, and while a latency tier hides them,
-    and never for more than 5 % of the time.
+    By default, a tool is called to measure its latency only if a manifest has `probe.arguments` for it, as that of
+    the demo server in the quick start has. With --probe, read-only tools (`readOnlyHint`) of servers that run here
+    are probed too. `calibration.probe` in a manifest overrides both. A tool is probed when its server connects, once
+    an hour, and while a latency tier hides it; probing takes at most 5 % of the time.
 
     Examples:
 
@@ -208,7 +205,7 @@ def tools(
     tool: Annotated[
         str | None,
         typer.Argument(
-            metavar="TOOL", help="Show this one, with its arguments.", show_default=False, autocompletion=tool_names
+            metavar="TOOL", help="Show this tool, with its arguments.", show_default=False, autocompletion=tool_names
         ),
     ] = None,
     gateway: ListingOptions = ListingOptions(),
@@ -218,15 +215,15 @@ def tools(
         typer.Option(help="Print what goes into a provider's request: openai, anthropic, gemini, bedrock, …"),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="With --format: strict tools, where that loses nothing.")
+        bool, typer.Option("--strict", help="With --format: make tools strict, where that loses nothing.")
     ] = False,
     losses: Annotated[
-        bool, typer.Option("--losses", help="With --format: name all that it cannot hold, tool by tool.")
+        bool, typer.Option("--losses", help="With --format: name all that the format cannot hold, tool by tool.")
     ] = False,
 ) -> None:
     """List the tools that a gateway offers, or show one of them.
 
-    With --format the array of tools goes to standard output, and what the format cannot hold to standard error.
+    With --format, the array of tools goes to standard output, and the losses of the format to standard error.
 
     Examples:
 
@@ -285,21 +282,21 @@ def call(
         list[str] | None,
         typer.Argument(
             metavar="KEY=VALUE",
-            help="Arguments, read as the types that the tool asks for; KEY:=JSON takes a value as it stands.",
+            help="Arguments, converted to the types in the tool's schema; KEY:=JSON takes the value as JSON.",
             show_default=False,
         ),
     ] = None,
     arguments: Annotated[
         str | None,
-        typer.Option("--arguments", "-a", metavar="JSON", help="All arguments as one JSON object; - reads it."),
+        typer.Option("--arguments", "-a", metavar="JSON", help="All arguments as one JSON object; - reads stdin."),
     ] = None,
     gateway: CallingOptions = CallingOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Call a tool and print its result. Exit code 1 when the tool reports an error.
 
-    An argument that the tool does not know is named before anything is called, unless its schema takes any;
-    --arguments is held to what the schema forbids, and to nothing else.
+    An unknown KEY is reported before the tool is called, unless the tool's schema allows additional properties.
+    --arguments is rejected only for properties that the schema forbids.
 
     Examples:
 
@@ -318,7 +315,7 @@ def call(
 def crds(
     install: Annotated[
         bool,
-        typer.Option("--install", help="Apply them to the kubeconfig's cluster, wait until it serves them."),
+        typer.Option("--install", help="Apply them to the kubeconfig's cluster, and wait until it serves them."),
     ] = False,
     kubeconfig: KubeconfigOption = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the cluster.")] = 60.0,
@@ -368,10 +365,11 @@ app.command()(gateway)
 @app.command()
 def completion(
     shell: Annotated[
-        Shell | None, typer.Argument(metavar="SHELL", help="bash, zsh or fish; that of SHELL without.")
+        Shell | None,
+        typer.Argument(metavar="SHELL", help="bash, zsh or fish. Default: the shell that SHELL names."),
     ] = None,
 ) -> None:
-    """Print what completes verbs, options, and names of tools and servers, in a shell.
+    """Print a script that completes commands, options, and names of tools and servers in a shell.
 
     Examples:
 
@@ -388,14 +386,14 @@ def completion(
 
 
 def _own_shell() -> Shell:
-    """The user's shell. Raises Failure where it is none of those that can be told."""
+    """The user's shell, from the variable SHELL. Raises Failure if there is no completion script for that shell."""
     from fairlead_cli.failure import USED_WRONGLY, Failure
 
     name = Path(os.environ.get("SHELL", "")).name
     if name in [shell.value for shell in Shell]:
         return Shell(name)
-    own = f"SHELL is {name}, which" if name else "SHELL is not set, and"
-    raise Failure(f"{own} does not say how to complete: fairlead completion bash, zsh or fish", code=USED_WRONGLY)
+    problem = f"SHELL is {name}, which has no completion" if name else "SHELL is not set"
+    raise Failure(f"{problem}; name a shell: fairlead completion bash, zsh or fish", code=USED_WRONGLY)
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""Configuration files of MCP clients: which there are, how each writes its servers, entries read and written. Pure."""
+"""Configuration files of MCP clients: finding them, reading their entries and editing them. No I/O."""

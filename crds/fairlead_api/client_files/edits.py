@@ -1,7 +1,7 @@
-"""Text of a client's configuration with an entry put in or taken out by one edit, all else kept. Pure module.
+"""Edits that add, replace or remove one entry of a client's configuration, without changing any other text.
 
-JSON may have comments and trailing commas, as editors write it; they stay. Every edit is read again before it is given
-out: what it would change besides the entry makes it an UnreadableFile.
+JSON may have comments and trailing commas, as editors write it; they stay. Every edited text is parsed again before it
+is returned. An edit that would change anything besides the entry raises UnreadableFile. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SPACE: Final = re.compile(r"\s*")
 
 
 class UnreadableFile(ValueError):
-    """A configuration that cannot be changed without losing something; the message says what to do."""
+    """A configuration that cannot be edited without losing something; the message says why."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Characters `start` to `end` of a text, and what takes their place."""
+    """Replacement of the characters from `start` to `end` of a text."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Reversal:
-    """Text that edits of an entry put in, and what stood in its place before the first of them."""
+    """Text that one or more edits of an entry inserted, and the text that it replaced."""
 
     added: str
     removed: str
@@ -50,8 +50,8 @@ class Reversal:
     def of(cls, text: str, edit: Edit) -> Reversal:
         return cls(edit.text, text[edit.start : edit.end])
 
-    def behind(self, text: str, edit: Edit) -> Reversal | None:
-        """The reversal of a further edit too, which lies within what was put in; None for one that does not."""
+    def extend(self, text: str, edit: Edit) -> Reversal | None:
+        """The reversal of this and of a further edit. None if that edit is not within the inserted text."""
         start = text.find(self.added)
         if not start <= edit.start <= edit.end <= start + len(self.added) or start < 0:
             return None
@@ -61,7 +61,7 @@ class Reversal:
 
 @dataclass(frozen=True)
 class _Member:
-    """A member of a JSON object in its text."""
+    """A member of a JSON object, with the offsets of its name, its value and its end."""
 
     name: str
     start: int
@@ -70,27 +70,27 @@ class _Member:
 
 
 def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> Edit:
-    """The edit that makes the entry `member.name`; that takes it out where it is None. A string is an entry as
-    `raw_entry` gave it. Raises UnreadableFile.
+    """The edit that sets the entry `member.name`, or removes it if `entry` is None. A string is an entry in the
+    file's syntax, from `raw_entry`. Raises UnreadableFile.
     """
     before = _decode(text, form)
     is_empty_block = form == "yaml" and before.get(member) is None
     if not is_empty_block and not isinstance(before.get(member, {}), dict):
-        raise UnreadableFile(f"its member {member} is not an object")
+        raise UnreadableFile(f"the member {member} is not an object")
     edit = {"json": _json, "toml": _toml, "yaml": _yaml}[form](text, member, name, entry)
     if "\r\n" in text:
         edit = replace(edit, text=edit.text.replace("\r\n", "\n").replace("\n", "\r\n"))
     edited = edit.apply(text)
     changed = entry_of(edited, member, name, form)
     is_wanted = changed is not None if isinstance(entry, str) else changed == entry
-    if not is_wanted or _beside(before, member, name) != _beside(_decode(edited, form), member, name):
-        raise UnreadableFile(f"it has {member} in another form than is edited here")
+    if not is_wanted or _without_entry(before, member, name) != _without_entry(_decode(edited, form), member, name):
+        raise UnreadableFile(f"the syntax of {member} in it cannot be edited automatically")
     return edit
 
 
 def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -> Edit | None:
-    """The edit that puts back what `made` took out, character for character; None where what it put in does not stand
-    in the text once, or where more than the entry `member.name` would change.
+    """The edit that restores the text before `made`, character for character. None if the inserted text does not occur
+    exactly once, or if the edit would change more than the entry `member.name`.
     """
     start = text.find(made.added) if made.added else -1
     if start < 0 or text.find(made.added, start + 1) >= 0:
@@ -101,29 +101,31 @@ def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -
     except UnreadableFile:
         return None
     changes_entry = before.get(member) != after.get(member)
-    return edit if changes_entry and _beside(before, member, name) == _beside(after, member, name) else None
+    return (
+        edit if changes_entry and _without_entry(before, member, name) == _without_entry(after, member, name) else None
+    )
 
 
 def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> str:
-    """The text with the entry as `member.name`; without it where it is None. Raises UnreadableFile."""
+    """The text with the entry `member.name` set, or removed if `entry` is None. Raises UnreadableFile."""
     return edit_of(text, member, name, entry, form).apply(text)
 
 
 def entry_of(text: str, member: str, name: str, form: Form) -> object:
-    """The entry that stands in the text; None where there is none. Raises UnreadableFile."""
+    """The entry `member.name` of the text; None if there is none. Raises UnreadableFile."""
     servers = _decode(text, form).get(member)
     return servers.get(name) if isinstance(servers, dict) else None
 
 
-def _beside(document: Mapping[str, Any], member: str, name: str) -> dict[str, Any]:
-    """A document without the entry `member.name`."""
+def _without_entry(document: Mapping[str, Any], member: str, name: str) -> dict[str, Any]:
+    """The document without the entry `member.name`."""
     servers = document.get(member)
     others = {key: value for key, value in servers.items() if key != name} if isinstance(servers, dict) else {}
     return {**document, member: others}
 
 
 def raw_entry(text: str, member: str, name: str, form: Form) -> str | None:
-    """The entry as it is written in the text, for `edit_of` to put it back; None where there is none."""
+    """The entry in the file's syntax, for `edit_of` to restore it; None if there is none."""
     if entry_of(text, member, name, form) is None:
         return None
     if form == "json":
@@ -145,12 +147,12 @@ def _decode(text: str, form: Form) -> dict[str, Any]:
             blank = _without_comments(text)
             document = json.loads(blank) if blank.strip() else None
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        what = " ".join(str(error).split())
-        raise UnreadableFile(f"it is not {form.upper()}: {what}") from error
+        details = " ".join(str(error).split())
+        raise UnreadableFile(f"it is not valid {form.upper()}: {details}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise UnreadableFile("it is not an object")
+        raise UnreadableFile("its top level is not an object")
     return document
 
 
@@ -158,7 +160,7 @@ def _decode(text: str, form: Form) -> dict[str, Any]:
 
 
 def _without_comments(text: str) -> str:
-    """The text with blanks for comments and trailing commas; every other character stays in its place."""
+    """The text with comments and trailing commas blanked out; all other characters keep their offsets."""
 
     def blanks(match: re.Match[str]) -> str:
         return match[0] if match[1] else re.sub(r"[^\n]", " ", match[0])
@@ -169,7 +171,7 @@ def _without_comments(text: str) -> str:
 
 
 def _members(blank: str, start: int | None = None) -> list[_Member]:
-    """Members of the object at `start`, the outermost one by default; `blank` is valid JSON."""
+    """Members of the object at offset `start`, by default the outermost object. `blank` is valid JSON."""
     decoder, members = json.JSONDecoder(), []
     at = _after_space(blank, blank.index("{") if start is None else start) + 1
     while blank[at := _after_space(blank, at)] != "}":
@@ -229,7 +231,7 @@ def _dump(entry: Mapping[str, Any] | str, unit: str) -> str:
 
 
 def _addition(text: str, start: int, name: str, dumped: str, indent: str) -> Edit:
-    """The edit that adds a member at the end of the object at `start`, behind `indent`."""
+    """The edit that appends a member to the object at offset `start`; `indent` precedes the new line."""
     blank, line = _without_comments(text), f"\n{indent}"
     members, body = _members(blank, start), f"{line}{json.dumps(name)}: " + dumped.replace("\n", line)
     if not members:
@@ -245,29 +247,29 @@ def _addition(text: str, start: int, name: str, dumped: str, indent: str) -> Edi
 
 
 def _removal(blank: str, members: list[_Member], old: _Member) -> Edit:
-    """The edit that takes a member out, with the comma that separates it."""
+    """The edit that removes a member and the comma that separates it."""
     at = members.index(old)
     if at:
         return Edit(members[at - 1].end, old.end, "")
     return Edit(old.start, members[1].start, "")
 
 
-# TOML: an entry is a table of texts
+# TOML: an entry is one table of strings
 
 
 def _table(text: str, member: str, name: str) -> tuple[int, int]:
-    """Start and end of the lines of `[member.name]`, without blanks and comments behind it."""
+    """Start and end of `[member.name]` in the text, without blank lines and comments at its end."""
     header, lines, start = f"[{member}.{name}]", text.splitlines(keepends=True), None
     for number, line in enumerate(lines):
         if start is None:
             start = number if line.split("#")[0].strip() == header else None
         elif line.lstrip().startswith("["):
             if line.strip().startswith(f"[{member}.{name}."):
-                raise UnreadableFile(f"{header} has tables below it")
+                raise UnreadableFile(f"{header} has sub-tables")
             lines = lines[:number]
             break
     if start is None:
-        raise UnreadableFile(f"it defines {member}.{name} in another form than a table {header}")
+        raise UnreadableFile(f"it does not define {member}.{name} as a table {header}")
     end = len(lines)
     while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
         end -= 1
@@ -288,23 +290,23 @@ def _toml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
     return Edit(start, end, entry or "")
 
 
-# YAML: a block below a block
+# YAML: an entry is a block within a block
 
 
 def _block(text: str, member: str, name: str) -> tuple[int, int]:
-    """Start and end of the lines of `name` below `member`."""
+    """Start and end of the block `name` below `member`."""
     blocks = [
         (begin, end)
         for begin, end, line in _blocks(text, member)
         if re.match(rf"\s+[\"']?{re.escape(name)}[\"']?:", line)
     ]
     if len(blocks) != 1:
-        raise UnreadableFile(f"it has {member}.{name} in another form than a block")
+        raise UnreadableFile(f"it does not have {member}.{name} as a block of its own")
     return blocks[0]
 
 
 def _blocks(text: str, member: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and first line of each block below `member`, which begins a line of its own."""
+    """Start, end and first line of each block below the top-level key `member`."""
     at, inside, indent, open_block = 0, False, "", None
     for line in [*text.splitlines(keepends=True), "\x00"]:
         deeper = line[:1] in " \t" or not line.strip() or line.startswith("#")
@@ -338,7 +340,7 @@ def _yaml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
     blocks = [*_blocks(text, member)]
     head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?(\n|\Z)", text, re.MULTILINE)
     if not blocks and not head and member in _decode(text, "yaml"):
-        raise UnreadableFile(f"it has {member} in another form than a block")
+        raise UnreadableFile(f"it does not have {member} as a block")
     at = blocks[-1][1] if blocks else head.end() if head else len(text)
     gap = "" if not text or text[:at].endswith("\n") else "\n"
     return Edit(at, at, f"{gap}{entry}" if blocks or head else f"{gap}{member}:\n{entry}")

@@ -1,4 +1,4 @@
-"""Typed access to the members of one entry of a client configuration, variables filled in. Pure."""
+"""Typed access to the members of one entry of a client configuration, with variables resolved. No I/O."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fairlead_api.v1alpha1.causes import Cause
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
 _KEPT_SECRET: Final = ("headers", "env", "apiKey")
-"""Keys whose values are remarked on where they look like placeholders."""
+"""Keys whose values are checked for placeholders."""
 _NAMED_ALONE: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
-"""Keys of client files that hold names of variables, so that there is no place for a default."""
+"""Keys of client files whose values are names of variables, and therefore cannot have a default."""
 _LEFT_TO_THE_PROGRAM: Final = "args"
-"""Key in which a variable of the entry's own `env` is left for the program, which fills it in itself, as mcp-remote
-does: its value may be a secret, and who may list processes may read arguments.
+"""Key in which variables of the entry's own `env` are not resolved. The program, such as mcp-remote, resolves them
+itself: a value may be secret, and every user who can list processes can read their arguments.
 """
 
 
@@ -40,7 +40,7 @@ class EntryProblem(ValueError):
 
 
 def read_bool(value: object) -> bool | None:
-    """A truth value as people write it: also a number or a text such as `"true"`; None for anything else."""
+    """A boolean, also as 0, 1, or a string such as `"true"`; None for anything else."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float) and value in (0, 1):
@@ -50,9 +50,9 @@ def read_bool(value: object) -> bool | None:
 
 
 class EntryReader:
-    """Members of an entry as texts, lists and objects of texts.
+    """Reads members of an entry as strings, lists of strings and objects of strings.
 
-    Raises EntryProblem for members of another type, and for variables that are not set.
+    Raises EntryProblem for members of another type, and for unset variables.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class EntryReader:
         dialect: str,
         written: Mapping[str, str],
     ) -> None:
-        """`written`: key in the file of each key of `content` that is called otherwise there."""
+        """`written`: original key of each key of `content` that has another name in the file."""
         self._content = content
         self._written = written
         self._environ = environ
         self._around = around
         self._dialect = DIALECTS["gemini" if around.gemini or "httpUrl" in content else dialect]
         self.own: Mapping[str, str] = {}
-        """Variables of the entry itself, which other values may name."""
+        """Variables of the entry itself, which other values may refer to."""
         self.remarks: list[Remark] = []
 
     def text(self, field: str) -> str | None:
@@ -78,14 +78,14 @@ class EntryReader:
         return None if value is None else self._fill(field, value)
 
     def first(self, fields: Sequence[str]) -> tuple[str, str | None]:
-        """The first of some keys that mean the same, with its value."""
+        """The first key that has a value, of several keys with the same meaning, and its value."""
         for field in fields:
             if value := self.text(field):
                 return field, value
         return fields[0], None
 
     def path(self, field: str) -> str | None:
-        """A text in which a leading `~/` is the home folder, as in a shell."""
+        """A path, in which a leading `~/` is replaced by the home folder, as in a shell."""
         value, home = self.text(field), self._environ.get("HOME")
         return home + value[1:] if value is not None and home and (value == "~" or value.startswith("~/")) else value
 
@@ -94,25 +94,25 @@ class EntryReader:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise EntryProblem(field, "must be a list of texts")
+            raise EntryProblem(field, "must be a list of strings")
         return [self._fill(f"{field}[{index}]", item) for index, item in enumerate(value)]
 
     def mapping(self, field: str) -> dict[str, str]:
-        """Names and texts; a name whose value is null is as if it were not there."""
+        """An object of names and strings; members whose value is null are left out."""
         value = self._content.get(field)
-        if value is None or value == []:  # PHP writes an empty object so
+        if value is None or value == []:  # PHP writes empty objects like this
             return {}
         if not isinstance(value, Mapping):
-            raise EntryProblem(field, "must be an object of names and texts")
+            raise EntryProblem(field, "must be an object with strings as values")
         return {str(name): self._fill(f"{field}.{name}", item) for name, item in value.items() if item is not None}
 
     def passed_variables(self, field: str) -> dict[str, str]:
-        """Variables of the environment that a list names, as texts or as objects with a `name`, but for unset ones."""
+        """Environment variables that a list names, as strings or as objects with a `name`; unset ones are left out."""
         listed = self._content.get(field)
         if listed is None:
             return {}
         if not isinstance(listed, list):
-            raise EntryProblem(field, "must be a list of names of variables")
+            raise EntryProblem(field, "must be a list of variables' names")
         names = [item.get("name") if isinstance(item, Mapping) else item for item in listed]
         return {name: self._environ[name] for name in names if isinstance(name, str) and name in self._environ}
 
@@ -122,9 +122,9 @@ class EntryReader:
         if isinstance(value, int | float):
             value = str(value)
         if field == "command" and isinstance(value, list):
-            raise EntryProblem(field, "must be one program, as a text; its arguments go into args")
+            raise EntryProblem(field, "must be one program, as a string; its arguments go into args")
         if not isinstance(value, str):
-            raise EntryProblem(field, "must be a text")
+            raise EntryProblem(field, "must be a string")
         member = field.partition(".")[0].partition("[")[0]
         try:
             for text, meaning in self._around.texts.items():
@@ -140,11 +140,11 @@ class EntryReader:
             raise EntryProblem(field, str(error)) from error
 
     def _variables(self, value: str, member: str) -> Mapping[str, str]:
-        """Variables of the environment, then those that an editor fills in, then the entry's own."""
-        own = dict(self.own)
+        """Variables in order of precedence: of the environment, of the editor, of the entry's own `env`."""
+        variables = dict(self.own)
         if member == _LEFT_TO_THE_PROGRAM:
-            own |= {match[2]: f"${{{match[2]}}}" for match in REFERENCE.finditer(value) if match[2] in own}
-        return {**own, **self._around.variables, **self._environ}
+            variables |= {match[2]: f"${{{match[2]}}}" for match in REFERENCE.finditer(value) if match[2] in variables}
+        return {**variables, **self._around.variables, **self._environ}
 
     def _missing(self, error: UnsetVariable, member: str) -> str:
         if self._written.get(member) in _NAMED_ALONE:
@@ -152,4 +152,4 @@ class EntryReader:
         editors = [name for name in error.names if name in EDITOR_VARIABLES]
         if not editors:
             return str(error)
-        return f"names {editors[0]}, which the editor fills in and is not known for this file: write the path itself"
+        return f"uses {editors[0]}, which only an editor can resolve: write the path instead"

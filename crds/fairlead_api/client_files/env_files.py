@@ -1,4 +1,4 @@
-"""Files of environment variables (`.env`), which entries of client configurations name."""
+"""Files of environment variables (`.env`) that entries of client configurations name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ MAX_BYTES: Final = 1024 * 1024
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Variables of a file in the form of python-dotenv, references to others as they are; a name alone is left out.
+    """Variables of a file in python-dotenv's syntax. References to other variables are not resolved; names without a
+    value are left out.
 
-    Raises ValueError with a sentence where it cannot be read.
+    Raises ValueError with a sentence if the file cannot be read.
     """
     try:
-        from dotenv import dotenv_values  # brought by the extra `up`: most configurations name no such file
+        from dotenv import dotenv_values  # part of the extra `up`: few configurations need it
     except ImportError as error:
         raise ValueError(
             f"needs the Python package python-dotenv, which is missing: {install_command('up')}"

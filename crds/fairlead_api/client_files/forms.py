@@ -1,7 +1,7 @@
-"""Files of MCP clients: where their servers stand, and each entry in the keys that most clients write. Pure.
+"""Configuration files of MCP clients: finds their server lists, and converts each entry to the keys of `mcpServers`.
 
-A form is recognized by what stands in the file, never by its name. Sources: each client's page on the configuration of
-MCP servers, and the MCPB manifest specification 0.3, November 2026.
+A client's format is recognized by the file's content, never by its name. Sources: each client's page on the
+configuration of MCP servers, and the MCPB manifest specification 0.3, November 2026. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ class NormalizedEntry:
 
     content: Any
     written: Mapping[str, str] = field(default_factory=dict)
-    """Key in the file of each key that was renamed, such as `env: environment`."""
+    """Original key of each renamed key, such as `env: environment`."""
     unserved: str | None = None
-    """Reason that there is no server to run, for entries that only their client can serve."""
+    """Why the entry cannot be served, for entries that only their client can run."""
 
 
 @dataclass(frozen=True)
 class ConfiguredList:
-    """Servers of one member of a file."""
+    """One server list of a file."""
 
     path: Place
     servers: Mapping[str, Any] | Sequence[Any]
     normalize: Callable[[Any], NormalizedEntry]
     cwd: str | None = None
-    """Working directory of its servers, where the client has one for them."""
+    """Working directory of all its servers, if the client sets one."""
     dialect: str = ""
-    """How values name variables, where it is not `${NAME}`: a key of `variables.DIALECTS`."""
+    """Variable syntax of its values, if other than `${NAME}`: a key of `variables.DIALECTS`."""
 
 
 def server_lists(content: object) -> tuple[ConfiguredList, ...]:
-    """The server lists of a parsed file, in the order in which they are read; none for a file that has none."""
+    """The server lists of a parsed file, in the order in which they are read; empty if there are none."""
     if not isinstance(content, Mapping) or "kind" in content or "apiVersion" in content:
         return ()
     lists = tuple(_member_lists(content)) or tuple(_server_of_a_bundle(content))
@@ -76,7 +76,7 @@ def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
 
 
 def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
-    """Servers that Gemini CLI starts: those that `mcp.allowed` names, where it is there, but for `mcp.excluded`."""
+    """Servers that Gemini CLI starts: those in `mcp.allowed`, if that is set, without those in `mcp.excluded`."""
     if not isinstance(settings, Mapping):
         return listed
     allowed, excluded = settings.get("allowed"), settings.get("excluded")
@@ -88,7 +88,7 @@ def _allowed_by_gemini(listed: Entry, settings: Any) -> Entry:
 
 
 def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:
-    """Servers that Claude Code keeps in `~/.claude.json` for one project each, where they run in its folder."""
+    """Server lists of single projects in Claude Code's `~/.claude.json`; their servers run in the project's folder."""
     projects = content.get("projects")
     for folder, project in projects.items() if isinstance(projects, Mapping) else ():
         listed = project.get("mcpServers") if isinstance(project, Mapping) else None
@@ -97,7 +97,7 @@ def _claude_projects(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _server_of_a_bundle(content: Entry) -> Iterator[ConfiguredList]:
-    """The server of an unpacked MCPB bundle, whose `manifest.json` this is."""
+    """The server of an unpacked MCPB bundle, if `content` is the `manifest.json` of one."""
     server = content.get("server")
     if not ({"manifest_version", "dxt_version"} & content.keys()) or not isinstance(server, Mapping):
         return
@@ -111,7 +111,9 @@ def _server_of_a_bundle(content: Entry) -> Iterator[ConfiguredList]:
 
 
 def _values_of(argument: Any, content: Entry) -> list[Any]:
-    """An argument of a bundle; for one that is an option of several values, their defaults."""
+    """The words of one argument of a bundle. An argument that names an option with several values becomes their
+    defaults.
+    """
     questions = content.get("user_config")
     option = (
         questions.get(match[1])
@@ -123,7 +125,7 @@ def _values_of(argument: Any, content: Entry) -> list[Any]:
 
 
 def _bare_list(content: Entry) -> Iterator[ConfiguredList]:
-    """A file that is the list itself, without a member around it."""
+    """The server list of a file that has no other content."""
     if content and _are_servers(content):
         yield ConfiguredList((), content, common)
 
@@ -139,7 +141,7 @@ _GOOSE_TYPES: Final = frozenset({"stdio", "sse", "streamable_http", "builtin", "
 
 
 def _always(listed: Entry) -> bool:
-    """Test of a member whose name no other program has, and which may be empty."""
+    """Accept any content, for a member whose name only this client uses, and which may be empty."""
     return True
 
 
@@ -148,8 +150,8 @@ def _are_goose(listed: Entry) -> bool:
 
 
 def common(entry: Any) -> NormalizedEntry:
-    """An entry of most clients. A list as `command` is the program and its arguments; a `transport` that is an object
-    holds what others write beside it; `requestOptions.headers` are headers.
+    """An entry in the format of most clients. If `command` is a list, it is the program and its arguments. If
+    `transport` is an object, its members count as members of the entry. `requestOptions.headers` are headers.
     """
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
@@ -170,7 +172,7 @@ def common(entry: Any) -> NormalizedEntry:
 
 
 def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
-    """`common`, after keys of the client (left) are called as most clients call them (right)."""
+    """Rename a client's own keys (left) to those of most clients (right), then normalize the entry with `common`."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     written = {standard: own for own, standard in keys.items() if own in entry and standard not in entry}
@@ -184,27 +186,27 @@ def _opencode(entry: Any) -> NormalizedEntry:
 
 
 def _zed(entry: Any) -> NormalizedEntry:
-    """Zed: `command` may be an object; an entry without one belongs to an extension, which brings the program."""
+    """Zed: `command` may be an object. An entry without one belongs to an extension, which includes the program."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
-    if "command" in entry or "url" in entry:  # Zed writes `settings`, which are those of an extension, here too
+    if "command" in entry or "url" in entry:  # Zed adds an extension's `settings` here too
         entry = {key: value for key, value in entry.items() if key != "settings"}
     if isinstance(command := entry.get("command"), Mapping):
         rest = {key: value for key, value in entry.items() if key != "command"}
         nested = {("command" if key == "path" else key): value for key, value in command.items()}
         return NormalizedEntry({**rest, **nested}, dict.fromkeys(nested, "command"))
     if "command" not in entry and "url" not in entry:
-        return NormalizedEntry(entry, unserved="is of an extension of Zed, which alone has its program")
+        return NormalizedEntry(entry, unserved="belongs to an extension of Zed, which includes the program")
     return common(entry)
 
 
 def _goose(entry: Any) -> NormalizedEntry:
-    """goose: secrets of `env_keys` lie in its keyring, and are taken from the environment here."""
+    """goose: the values of `env_keys` are in goose's keyring; Fairlead takes them from the environment instead."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     kind = entry.get("type")
     if kind in _GOOSE_TYPES and kind not in ("stdio", "sse", "streamable_http"):
-        return NormalizedEntry(entry, unserved="is of goose itself")
+        return NormalizedEntry(entry, unserved="is built into goose")
     names = {"cmd": "command", "envs": "env", "uri": "url", "available_tools": "includeTools"}
     normalized = _rename(entry, names)
     content = dict(normalized.content)
@@ -215,7 +217,7 @@ def _goose(entry: Any) -> NormalizedEntry:
 
 
 def _codex(entry: Any) -> NormalizedEntry:
-    """Codex: headers and tokens are named by environment variables."""
+    """Codex: headers and tokens are given as names of environment variables."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     names = {"http_headers": "headers", "enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
@@ -228,14 +230,14 @@ def _codex(entry: Any) -> NormalizedEntry:
         written.setdefault("headers", "env_http_headers")
     if token := content.pop("bearer_token_env_var", None):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-        written["headers"] = "bearer_token_env_var"  # the one that can lack: http_headers has values
+        written["headers"] = "bearer_token_env_var"  # only this variable can be unset: http_headers has values
     if headers:
         content["headers"] = headers
     return NormalizedEntry(content, written)
 
 
 def _continue_before(entry: Any) -> NormalizedEntry:
-    """Continue's `config.json`: the server's keys stand in `transport`, and no name."""
+    """Continue's older `config.json`: the keys of a server are within `transport`, and it has no name."""
     normalized = common(entry)
     content = normalized.content
     if isinstance(content, Mapping) and "name" not in content:
@@ -244,10 +246,10 @@ def _continue_before(entry: Any) -> NormalizedEntry:
 
 
 def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Texts that stand for the placeholders of an MCPB manifest, `${__dirname}` and `${user_config.KEY}`.
+    """Values for the placeholders of an MCPB manifest, `${__dirname}` and `${user_config.KEY}`.
 
-    A value of `user_config` is the environment variable of its name in capitals, else its default. Without either, it
-    becomes a reference to that variable, which a reader then misses by name.
+    `${user_config.KEY}` becomes the environment variable KEY in capitals, else the option's default. Without either, it
+    becomes a reference to that variable, so that the error about it names the variable.
     """
     variables = {"${__dirname}": folder, "${/}": "/", "${pathSeparator}": "/"}
     questions = content.get("user_config")
@@ -270,4 +272,4 @@ _MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], Normal
     ("context_servers", _always, _zed),
     ("extensions", _are_goose, _goose),
 )
-"""Members that hold servers by name, with what tells them from those of something else, and how an entry is read."""
+"""Top-level members that map names to servers, each with a test of its content and the normalizer of its entries."""

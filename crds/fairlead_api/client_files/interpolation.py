@@ -1,4 +1,6 @@
-"""`${NAME}` and `${NAME:-default}` in values of a client configuration. Pure: the environment is a parameter."""
+"""Resolves `${NAME}` and `${NAME:-default}` in values of a client configuration. No I/O: the environment is a
+parameter.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +9,25 @@ from collections.abc import Mapping
 from typing import Final
 
 REFERENCE: Final = re.compile(r"\$(\$)?\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-"""`$${NAME}` stands for the text `${NAME}`; `${env:NAME}` is how some editors write `${NAME}`."""
+"""`$${NAME}` is an escaped `${NAME}`; `${env:NAME}` is a synonym in some editors."""
 
 
 class UnsetVariable(ValueError):
-    """A value refers to environment variables that are not set and names no default for them."""
+    """A value refers to environment variables that are not set, without a default."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
         listed = " and ".join(names)
         are, them = ("is", "it") if len(names) == 1 else ("are", "them")
         self.lack = f"environment variable {listed} {are} not set: set {them}"
-        """Message for a file that can give no default, as it names variables by their names alone."""
+        """Message for keys that hold only names of variables, where a default is not possible."""
         super().__init__(f"{self.lack}, or give a default as in ${{{names[0]}:-value}}")
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """Replace every reference in `text`; a default also stands in for a variable that is set and empty, as in a shell.
+    """Replace every reference in `text`. A default also replaces a variable that is set but empty, as in a shell.
 
-    Raises UnsetVariable naming every variable that is missing.
+    Raises UnsetVariable with the names of all unset variables.
     """
     missing: list[str] = []
 

@@ -1,7 +1,7 @@
-"""The keys of a server in a client configuration: which are read, which concern a client alone, which are slips. Pure.
+"""The keys of an entry in a client configuration: keys that Fairlead reads, keys for clients only, and misspelt keys.
 
-A slip of a key that is read stops its server: without `command`, `env` or `headers` it would be another one. A key that
-nobody knows is named, and the server runs.
+A misspelling of a key that Fairlead reads stops the server: without `command`, `env` or `headers` it would be another
+server. An unknown key is reported, and the server runs. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 OWN: Final = "fairlead"
+"""The key for fields of the spec that no client has."""
 OWN_FIELDS: Final = (
     "caBundle",
     "calibration",
@@ -23,19 +24,18 @@ OWN_FIELDS: Final = (
     "tools",
     "trustAnnotations",
 )
-"""Fields of an McpServer's spec that a server sets under `OWN`; the others have keys that clients read too."""
-"""The key for fields of the spec that no client has."""
+"""Fields of an McpServer's spec that an entry sets under `OWN`; the other fields have keys that clients read too."""
 OF_URLS: Final = ("caBundle", "hostHeader")
-"""Those that a spec has in `remote`."""
+"""Members of `OWN_FIELDS` that belong to `spec.remote`."""
 URLS: Final = ("url", "serverUrl", "httpUrl")
 TRANSPORTS: Final = ("transport", "type", "transportType")
 INCLUDED: Final = ("tools", "includeTools", "enabledTools")
-"""Lists of the only tools that are offered."""
+"""Keys of lists of tools: only these tools are offered."""
 EXCLUDED: Final = ("disabledTools", "excludeTools")
-"""Lists of tools that are not offered."""
+"""Keys of lists of tools that are not offered."""
 ACTIVE: Final = ("enabled", "isActive")
 PASSED: Final = "env_vars"
-"""List of variables that are passed on where they are set, as Codex has it."""
+"""Codex's key for a list of environment variables to pass on, if they are set."""
 READ: Final = frozenset(
     {
         "command",
@@ -59,7 +59,7 @@ READ: Final = frozenset(
     }
 )
 LISTS: Final = ("mcpServers", "servers")
-"""Where the servers of a file stand."""
+"""Members of a file that hold a server list."""
 
 _OF_CLIENTS: Final = frozenset(
     {
@@ -152,28 +152,28 @@ _MEANT: Final[Mapping[str, str]] = {
 }
 _NEAR: Final = 0.75
 _NEAR_SHORT: Final = 0.66
-"""`evn` shares two of three letters with `env`."""
+"""Cutoff for short keys: `evn` has two of three letters in common with `env`."""
 MOST_REMARKS: Final = 5
-"""Told of one server."""
+"""Limit on the remarks about one server."""
 
 
 class Remark(NamedTuple):
-    """One key that is not read."""
+    """Remark about one key that is not read."""
 
     key: str
     message: str
     stops: bool
-    """Whether the server is not run for it."""
+    """Whether the server is not run because of the key."""
 
 
 def remarks(content: Mapping[str, Any]) -> Iterator[Remark]:
-    """Remarks about the keys of one server, at most `MOST_REMARKS`, those that stop it first."""
+    """Remarks about the keys of one server, at most `MOST_REMARKS`; remarks that stop the server come first."""
     all_remarks = [remark for key in content if (remark := _remark(str(key))) is not None]
     yield from sorted(all_remarks, key=lambda remark: not remark.stops)[:MOST_REMARKS]
 
 
 def list_meant(content: Mapping[str, Any]) -> str | None:
-    """The key of a file that was probably meant for `mcpServers` or `servers`."""
+    """The key of a file that is probably a misspelling of `mcpServers` or `servers`; None if there is none."""
     for key, value in content.items():
         if isinstance(value, Mapping | list) and _alike(str(key)) in _LISTS_ALIKE:
             return str(key)
@@ -185,16 +185,16 @@ def _remark(key: str) -> Remark | None:
     if key in READ or key in _OF_CLIENTS or key.startswith(("_", "$", "#", "//", "x-")):  # the last ones are comments
         return None
     if key in OWN_FIELDS:
-        return Remark(key, f'is read inside of {OWN} only: write "{OWN}": {{"{key}": …}}', stops=False)
+        return Remark(key, f'only has an effect within {OWN}: write "{OWN}": {{"{key}": …}}', stops=False)
     known_keys = (*READ, *_OF_CLIENTS)
     near = _MEANT.get(_alike(key)) or _nearest(key, known_keys)
     if near is None:
-        return Remark(key, "is not a known key of a server, and is not heeded", stops=False)
+        return Remark(key, "is not a known key of a server and is ignored", stops=False)
     return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
 
 
 def _nearest(key: str, known_keys: Iterable[str]) -> str | None:
-    alike = {_alike(name): name for name in sorted(known_keys) if len(name) > 2}  # everything short is near to `id`
+    alike = {_alike(name): name for name in sorted(known_keys) if len(name) > 2}  # every short key is similar to `id`
     cutoff = _NEAR_SHORT if len(key) <= 4 else _NEAR
     close_matches = difflib.get_close_matches(_alike(key), alike, n=1, cutoff=cutoff)
     return alike[close_matches[0]] if close_matches else None

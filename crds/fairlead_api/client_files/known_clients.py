@@ -1,6 +1,6 @@
-"""MCP clients that read a configuration file: where it lies, and how an endpoint stands in it. Pure module.
+"""MCP clients that Fairlead can configure: the path of each configuration file, and the syntax of its entries.
 
-Sources: each vendor's page on the configuration of MCP servers, November 2026.
+Sources: each vendor's page on the configuration of MCP servers, November 2026. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ from fairlead_api.client_files.edits import Form
 Scope = Literal["user", "project"]
 Entry = dict[str, Any]
 BRIDGE: Final = "fairlead"
-"""Program whose verb `bridge` makes a program of an endpoint."""
+"""Program that the entry of a stdio-only client runs, as `fairlead bridge URL`."""
 
 
 @dataclass(frozen=True)
 class KnownClient:
-    """One client."""
+    """One client and its configuration file."""
 
     title: str
     member: str
-    """Member of the file that holds the servers by name."""
+    """Top-level member of the file that maps names to servers."""
     project: str | None
-    """File of a project, below its folder; None: it has none."""
+    """Path of the project's file, relative to the project; None if the client has no such file."""
     user: str
-    """File of the user, below the home folder, on Linux."""
+    """Path of the user's file on Linux, relative to the home folder."""
     entry: Callable[[str, str | None], Entry] | None
-    """An endpoint's entry, from its URL and the environment variable with its key, if it has one; None: it only starts
-    programs."""
+    """Builds the entry of an HTTP endpoint from its URL and the name of the variable with its key, if any. None: the
+    client only starts programs."""
     restart: str
-    """How the client takes notice of a change."""
+    """How to make the client read the changed file."""
     user_macos: str | None = None
-    """File of the user on macOS, where it is another."""
+    """Path of the user's file on macOS, if it differs from Linux."""
     program: Callable[[Sequence[str]], Entry] = lambda words: {"command": words[0], "args": [*words[1:]]}
-    """The entry of a program that speaks MCP over standard input and output, from its command line."""
+    """Builds the entry of a program that speaks MCP on stdio, from its command line."""
     reads_variables: bool = True
-    """Whether it takes a key from an environment variable; else a bridge reads it from a file."""
+    """Whether the client can take a key from an environment variable. If not, `fairlead bridge` reads the key from a
+    file."""
 
     @property
     def form(self) -> Form:
@@ -52,11 +53,11 @@ class KnownClient:
         key_file: str | None = None,
         fairlead: Sequence[str] = (BRIDGE,),
     ) -> Entry:
-        """The entry of an endpoint: its URL, or `fairlead bridge` where the client only starts programs, or where the
-        key is in a file. Raises ValueError for a variable that the client would not read.
+        """The entry of an endpoint: its URL, or `fairlead bridge` if the client only starts programs or the key is in a
+        file. Raises ValueError if the client cannot read variables and one is given.
         """
         if key_variable is not None and not self.reads_variables:
-            raise ValueError(f"{self.title} takes no key from an environment variable")
+            raise ValueError(f"{self.title} cannot read a key from an environment variable")
         if self.entry is not None and key_file is None:
             return self.entry(url, key_variable)
         credential = () if key_file is None else ("--token", f"@{key_file}")
@@ -64,7 +65,7 @@ class KnownClient:
 
 
 def _http_entry(variable: str) -> Callable[[str, str | None], Entry]:
-    """An entry with `type: http`; `variable` is how the client writes an environment variable."""
+    """An entry with `type: http`; `variable` is the client's syntax for the environment variable NAME."""
 
     def entry(url: str, key: str | None) -> Entry:
         return {"type": "http", "url": url, **_bearer(variable, key)}
@@ -73,7 +74,7 @@ def _http_entry(variable: str) -> Callable[[str, str | None], Entry]:
 
 
 def _plain(member: str, variable: str) -> Callable[[str, str | None], Entry]:
-    """An entry whose kind the client tells from the name of the member with the URL."""
+    """An entry without a type: the client recognizes the transport by the name of the URL's member."""
 
     def entry(url: str, key: str | None) -> Entry:
         return {member: url, **_bearer(variable, key)}
@@ -117,14 +118,16 @@ def _typed_program(words: Sequence[str]) -> Entry:
 
 
 _OTHER_FILES: Final = (
-    # where clients that `client setup` does not write keep their servers: of the user, on Linux and macOS
+    # files of clients that `client setup` does not support, on Linux and macOS
     ".copilot/mcp-config.json",
     ".lmstudio/mcp.json",
 )
 
 
 def usual_files(home: Path, folder: Path) -> tuple[Path, ...]:
-    """Places where clients keep their servers: of a project in `folder`, then of the user. Reads nothing."""
+    """Paths of clients' configuration files: those of the project in `folder`, then those of the user. Reads
+    nothing.
+    """
     project = [folder / client.project for client in CLIENTS.values() if client.project is not None]
     user = [home / name for client in CLIENTS.values() for name in (client.user, client.user_macos) if name is not None]
     return tuple(dict.fromkeys([*project, *user, *(home / name for name in _OTHER_FILES)]))
@@ -249,4 +252,4 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         reads_variables=False,
     ),
 }
-"""By the name that the command line takes."""
+"""Clients by the name that the command line accepts."""

@@ -1,9 +1,9 @@
-"""The server lists of MCP clients to McpServers: one entry in, one resource and its credential out. Pure.
+"""Translation of MCP clients' server lists: each entry becomes one McpServer and its credential.
 
-`forms` knows where each client keeps its servers and brings entries to the keys of `mcpServers`;
-`variables` knows how each writes variables. Values of `env`, of `headers` and of `apiKey` go into the credential
-and never into the resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a
-client are ignored, as the clients do among each other; slips and keys that nobody knows are told of (`keys`).
+`forms` finds the server list in each client's file and maps the keys of entries to those of `mcpServers`. `variables`
+resolves each client's variable syntax. Values of `env`, of `headers` and of `apiKey` go into the credential, never
+into the resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a client are
+ignored; misspelt and unknown keys are reported (`keys`). This module has no I/O.
 """
 
 from __future__ import annotations
@@ -51,51 +51,51 @@ _TRANSPORTS: Final = {
 }
 _ARGUMENT: Final = re.compile(r"command\[([0-9]+)\]")
 ReadEnvFile = Callable[[str], Mapping[str, str]]
-"""Reads the file of variables that an entry names. Raises ValueError with a sentence."""
+"""Reads the environment file that an entry names. Raises ValueError with a sentence."""
 
 
 @dataclass(frozen=True)
 class ConfiguredServer:
-    """One server as a configuration names it."""
+    """One entry of a server list."""
 
     name: str
     content: Any
     path: tuple[str | int, ...]
-    """Where it stands in the file."""
+    """Keys and indexes that lead to the entry in the file."""
     resource: str = ""
-    """Name of its McpServer; empty: that of `resource_name`."""
+    """Name of its McpServer; empty stands for `resource_name(name)`."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Key in the file of each key of `content` that is called otherwise there."""
+    """Keys of `content` that have another name in the file, with that name."""
     unserved: str | None = None
-    """Reason that only its client can serve it."""
+    """Why Fairlead cannot serve the entry, if only its client can."""
     cwd: str | None = None
-    """Folder of the project that an entry is for, in which it runs where it names none and the folder is there."""
+    """Folder of the project that the entry belongs to. An entry without a working directory runs there, if it
+    exists.
+    """
     dialect: str = ""
-    """How its values name variables: a key of `variables.DIALECTS`."""
+    """Variable syntax of its values: a key of `variables.DIALECTS`."""
 
 
 @dataclass(frozen=True)
 class Translated:
-    """One entry, translated to a manifest, with what a manifest cannot hold."""
+    """One entry as a manifest, with the data that a manifest cannot hold."""
 
     manifest: dict[str, Any]
-    """An McpServer, not validated yet."""
+    """An McpServer that is not validated yet."""
     credential: Credential
     cwd: str | None = None
-    """Working directory that the entry asks for, relative to its file."""
+    """Working directory of the entry, relative to its file."""
     remarks: tuple[Remark, ...] = ()
-    """Keys that are not heeded."""
+    """Remarks about keys that have no effect."""
 
 
 def is_client_configuration(content: object) -> bool:
-    """Whether a parsed file has a server list of a known form."""
+    """Whether a parsed file has a server list of a supported client."""
     return bool(server_lists(content))
 
 
 def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
-    """The entries of all server lists of a file, in their order; disabled ones are left out, and so is one that stands
-    in several lists alike.
-    """
+    """The enabled entries of all server lists of a file, in order. Identical entries of several lists occur once."""
     names: dict[str, tuple[str, object]] = {}
     for servers in server_lists(content):
         named: Iterator[tuple[str, str | int, Any]]
@@ -125,14 +125,14 @@ def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
 
 
 def _is_off(entry: object) -> bool:
-    """Whether an entry is disabled; what cannot be read as yes or no is told of by `translate`."""
+    """Whether an entry is disabled. Values that are not booleans are reported by `translate`."""
     if not isinstance(entry, Mapping):
         return False
     return read_bool(entry.get("disabled")) is True or any(read_bool(entry.get(key)) is False for key in ACTIVE)
 
 
 def resource_name(name: str) -> str:
-    """`name` as the name of an McpServer; what had to be cut, or lost letters, ends in a hash of the whole."""
+    """`name` as the name of an McpServer. A name that is too long, or loses letters, ends in a hash of the original."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if not label or not label[0].isalpha():
         label = f"server-{label}".rstrip("-")
@@ -141,14 +141,14 @@ def resource_name(name: str) -> str:
 
 
 def _distinct(label: str, *parts: str) -> str:
-    """`label` with a hash of what tells it from others."""
+    """`label` with a hash of `parts`, which make it unique."""
     return f"{label[: _NAME_LIMIT - 11].rstrip('-')}-{short_hash(*parts)}"
 
 
 def surroundings_with_bundle(
     around: FileSurroundings, content: object, folder: str, environ: Mapping[str, str]
 ) -> FileSurroundings:
-    """`around`, with the placeholders of an MCPB manifest where the file is one."""
+    """`around`, with the placeholders of an MCPB manifest if the file is one."""
     if not isinstance(content, Mapping) or not any(servers.dialect == "bundle" for servers in server_lists(content)):
         return around
     texts = {**around.texts, **bundle_variables(content, folder, environ)}
@@ -161,13 +161,13 @@ def translate(
     around: FileSurroundings | None = None,
     read_env_file: ReadEnvFile | None = None,
 ) -> Translated:
-    """Read one entry with variables filled in from `environ`, from its own `env` and from facts about its file.
+    """Translate one entry, with variables from `environ`, from its own `env` and from its file's location.
 
-    Raises EntryProblem for what cannot be served.
+    Raises EntryProblem for an entry that cannot be served.
     """
     content = entry.content
     if not isinstance(content, Mapping):
-        raise EntryProblem("", "must be an object with command, or with url")
+        raise EntryProblem("", "must be an object with command or url")
     if not entry.name:
         raise EntryProblem("id", "is missing: it names the server")
     if entry.unserved:
@@ -178,14 +178,14 @@ def translate(
             raise EntryProblem(remark.key, remark.message)
     for key in ("disabled", *ACTIVE):
         if (value := content.get(key)) is not None and read_bool(value) is None:
-            raise EntryProblem(key, f"{value!r} is neither true nor false")
+            raise EntryProblem(key, f"must be true or false, not {value!r}")
     read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect, entry.written)
     variables = _environment(read, read_env_file)
     command, (_, url) = read.path("command"), read.first(URLS)
     if command is not None and not command.strip():
-        raise EntryProblem("command", "is empty: it names the program that is the server")
+        raise EntryProblem("command", "is empty; it must name the server's program")
     if (command is None) == (url is None):
-        raise EntryProblem("", "needs command, for a local server, or url, for a remote one, and not both")
+        raise EntryProblem("", "needs either command, for a local server, or url, for a remote one")
     transport = _transport(*read.first(TRANSPORTS), remote=url is not None)
     if url is not None:
         spec: dict[str, Any] = {"url": url, "remote": {"transport": transport}}
@@ -205,7 +205,7 @@ def translate(
 
 
 def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[str, str]:
-    """Variables of `envFile`, `env_vars` and `env`, of which the last wins, known to the reader from then on."""
+    """Variables of `envFile`, `env_vars` and `env`, the last wins. The reader resolves them from then on."""
     file = read.path("envFile")
     of_file: Mapping[str, str] = {}
     if file and read_env_file is not None:
@@ -221,7 +221,7 @@ def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[s
 
 
 def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
-    """Translate a validation error of an entry's McpServer into the keys of the entry."""
+    """Translate a validation error of an entry's McpServer into the entry's own keys."""
     content = entry.content if isinstance(entry.content, Mapping) else {}
     field = _key_of(_argument_of(complaint), content)
     for names in (URLS, TRANSPORTS):
@@ -233,9 +233,9 @@ def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
 
 
 def _argument_of(complaint: Complaint) -> str:
-    """Field of a spec as entries have it: a command with its arguments beside it, and the URL by itself."""
+    """Key of an entry for a field of a spec: `command` and `args` are separate keys, and `url` stands alone."""
     field = complaint.field.removeprefix("spec.").removeprefix("remote.")
-    if field == "remote":  # the rule about it is one of caBundle, as remote stands beside url alone
+    if field == "remote":  # the only rule of remote that an entry can break is about caBundle
         return "caBundle"
     if field == "command[0]":
         return "command"
@@ -246,7 +246,7 @@ def _argument_of(complaint: Complaint) -> str:
 
 
 def _key_of(field: str, content: Mapping[str, Any]) -> str:
-    """Key of an entry that gave the field: its own list of tools, or the member for what only Fairlead has."""
+    """Key of the entry that set the field: a client's list of tools, or a member of `fairlead`."""
     own = content.get(OWN)
     member = field.partition(".")[0].partition("[")[0]
     if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
@@ -255,7 +255,7 @@ def _key_of(field: str, content: Mapping[str, Any]) -> str:
 
 
 def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Put the fields under `fairlead` where a spec has them."""
+    """Copy the fields under `fairlead` to their positions in a spec."""
     for name, value in own.items():
         if name not in OF_URLS:
             spec[name] = value
@@ -272,7 +272,7 @@ def _own(fields: object) -> dict[str, Any]:
         raise EntryProblem(OWN, "must be an object of fields, such as prefix or session")
     for name in fields:
         if name not in OWN_FIELDS:
-            raise EntryProblem(f"{OWN}.{name}", f"is not a field of it; there are {', '.join(OWN_FIELDS)}")
+            raise EntryProblem(f"{OWN}.{name}", f"is not a field of {OWN}; its fields are {', '.join(OWN_FIELDS)}")
     return dict(fields)
 
 
@@ -288,10 +288,10 @@ def _transport(key: str, named: str | None, *, remote: bool) -> str:
         return "streamable-http" if remote else "stdio"
     transport = _TRANSPORTS.get(named.lower())
     if transport is None:
-        raise EntryProblem(key, f"{named!r} is not a transport: there are stdio, sse and streamable-http")
+        raise EntryProblem(key, f"{named!r} is not a transport; use stdio, sse or streamable-http")
     if (transport != "stdio") != remote:
         wants = "command" if transport == "stdio" else "url"
-        raise EntryProblem(key, f"{named!r} goes with {wants}")
+        raise EntryProblem(key, f"{named!r} needs {wants}")
     return transport
 
 
@@ -301,5 +301,5 @@ def _headers(read: EntryReader) -> dict[str, str]:
     if key is None:
         return headers
     if any(name.lower() == "authorization" for name in headers):
-        raise EntryProblem("apiKey", "is sent as Authorization, which headers sets too: keep one of them")
+        raise EntryProblem("apiKey", "is sent as the header Authorization, which headers sets too: remove one of them")
     return {**headers, "Authorization": f"Bearer {key}"}

@@ -1,4 +1,4 @@
-"""Lists of tools in entries of client configurations, as overrides of an McpServer's tools. Pure."""
+"""Conversion of the tool lists in client configurations to overrides of an McpServer's tools. No I/O."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from fairlead_api.client_files.keys import EXCLUDED, INCLUDED, Remark
 
 _ALL: Final = ("*", "all")
 _WITH_ARGUMENTS: Final = re.compile(r"([^()*?\[\]]+)\(.*\)", re.DOTALL)
-"""Gemini CLI allows `tool(arguments)`."""
+"""Gemini CLI's syntax `tool(arguments)`."""
 _PATTERN: Final = re.compile(r"[*?\[\]]")
 
 
 def add_tools(spec: dict[str, Any], content: Mapping[str, Any]) -> Iterator[Remark]:
-    """Put the lists of included and excluded tools into a spec, and give remarks about what cannot be heeded.
+    """Add a client's lists of included and excluded tools to a spec, and yield remarks about entries that have no
+    effect.
 
-    What `fairlead.tools` says of a tool is kept, but for `enabled`, where a list of the client excludes it.
+    Members of `fairlead.tools` are kept; only `enabled` is overwritten if the client's list excludes the tool.
     """
     overrides = _Overrides(spec.get("tools") or ())
     for key in INCLUDED:
@@ -39,7 +40,7 @@ def add_tools(spec: dict[str, Any], content: Mapping[str, Any]) -> Iterator[Rema
 
 
 class _Overrides:
-    """Overrides of a spec, one for each tool that is named."""
+    """Overrides of a spec, one per named tool."""
 
     def __init__(self, tools: Iterable[Any]) -> None:
         self.tools = [dict(tool) if isinstance(tool, Mapping) else tool for tool in tools]
@@ -48,7 +49,7 @@ class _Overrides:
         """Whether a list names any tool."""
 
     def of(self, name: str) -> dict[str, Any]:
-        """Override of a tool, made where there is none."""
+        """The override of a tool, created if necessary."""
         self.named = True
         if name not in self._by_name:
             self._by_name[name] = {"name": name}
@@ -57,20 +58,20 @@ class _Overrides:
 
 
 def _names(key: str, value: Any, *, whole: bool) -> tuple[list[str], Remark | None]:
-    """Names of a list. A pattern cannot be heeded: of a list of the only tools, neither can the rest (`whole`)."""
+    """Names in a list. A pattern has no effect; with `whole`, a list with a pattern has no effect at all."""
     if value in (None, [], {}, *_ALL):
         return [], None
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-        return [], Remark(key, "is not heeded: it is not a list of names of tools", stops=False)
+        return [], Remark(key, "is ignored, because it is not a list of tools' names", stops=False)
     if not set(listed).isdisjoint(_ALL):
         return [], None
     names = [_without_arguments(name) for name in listed]
     patterns = [name for name in names if _PATTERN.search(name)]
     if not patterns:
         return list(dict.fromkeys(names)), None
-    consequence = "all tools are offered" if whole else "what it matches is offered"
-    remark = Remark(key, f"holds the pattern {patterns[0]}, which is not heeded: {consequence}", stops=False)
+    consequence = "all tools are offered" if whole else "the tools that it matches are offered"
+    remark = Remark(key, f"has the pattern {patterns[0]}, which is ignored: {consequence}", stops=False)
     return ([] if whole else [name for name in names if name not in patterns]), remark
 
 

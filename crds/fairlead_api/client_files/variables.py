@@ -1,7 +1,7 @@
-"""Variables in the values of client configurations, as each client writes them. Pure: the environment is a parameter.
+"""Variables in the values of client configurations, in each client's syntax. No I/O: the environment is a parameter.
 
-All become `${NAME}`, which `interpolation` fills in. Sources: the pages of VS Code, Cursor, Gemini CLI, opencode,
-Continue and Claude Code on variables, and the MCPB manifest specification 0.3, November 2026.
+Each syntax is converted to `${NAME}`, which `interpolation` resolves. Sources: the pages of VS Code, Cursor, Gemini
+CLI, opencode, Continue and Claude Code on variables, and the MCPB manifest specification 0.3, November 2026.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from fairlead_api.client_files.interpolation import REFERENCE
 
 _ASKED: Final = re.compile(r"\$\{(?:input|command|config|promptString|pickString)[:.][^}]*\}")
-"""Placeholders for values that an editor asks its user for, or has in its settings."""
+"""Placeholders for values that an editor requests from its user, or takes from its settings."""
 EDITOR_VARIABLES: Final = frozenset(
     {
         "workspaceFolder",
@@ -32,11 +32,11 @@ EDITOR_VARIABLES: Final = frozenset(
         "CLAUDE_PLUGIN_ROOT",
     }
 )
-"""Names that an editor fills in and no environment holds."""
+"""Names that an editor resolves and that are not environment variables."""
 _OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
-"""Folders of a project in which its editor looks for files."""
+"""Folders in a project with the configuration files of its editor."""
 _NESTED: Final = frozenset({"settings", "mcp", "mcpServers"})
-"""Folders inside of these that hold them, as `.kiro/settings`."""
+"""Folders within those folders that may hold the files, such as `.kiro/settings`."""
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_][A-Za-z0-9_]*)|%([A-Za-z_][A-Za-z0-9_]*)%")
 _BRACED_ENV: Final = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _BRACED_FILE: Final = re.compile(r"\{file:[^}]*\}")
@@ -53,11 +53,11 @@ _PLACEHOLDER: Final = re.compile(
 
 
 class AskedForValue(ValueError):
-    """A value that only an editor, or its user, can give; the message says what to write instead."""
+    """A value that only an editor or its user can supply; the message says what to write instead."""
 
 
 def _bare_variables(text: str, environ: Mapping[str, str]) -> str:
-    """`$NAME` and `%NAME%` of variables that are set; others stay as they are, as Gemini CLI leaves them."""
+    """Convert `$NAME` and `%NAME%` of set variables to `${NAME}`; others stay unchanged, as in Gemini CLI."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
@@ -68,7 +68,7 @@ def _bare_variables(text: str, environ: Mapping[str, str]) -> str:
 
 def _opencode(text: str, environ: Mapping[str, str]) -> str:
     if _BRACED_FILE.search(text):
-        raise AskedForValue("reads a file: put its content into an environment variable, and write {env:NAME}")
+        raise AskedForValue("refers to a file: put its content into an environment variable, and write {env:NAME}")
     return _BRACED_ENV.sub(r"${\1}", text)
 
 
@@ -87,24 +87,24 @@ DIALECTS: Final[Mapping[str, Callable[[str, Mapping[str, str]], str]]] = {
     "opencode": _opencode,
     "continue": _continue,
 }
-"""Each brings a text to `${NAME}`. Raises AskedForValue."""
+"""Functions that convert a client's variable syntax to `${NAME}`, by dialect. They raise AskedForValue."""
 
 
 @dataclass(frozen=True)
 class FileSurroundings:
-    """Facts about a configuration file that its values refer to."""
+    """Values that depend on where a configuration file is."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     """Values of editor variables, by name."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Texts that stand for others, such as `${user_config.KEY}`; what they stand for is filled in further."""
+    """Replacements for placeholders such as `${user_config.KEY}`; variables in the replacement are resolved too."""
     gemini: bool = False
-    """Whether it is a file of Gemini CLI, in which `$NAME` is a variable."""
+    """Whether the file belongs to Gemini CLI, where `$NAME` is a variable."""
 
 
 def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
-    """Variables that an editor would fill in for a file: its workspace is the folder above `.vscode`, `.cursor` and
-    their like, but not where that is the user's home, whose files belong to no project.
+    """Variables that an editor would set for a file. The workspace is the folder above `.vscode`, `.cursor` and the
+    like; there is none if that is the home folder, whose files do not belong to a project.
     """
     folder = file.parent.parent if file.parent.name in _NESTED else file.parent
     editor = folder.name if folder.name in _OF_EDITORS else ""
@@ -118,20 +118,20 @@ def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
 
 
 def refuse_asked(text: str) -> None:
-    """Raises AskedForValue for `${input:…}` and its like."""
+    """Raises AskedForValue for `${input:…}` and similar placeholders."""
     if match := _ASKED.search(text):
         kind = match[0][2:].partition(":")[0].partition(".")[0]
-        wanted = "a setting" if kind == "config" else "an input"
-        raise AskedForValue(f"asks for {wanted} of the editor: name an environment variable instead, ${{NAME}}")
+        source = "a setting" if kind == "config" else "an input"
+        raise AskedForValue(f"requires {source} of the editor: use an environment variable instead, ${{NAME}}")
 
 
 def suspicion(text: str) -> str | None:
-    """Remark about a value, before variables are filled in, that looks as if somebody had still to fill it in; None for
-    any other.
+    """Remark about a value that looks like an unresolved placeholder; None for any other. `text` is the value before
+    variables are resolved.
     """
     if match := _UNFILLED.search(REFERENCE.sub("", text)):
         name = match[0].strip(" =:")
-        return f"goes out with {name} in it, which looks like a variable that was not filled in: write ${{NAME}}"
+        return f"contains {name}, which looks like a variable but is sent as it is: write ${{NAME}}"
     if _PLACEHOLDER.fullmatch(text.strip()):
-        return "looks like a placeholder: put the value in, or ${NAME} of an environment variable"
+        return "looks like a placeholder: replace it by the value, or by ${NAME} for an environment variable"
     return None

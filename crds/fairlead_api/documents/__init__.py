@@ -1,9 +1,9 @@
-"""The documents that the operator publishes and the gateway serves from: catalog, state, rules and servers.
+"""The documents that the operator publishes for gateways: catalog, state, rules, servers and pins.
 
-A contract between two programs that may be of different versions: JSON with a `kind` and a `version`, readers ignore
-members that they do not know. They are msgspec Structs and not pydantic models because a definition has to come out
-byte for byte as the server sent it (`msgspec.Raw`), and because decoding stays in the loop of a gateway under load.
+They are a contract between two programs that may have different versions: JSON with a `kind` and a `version`, whose
+readers ignore unknown members. They are msgspec Structs instead of pydantic models for two reasons: a definition has to
+be kept byte for byte as the server sent it (`msgspec.Raw`), and a gateway decodes documents under load.
 
-`catalog`, `state`, `rules` and `servers` hold the shapes; `codec` turns them into bytes and back; `store` cuts the
-bytes into ConfigMaps and puts them together again. Nothing here does I/O.
+`catalog`, `state`, `rules`, `servers` and `pins` define the documents; `codec` encodes and decodes them; `store` splits
+the bytes into ConfigMaps and assembles them. Nothing in this package does I/O.
 """

@@ -1,4 +1,4 @@
-"""Shared base of the documents: Struct settings, header and hash functions."""
+"""Common base of the documents: their Struct settings, header and hash functions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Final
 import msgspec
 
 FORMAT: Final = 1
-"""Version of the document format. Raised only when an old reader would misread a new document."""
+"""Version of the document format. It is only raised if an old reader would misread a new document."""
 
 
 def current_format() -> int:
-    """Default of every document's `version`: a factory, because a plain default would be left out on the wire."""
+    """Default of every document's `version`: a factory, because a plain default would be omitted from the JSON."""
     return FORMAT
 
 
 class DocumentStruct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """Base of everything in a document: camelCase on the wire, defaults left out, unknown members ignored."""
+    """Base of all objects in a document: camelCase in JSON, defaults omitted, unknown members ignored."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The two members that a reader looks at before it decides how to read the rest."""
+    """The two members that a reader needs to decide how to decode the rest."""
 
     kind: str
     version: int
@@ -38,5 +38,5 @@ def sha256(*chunks: bytes) -> str:
 
 
 def sha256_of_set(hashes: Iterable[str]) -> str:
-    """Hex SHA-256 over hashes in sorted order: equal for equal sets, whatever order a server listed them in."""
+    """Hex SHA-256 over the sorted hashes, so that equal sets have equal hashes."""
     return hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()

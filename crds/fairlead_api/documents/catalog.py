@@ -1,6 +1,6 @@
-"""The catalog document: how to reach one MCP server, and its definitions exactly as it sent them.
+"""The catalog document: the endpoint of one MCP server, and its definitions exactly as the server sent them.
 
-Written by the operator after a discovery that succeeded, one per McpServer; read by the gateway.
+There is one per McpServer. The operator writes it after a successful discovery; gateways read it.
 """
 
 from __future__ import annotations
@@ -22,64 +22,68 @@ class HttpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transpo
     url: str
     """Absolute `http` or `https` URL. A host name that stands for several pods resolves to one address per pod."""
     host_header: str | None = None
-    """Sent as `Host` in place of the URL's own, for servers that check it."""
+    """Value of the `Host` header in place of the URL's host, for servers that check it."""
     ca_bundle: str | None = None
-    """PEM certificates that an `https` server is verified against; absent = the system's."""
+    """PEM certificates that verify an `https` server; None: the system's."""
 
 
 class ChildEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="stdio-child"):
-    """A server that runs as a child process and speaks over its standard input and output; off a cluster only."""
+    """A server that runs as a child process and speaks MCP on standard input and output; outside of clusters only."""
 
     command: str
     args: tuple[str, ...] = ()
     cwd: str | None = None
-    """Absolute working directory; absent = that of the gateway."""
+    """Absolute working directory; None: that of the gateway."""
 
 
 class EventsEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="sse"):
-    """A server behind HTTP+SSE (MCP 2024-11-05): answers come on one event stream, requests are posted beside it."""
+    """A server behind HTTP+SSE (MCP 2024-11-05): responses arrive on one event stream, requests are posted to another
+    URL.
+    """
 
     url: str
     """Absolute URL of the event stream."""
     host_header: str | None = None
-    """As for `HttpEndpoint`."""
+    """See `HttpEndpoint`."""
     ca_bundle: str | None = None
-    """As for `HttpEndpoint`."""
+    """See `HttpEndpoint`."""
 
 
 class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="stdio-tcp"):
-    """A server on stdio behind a listener that starts one process per connection, after the token of its credential."""
+    """A stdio server behind a TCP listener that starts one process per connection, once it has received the token."""
 
     host: str
-    """A name that stands for several pods resolves to one address per pod."""
+    """Host name; one that stands for several pods resolves to one address per pod."""
     port: int
 
 
 class LocalEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="local"):
-    """Functions inside the gateway itself, which publishes this one for its own tools; never written by an operator."""
+    """Functions in the gateway process itself. Only the gateway creates this endpoint, for its custom tools."""
 
 
 Endpoint = HttpEndpoint | ChildEndpoint | EventsEndpoint | TcpEndpoint | LocalEndpoint
 
 
 class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
-    """Where the credentials of a server are kept. Their values are in no document."""
+    """Reference to the credentials of a server. No document contains their values."""
 
     secret: str
-    """Name of a Secret in the release's namespace (off a cluster: of a file in the credentials directory)."""
+    """Name of a Secret in the release's namespace; outside of a cluster, of a file in the credentials directory."""
     key: str
-    """Key in that Secret; its value is a JSON `Credential`."""
+    """Key in that Secret; the value is a JSON `Credential`."""
     hash: str
-    """Changes when the value does, so that a reader knows when to read it again; says nothing about the value."""
+    """Truncated hash by which a reader notices that the value has changed."""
 
 
 class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
-    """The content of one key of a credentials Secret: what goes with each request, or into the child's environment."""
+    """Content of one key of a credentials Secret: headers for each request, or variables for the child's
+    environment.
+    """
 
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     env: dict[str, str] = msgspec.field(default_factory=dict)
     token: str = ""
-    """First line of a connection to a `TcpEndpoint`."""
+    """First line to send on a connection to a `TcpEndpoint`."""
 
     def __repr__(self) -> str:
         token = ", token" if self.token else ""
@@ -87,12 +91,12 @@ class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
 
 
 class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
-    """Latency declared by a tool's author or by the McpServer; times in milliseconds."""
+    """Latency that the tool's author or the McpServer declares; times in milliseconds."""
 
     estimated_duration_ms: int | None = None
     estimate_untrusted: bool = False
-    """Whether the estimate is the author's, whose annotations are not trusted: it takes the tool out of tiers, and puts
-    it into none.
+    """Whether the estimate comes from untrusted annotations. Such an estimate can remove the tool from tiers, but not
+    put it into one.
     """
     max_duration_ms: int | None = None
     idempotent: bool | None = None
@@ -100,38 +104,42 @@ class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
 
 
 class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
-    """One tool: its raw definition, and what the McpServer adds to it."""
+    """One tool: its raw definition, and the settings that the McpServer adds."""
 
     name: str
-    """As the server calls it, unprefixed."""
+    """Name that the server lists, without prefix."""
     definition: Raw
     """The JSON object from `tools/list`, byte for byte."""
     hash: str
-    """Over the raw definition: decides what counts as a change."""
+    """Hash of the raw definition, to detect changes."""
     search_hash: str
-    """Over name, description, schemas, tags and categories: decides what a search index renews."""
+    """Hash of name, description, schemas, tags and categories; a search index renews the tool when it changes."""
     enabled: bool = True
     description: str | None = None
-    """Shown in place of the definition's own."""
+    """Description to show in place of the definition's."""
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     latency: DeclaredLatency | None = None
     min_tier: str | None = None
-    """The fastest tier that may show it, by the McpServer; None: any."""
+    """The fastest tier that may show the tool, from the McpServer; None: any."""
     authored_min_tier: str | None = None
-    """By its definition. The slower of both counts."""
+    """The fastest tier that may show the tool, from its definition. The slower of both tiers counts."""
     probe_arguments: dict[str, Any] | None = None
-    """Arguments that are safe to call it with; None = none were given."""
+    """Arguments for probes, safe to call the tool with; None: none given."""
     calls_per_minute: int | None = None
-    """Calls per minute of all agents together; None = no limit."""
+    """Limit on calls per minute over all agents; None: no limit."""
     concurrency: int | None = None
-    """Calls in flight of all agents together, at each gateway replica; None = no limit."""
+    """Limit on concurrent calls over all agents, per gateway replica; None: no limit."""
     result_tokens: int | None = None
-    """Tokens of a result; None = no limit."""
+    """Limit on the tokens of a result; None: no limit."""
     speech: str | None = None
-    """When a speech model says a result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: by how long calls take."""
+    """When a speech model speaks a result: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: depends on the
+    latency.
+    """
     requires: tuple[str, ...] = ()
-    """Client capabilities without which the server neither lists nor knows it, such as `sampling`."""
+    """Client capabilities, such as `sampling`, without which the server does not list the tool and rejects calls of
+    it.
+    """
 
 
 class Definition(DocumentStruct, kw_only=True, frozen=True):
@@ -143,78 +151,80 @@ class Definition(DocumentStruct, kw_only=True, frozen=True):
 
 
 class Limits(DocumentStruct, kw_only=True, frozen=True):
-    """Bounds that the McpServer sets on calls to it; absent = the gateway's defaults."""
+    """Limits that the McpServer sets on calls to it; None: the gateway's defaults."""
 
     concurrency: int | None = None
     calls_per_second: float | None = None
     burst: int | None = None
-    """Calls that may come at once after a pause; None, of older operators = those of one second."""
+    """Calls that may start at once after a pause; None, from older operators: as many as in one second."""
     timeout_ms: int | None = None
     max_timeout_ms: int | None = None
-    """How far progress moves `timeout_ms`."""
+    """Limit to which progress notifications extend `timeout_ms`."""
     retries: int | None = None
     hedge_after_ms: int | None = None
-    """None = calls are never sent twice."""
+    """Delay after which a call is sent a second time; None: never."""
     max_result_bytes: int | None = None
 
 
 class Refreshed(DocumentStruct, kw_only=True, frozen=True):
-    """The last discovery that somebody asked for."""
+    """The last discovery that somebody requested."""
 
     at: str
-    """RFC 3339, when it began."""
+    """Start time in RFC 3339."""
     failure: str = ""
-    """Why it brought nothing; empty where it succeeded."""
+    """Why the discovery failed; empty on success."""
 
 
 class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=CATALOG):
-    """Everything that the gateway needs to list and call the tools of one server."""
+    """All data that the gateway needs to list and call the tools of one server."""
 
     version: int = msgspec.field(default_factory=current_format)
     namespace: str
     name: str
     uid: str
     generation: int
-    """`metadata.generation` of the McpServer that this was made from."""
+    """`metadata.generation` of the McpServer that this catalog was built from."""
     prefix: str | None = None
-    """Exposed names are `{prefix}__{tool}`; None keeps the server off the merged endpoints (its prefix is taken).
-    Empty: its tools are shown under their own names, before any other tool of that name.
+    """Prefix of exposed names, `{prefix}__{tool}`. None keeps the server off the merged endpoints, because its prefix
+    is taken. Empty: tools keep their own names, and win over any other tool of the same name.
     """
     endpoint: Endpoint
     credential: CredentialRef | None = None
     protocol_version: str
-    """Revision that was negotiated; `2026-07-28` and later are called without a handshake."""
+    """Negotiated revision; servers of `2026-07-28` and later are called without a handshake."""
     server_info: Raw = Raw(b"{}")
     capabilities: Raw = Raw(b"{}")
     instructions: str | None = None
     gateways: tuple[str, ...] = ()
-    """Installations of Fairlead that its tools come through, as its handshake names them."""
+    """Installations of Fairlead between this gateway and the tools, from the server's handshake."""
     session: str = "Shared"
     on_disconnect: str = "MarkOffline"
     trust_annotations: bool = False
     online: bool = True
-    """False: the last discovery failed and `on_disconnect` keeps the last definitions."""
+    """False: the last discovery failed, and `on_disconnect` keeps the last definitions listed."""
     limits: Limits = Limits()
     tools: tuple[ToolEntry, ...] = ()
     resources: tuple[Definition, ...] = ()
     resource_templates: tuple[Definition, ...] = ()
     prompts: tuple[Definition, ...] = ()
     skills: tuple[Definition, ...] = ()
-    """Entries of `skills/list` by the URI of their `SKILL.md` (SEP-2640)."""
+    """Entries of `skills/list`; the name is the URI of their `SKILL.md` (SEP-2640)."""
     pinned: bool = False
-    """Whether only what was approved may be served: files of skills are compared with the digests in their entries."""
+    """Whether only approved definitions may be served: files of skills are compared with the digests in their
+    entries.
+    """
     held: int = 0
-    """Definitions that are held back until they are approved. Not part of the content: nobody is shown them."""
+    """Number of definitions that are held back. Not part of the content, because clients do not see them."""
     announced: dict[str, str] = msgspec.field(default_factory=dict)
-    """Lists ("tools", "prompts", "resources") to the time, RFC 3339, when the server last announced that they have
-    changed: its clients are notified then, whether or not the definitions are others.
+    """Kind of list (`tools`, `prompts`, `resources`) to the time, in RFC 3339, when the server last announced a change.
+    The gateway then notifies its clients, even if the definitions are the same.
     """
     hash: str = ""
-    """Over the sorted hashes of all definitions: an unchanged server costs one comparison."""
+    """Hash over the sorted hashes of all definitions, which makes comparing two catalogs cheap."""
     updated_at: str = ""
-    """RFC 3339, when the content last changed. Not part of what counts as a change."""
+    """Time of the last change of the content, in RFC 3339. Not part of the content."""
     refreshed: Refreshed | None = None
-    """Set by discoveries that were asked for, and by no other, so that an unchanged server costs no write."""
+    """Set by requested discoveries only, so that periodic ones of an unchanged server need no write."""
 
     @property
     def key(self) -> ServerKey:
@@ -231,14 +241,14 @@ _search_fields = msgspec.json.Decoder(_SearchFields).decode
 
 
 def definition_hash(definition: bytes | Raw) -> str:
-    """Hash of one raw definition; any byte that differs, differs here."""
+    """Hash of the bytes of one raw definition."""
     return sha256(bytes(definition))
 
 
 def search_hash(
     name: str, definition: bytes | Raw, *, tags: tuple[str, ...] = (), categories: tuple[str, ...] = ()
 ) -> str:
-    """Hash of what a search index is built from: name, description, schemas, tags and categories.
+    """Hash of the input of a search index: name, description, schemas, tags and categories.
 
     Raises msgspec.DecodeError when the definition is not a JSON object.
     """
@@ -248,8 +258,8 @@ def search_hash(
 
 
 def list_hash(catalog: Catalog) -> str:
-    """Hash over all definitions of a catalog, instructions among them, independent of the order in which the server
-    listed them.
+    """Hash over all definitions of a catalog and its instructions, independent of the order in which the server lists
+    them.
     """
     parts = [] if catalog.instructions is None else [f"instructions {sha256(catalog.instructions.encode())}"]
     return sha256_of_set(
@@ -263,10 +273,12 @@ def list_hash(catalog: Catalog) -> str:
 
 
 def same_content(catalog: Catalog, other: Catalog) -> bool:
-    """Whether two catalogs say the same, aside from when they were made and last refreshed, and what is held back."""
+    """Whether two catalogs have the same content; times, requested discoveries and held-back definitions do not
+    count.
+    """
     return content(catalog) == content(other)
 
 
 def content(catalog: Catalog) -> Catalog:
-    """The catalog without what does not count as a change of it."""
+    """The catalog without the members that do not count as a change."""
     return msgspec.structs.replace(catalog, updated_at="", refreshed=None, held=0)

@@ -1,4 +1,4 @@
-"""Documents to bytes and back."""
+"""Encoding of documents to bytes, and decoding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _document: msgspec.json.Decoder[Document] = msgspec.json.Decoder(Document)
 
 
 class UnreadableDocument(ValueError):
-    """Bytes that are not a document, or one of a kind or version that this release does not read."""
+    """Bytes that are not a document, or have an unknown kind or a newer version."""
 
 
 def encode(document: Document) -> bytes:
@@ -32,7 +32,7 @@ def encode(document: Document) -> bytes:
 
 
 def decode(data: bytes) -> Document:
-    """Read a document of any kind. Raises UnreadableDocument with a sentence that says what is wrong."""
+    """Decode a document of any kind. Raises UnreadableDocument with a sentence about the fault."""
     try:
         header = _header(data)
     except msgspec.MsgspecError as error:
@@ -41,7 +41,7 @@ def decode(data: bytes) -> Document:
         raise UnreadableDocument(f"kind {header.kind!r} is not one of {', '.join(KINDS)}")
     if header.version > FORMAT:
         raise UnreadableDocument(
-            f"{header.kind} of format {header.version}; this release reads up to {FORMAT}: upgrade it"
+            f"{header.kind} has format {header.version}, but this release reads up to {FORMAT}: upgrade the release"
         )
     try:
         return _document.decode(data)
@@ -50,17 +50,17 @@ def decode(data: bytes) -> Document:
 
 
 def catalog_name(key: ServerKey) -> str:
-    """Name of the ConfigMap (or file) that holds the catalog of one server."""
+    """Name of the ConfigMap (or file) with the catalog of one server."""
     return bounded_name("fairlead-catalog", key.namespace, key.name, limit=200)
 
 
 def pins_name(key: ServerKey) -> str:
-    """Name of the ConfigMap (or file) that holds what is approved and held back of one server."""
+    """Name of the ConfigMap (or file) with the approved and held-back definitions of one server."""
     return bounded_name("fairlead-pins", key.namespace, key.name, limit=200)
 
 
 def state_name(shard: int) -> str:
-    """Name of the ConfigMap (or file) that holds one shard of the state."""
+    """Name of the ConfigMap (or file) with one shard of the state."""
     return f"fairlead-state-{shard}"
 
 

@@ -1,7 +1,8 @@
-"""The pins document: what of a server with `pin: true` is approved, and what is held back until it is.
+"""The pins document: the approved and the held-back definitions of a server with `pin: true`.
 
-Written by the operator, one per pinned McpServer, beside its catalog; read by the operator after a restart, by
-`fairlead diff`, and by a gateway for administrators who ask what is held back. No gateway serves tools from it.
+The operator writes one per pinned McpServer, next to its catalog. The operator reads it after a restart, `fairlead
+diff` reads it, and a gateway reads it for administrators who request what is held back. Gateways serve tools from
+catalogs only.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from fairlead_api.meta import ServerKey
 
 PINS: Final = "pins"
 APPROVALS: Final = 10
-"""Approvals that are remembered of one server."""
+"""Number of past approvals that are stored per server."""
 
 Sort = Literal["tool", "resource", "resource template", "prompt", "skill", "instructions"]
 
 
 class Pinned(DocumentStruct, kw_only=True, frozen=True):
-    """One definition that a server listed, byte for byte. Its instructions are one without a name, a JSON string."""
+    """One listed definition, byte for byte. The server's instructions count as a definition without a name, a JSON
+    string.
+    """
 
     sort: Sort
     name: str = ""
@@ -31,25 +34,25 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
 
     @property
     def identity(self) -> tuple[Sort, str]:
-        """Sort and name; a definition replaces the approved one of the same place."""
+        """Sort and name: a definition replaces the approved one with the same identity."""
         return self.sort, self.name
 
     @property
     def approval(self) -> str:
-        """Hash that lets through this definition in these bytes, whatever else is held back; never a `held_hash`."""
+        """Hash that approves exactly this definition and no other held-back one; never equal to a `held_hash`."""
         return sha256_of_set((f"alone {self.sort} {definition_hash(self.definition)} {self.name}",))
 
 
 class GivenApproval(DocumentStruct, kw_only=True, frozen=True):
-    """One approval that let definitions through."""
+    """One approval that was given."""
 
     hash: str
     at: str
-    """RFC 3339, in whole seconds."""
+    """Time in RFC 3339, in whole seconds."""
     by: str = ""
-    """User who gave it; empty where nobody said."""
+    """User who approved; empty if unknown."""
     definitions: int = 0
-    """Number of definitions that it let through."""
+    """Number of definitions that were approved."""
 
 
 class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS):
@@ -60,10 +63,10 @@ class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS
     name: str
     uid: str
     approved: tuple[Pinned, ...] = ()
-    """Definitions that may be served. One that the server no longer lists stays here until the next approval, and is
-    not served: if the server lists it again unchanged, nobody has to approve it again."""
+    """Definitions that may be served. A definition that the server no longer lists stays here until the next approval,
+    but is not served. If the server lists it again unchanged, it needs no new approval."""
     held: tuple[Pinned, ...] = ()
-    """Definitions that differ from the approved one of their place, or have none."""
+    """Definitions that are new or differ from the approved one of the same identity."""
     approvals: tuple[GivenApproval, ...] = ()
     """The last `APPROVALS` approvals, newest first."""
 
@@ -73,21 +76,21 @@ class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS
 
     @property
     def held_hash(self) -> str:
-        """Hash that an approval names; it changes with any byte of `held`. Empty where nothing is held back."""
+        """Hash by which all held-back definitions are approved together; empty if nothing is held back."""
         return held_hash(self.held)
 
 
 def held_hash(held: tuple[Pinned, ...]) -> str:
-    """Hash over definitions that are held back, in any order; empty for none."""
+    """Hash over definitions, independent of their order; empty for none."""
     if not held:
         return ""
     return sha256_of_set(f"{pinned.sort} {definition_hash(pinned.definition)} {pinned.name}" for pinned in held)
 
 
 def list_pinned(catalog: Catalog) -> tuple[Pinned, ...]:
-    """Everything of a catalog that can be pinned."""
+    """All definitions of a catalog that can be pinned."""
     definitions_in_order = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
-    for sort, definitions in _beside(catalog):
+    for sort, definitions in _other_definitions(catalog):
         definitions_in_order += [
             Pinned(sort=sort, name=definition.name, definition=definition.definition) for definition in definitions
         ]
@@ -98,7 +101,7 @@ def list_pinned(catalog: Catalog) -> tuple[Pinned, ...]:
     return tuple(definitions_in_order)
 
 
-def _beside(catalog: Catalog) -> tuple[tuple[Sort, tuple[Definition, ...]], ...]:
+def _other_definitions(catalog: Catalog) -> tuple[tuple[Sort, tuple[Definition, ...]], ...]:
     return (
         ("resource", catalog.resources),
         ("resource template", catalog.resource_templates),

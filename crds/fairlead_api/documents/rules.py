@@ -1,4 +1,4 @@
-"""The rules document: LatencyTiers and ToolPolicies compiled into what the gateway decides by. One per installation."""
+"""The rules document: all LatencyTiers and ToolPolicies in the form that gateways apply. One per installation."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class TierSelection(DocumentStruct, kw_only=True, frozen=True):
     keywords: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     shipped_words: bool = False
-    """Whether the words that come with the gateway for a tier of this name count as well."""
+    """Whether the gateway's built-in words for a tier of this name count as well."""
     conversation_states: tuple[str, ...] = ()
-    """`FirstTurn`, `RapidExchange`."""
+    """States of the conversation: `FirstTurn`, `RapidExchange`."""
     queue_depth: int | None = None
     cooldown_ms: int = 0
-    """0 = its keywords always count."""
+    """Time after an answer in which the keywords do not count; 0: they always count."""
 
 
 class Tier(DocumentStruct, kw_only=True, frozen=True):
-    """One LatencyTier; times in milliseconds, defaults filled in."""
+    """One LatencyTier with all defaults filled in; times in milliseconds."""
 
     name: str
     max_latency_ms: int | None = None
-    """None = no limit."""
+    """Limit of the tier; None: no limit."""
     quantile: str = "p95"
     min_samples: int = 10
     unmeasured: str = "Show"
@@ -44,8 +44,8 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
         return estimated_ms is not None and self.max_latency_ms is not None and estimated_ms > self.max_latency_ms
 
     def admits_unmeasured(self, estimated_ms: int | None, *, untrusted: bool = False) -> bool:
-        """Whether a tool of which nothing was measured belongs to this tier: by its declared median, in milliseconds,
-        else as `unmeasured` says. An `untrusted` median keeps it out, and never brings it in.
+        """Whether a tool without measurements belongs to this tier. Its declared median, in milliseconds, decides;
+        without one, `unmeasured` does. An `untrusted` median can keep the tool out, but not bring it in.
         """
         if self.max_latency_ms is None:
             return True
@@ -55,7 +55,7 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
 
 
 class Rule(DocumentStruct, kw_only=True, frozen=True):
-    """One entry of a policy: the tools it names and what it says of them."""
+    """One rule of a policy: which tools it matches, and whether it allows or denies them."""
 
     action: str
     tools: tuple[str, ...] = ()
@@ -63,19 +63,19 @@ class Rule(DocumentStruct, kw_only=True, frozen=True):
     categories: tuple[str, ...] = ()
     annotations: dict[str, bool] = msgspec.field(default_factory=dict)
     arguments: dict[str, Any] | None = None
-    """JSON Schema over the arguments of a call."""
+    """JSON Schema for the arguments of a call."""
     min_tier: str | None = None
-    """The fastest tier in which it allows the tools; None: any."""
+    """The fastest tier in which the rule allows the tools; None: any."""
     name: str | None = None
-    """Name within the policy; None: it has none."""
+    """Name within the policy; None if it has none."""
 
     def label(self, index: int) -> str:
-        """Name for people: its own, else its place in the policy."""
+        """The rule's name, or else its index in the policy."""
         return str(index) if self.name is None else self.name
 
 
 class Subject(DocumentStruct, kw_only=True, frozen=True):
-    """Whom a policy speaks of."""
+    """Subject that a policy applies to."""
 
     kind: str
     name: str | None = None
@@ -83,13 +83,13 @@ class Subject(DocumentStruct, kw_only=True, frozen=True):
     value: str | None = None
     """Value of the claim; with kind `Claim` only."""
     issuer: str | None = None
-    """Who gives the name or the claim: as in `iss`, the gateway's name for an issuer, `apiKeys`, `serviceAccounts` or
-    `*`. None: the only one that may.
+    """Issuer of the name or the claim: the value of `iss`, the gateway's name for an issuer, `apiKeys`,
+    `serviceAccounts` or `*`. None: the gateway's only issuer.
     """
 
 
 class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):
-    """Bounds on one namespace's share of what an agent sees and does."""
+    """Limits for an agent over all servers of one namespace."""
 
     max_tools: int | None = None
     tool_tokens: int | None = None
@@ -100,14 +100,14 @@ class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):
 
 
 class Policy(DocumentStruct, kw_only=True, frozen=True):
-    """One ToolPolicy with its selector resolved."""
+    """One ToolPolicy with its server selector resolved."""
 
     namespace: str
     name: str
     servers: tuple[str, ...] = ()
-    """Names, in that namespace, of the servers that the selector matched when this was written."""
+    """Names of the servers, in that namespace, that the selector matched when the document was written."""
     every: bool = False
-    """There is no selector: it is about every server of the namespace, those that came later included."""
+    """Whether the policy has no selector: it selects every server of the namespace, including later ones."""
     subjects: tuple[Subject, ...] = ()
     rules: tuple[Rule, ...] = ()
     default_tier: str | None = None
@@ -115,21 +115,21 @@ class Policy(DocumentStruct, kw_only=True, frozen=True):
     limits: PolicyLimits = PolicyLimits()
     pinned: tuple[str, ...] = ()
     denied: str = "Hide"
-    """How a denied call is answered: `Hide`, as if the tool did not exist; `Explain`, with the reason."""
+    """Answer to a denied call: `Hide`, as if the tool did not exist; `Explain`, with the reason."""
     control_characters: str = "Keep"
-    """In results and definitions: `Keep`, or `Escape`, which makes them visible."""
+    """Control characters in results and definitions: `Keep`, or `Escape`, which makes them visible."""
     auto_run: str = "All"
-    """Tools that a loop of model and tools may call by itself: `All`, `ReadOnly` or `None`."""
+    """Tools that the gateway's model endpoints may run by themselves: `All`, `ReadOnly` or `None`."""
 
 
 class Rules(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=RULES):
-    """Every tier and policy of the installation, each list sorted by name."""
+    """All tiers and policies of the installation, each list sorted by name."""
 
     version: int = msgspec.field(default_factory=current_format)
     default_action: str = "Allow"
     tiers: tuple[Tier, ...] = ()
     policies: tuple[Policy, ...] = ()
     judged: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """Namespaces that have a policy with a selector, to all servers that the selectors were asked about. A server that
-    is not among them may be selected: nobody sees it until the rules know it.
+    """Servers to which the selectors have been applied, by namespace, for namespaces with such policies. A policy might
+    select a server that is not listed here, so the server is hidden until the rules include it.
     """

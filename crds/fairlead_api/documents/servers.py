@@ -1,7 +1,7 @@
-"""The servers document: every server that is not simply ready, with its state and why. One per installation.
+"""The servers document: every server that is not simply ready, with its state and the reason. One per installation.
 
-A catalog exists only once a server has answered, so a server that starts, is installed or failed is in no catalog; this
-document is how a gateway knows of it. A server without an entry is ready, or there is no such server.
+A catalog only exists once a server has answered. A server that is being installed or started, or that failed, may have
+none; gateways find it in this document. A server without an entry is ready or does not exist.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ from fairlead_api.meta import ServerKey
 SERVERS: Final = "servers"
 
 WAITING: Final = "waiting"
-"""Declared; nothing has been done for it yet."""
+"""The server is declared, and nothing has been done yet."""
 INSTALLING: Final = "installing"
 STARTING: Final = "starting"
-"""Started, or about to be, and has not answered yet."""
+"""The server is being started and has not responded yet."""
 READY: Final = "ready"
 OFFLINE: Final = "offline"
-"""It answered before and cannot be reached now; its last tools are still listed."""
+"""The server responded before and is unreachable now; its last tools are still listed."""
 STOPPED: Final = "stopped"
-"""It runs nothing, as its owner asked (`replicas: 0`)."""
+"""The server has no pods, as its spec says (`replicas: 0`)."""
 FAILED: Final = "failed"
 ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
-"""States of a server that may be ready in a moment."""
+"""States of a server that may be ready soon."""
 OVERDUE: Final = frozenset({"Silent", "ProbeFailed", "PodWarning"})
-"""Causes (`fairlead_api.v1alpha1.causes`) of a server on the way that nobody waits for: something keeps it from being
-ready."""
+"""Causes (`fairlead_api.v1alpha1.causes`) of a starting server for which requests do not wait, because something keeps
+it from becoming ready."""
 MESSAGE_CHARS: Final = 500
-"""Longest message in the document, in characters; the status of the McpServer has all of it."""
+"""Limit on a message in the document, in characters; the McpServer's status has the whole message."""
 MOST_FILE_PROBLEMS: Final = 50
-"""Problems of files in the document; `fairlead up` shows all of them."""
+"""Limit on the problems of files in the document; `fairlead up` shows all of them."""
 
 
 class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
-    """One server."""
+    """State of one server."""
 
     namespace: str
     name: str
     prefix: str | None = None
-    """Prefix of its tools on merged endpoints; None where another server has it, or none is known yet."""
+    """Prefix of its tools on merged endpoints; None if another server has the prefix, or none is assigned yet."""
     state: str
-    """One of the constants above; a reader takes one that it does not know for `failed`."""
+    """One of the constants above; readers treat an unknown value as `failed`."""
     reason: str = ""
     """Reason of the condition Ready: a constant of `fairlead_api.v1alpha1.condition_types`."""
     cause: str = ""
-    """Observation in one word of `fairlead_api.v1alpha1.causes`; empty where it is not known."""
+    """Observation in one word of `fairlead_api.v1alpha1.causes`; empty if unknown."""
     message: str = ""
-    """A sentence that may quote what the server wrote to standard error: for administrators."""
+    """A sentence for administrators, which may quote the server's standard error."""
     removed: bool = False
-    """It failed, and `discovery.onDisconnect: Remove` wants its tools unknown while it does."""
+    """Whether the server failed with `discovery.onDisconnect: Remove`, so that its tools must be hidden."""
     conflict: str = ""
-    """Sentence that names the server which holds its prefix; empty where it has the prefix that it asks for."""
+    """Sentence that names the server with the requested prefix; empty if this server has the prefix."""
     refreshed: Refreshed | None = None
-    """The last discovery that somebody asked for, where it brought no catalog."""
+    """The last requested discovery, if it failed."""
 
     @property
     def key(self) -> ServerKey:
@@ -66,20 +66,22 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
 
 
 def worth_waiting(state: str, cause: str) -> bool:
-    """Whether a request may wait for a server of that state and cause: it is on the way, and nothing is known that
-    keeps it.
+    """Whether a request may wait for a server of that state and cause: it is starting, and nothing is known to keep it
+    from becoming ready.
     """
     return state in ON_THE_WAY and cause not in OVERDUE
 
 
 class PrefixOwner(DocumentStruct, kw_only=True, frozen=True):
-    """Server that a prefix is reserved for, although it was deleted or another server that wants it is older."""
+    """Server that a prefix is reserved for. The server may have been deleted, or an older server may request the
+    prefix.
+    """
 
     prefix: str
     namespace: str
     name: str
     until: str = ""
-    """RFC 3339, when the reservation for a deleted server ends; empty while the server exists."""
+    """Time in RFC 3339 when the reservation of a deleted server ends; empty while the server exists."""
 
     @property
     def key(self) -> ServerKey:
@@ -87,19 +89,19 @@ class PrefixOwner(DocumentStruct, kw_only=True, frozen=True):
 
 
 class FileProblem(DocumentStruct, kw_only=True, frozen=True):
-    """Problem of a file of declarations that is not one of a single server, such as JSON that cannot be parsed."""
+    """Problem of a file of declarations as a whole, such as invalid JSON."""
 
     file: str
     message: str
-    """A sentence with file, line and column, what is wrong and what to do: for administrators."""
+    """A sentence for administrators with file, line and column, the fault and what to do."""
 
 
 class Servers(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=SERVERS):
-    """Sorted by namespace and name."""
+    """All servers that are not ready, sorted by namespace and name."""
 
     version: int = msgspec.field(default_factory=current_format)
     servers: tuple[ServerEntry, ...] = ()
     prefixes: tuple[PrefixOwner, ...] = ()
-    """Sorted by prefix."""
+    """Reserved prefixes, sorted by prefix."""
     files: tuple[FileProblem, ...] = ()
-    """In the order of the files; at most MOST_FILE_PROBLEMS."""
+    """Problems in the order of the files, at most MOST_FILE_PROBLEMS."""

@@ -1,6 +1,6 @@
-"""The state document: what was measured of the tools of up to 100 servers, and what was decided from it.
+"""The state document: measurements of the tools of up to 100 servers, and the tiers that result from them.
 
-Small and written often, so it is apart from the catalogs, which are large and rarely change.
+It is small and written often, and therefore separate from the catalogs, which are large and rarely change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead_api.documents.base import DocumentStruct, current_format
 STATE: Final = "state"
 SERVERS_PER_STATE: Final = 100
 DEGRADED: Final = "Degraded"
-"""State of a tool that cannot be relied upon."""
+"""State of a tool that fails often."""
 
 
 class Quantiles(DocumentStruct, kw_only=True, frozen=True):
@@ -28,32 +28,32 @@ class Quantiles(DocumentStruct, kw_only=True, frozen=True):
 
 
 class Health(DocumentStruct, kw_only=True, frozen=True):
-    """How far a tool can be relied upon."""
+    """Reliability of a tool."""
 
     score: int = 100
-    """0 (always bad) to 100 (always good)."""
+    """0 (all attempts fail) to 100 (all attempts succeed)."""
     state: str = "Healthy"
     reason: str | None = None
 
 
 class ToolState(DocumentStruct, kw_only=True, frozen=True):
-    """One tool in one environment."""
+    """Measurements of one tool in one environment."""
 
     name: str
     environment: str = "cluster"
     quantiles: Quantiles | None = None
     measured_at: str = ""
-    """RFC 3339, of the last call behind the quantiles when this was written; empty where it is not known."""
+    """Time in RFC 3339 of the last call that the quantiles include; empty if unknown."""
     bimodal: bool = False
     health: Health = Health()
     tiers: tuple[str, ...] | None = None
-    """Names of the tiers that the tool fits; None while nothing has been decided, which counts as every tier."""
+    """Names of the tiers that show the tool; None, before the first decision, stands for all tiers."""
     hidden: dict[str, str] = msgspec.field(default_factory=dict)
-    """Tier name to the reason why the tool is not in it."""
+    """Tier name to the reason why the tier does not show the tool."""
     fits: dict[str, str] = msgspec.field(default_factory=dict)
-    """Tier name to the reason why the tool is in it, for tiers with a limit."""
+    """Tier name to the reason why the tier shows the tool, for tiers with a limit."""
     points: dict[str, int] = msgspec.field(default_factory=dict)
-    """Tier name to the score of late calls, from which an operator that starts again goes on."""
+    """Tier name to the score of late calls, from which a restarted operator continues."""
 
 
 class ServerState(DocumentStruct, kw_only=True, frozen=True):
@@ -63,8 +63,8 @@ class ServerState(DocumentStruct, kw_only=True, frozen=True):
     name: str
     tools: tuple[ToolState, ...] = ()
     round_trip_ms: dict[str, float] = msgspec.field(default_factory=dict)
-    """Environment to the milliseconds of a request to the server that calls no tool, as the operator sees it: what of
-    a call is the network's.
+    """Environment to the round-trip time from the operator to the server in milliseconds, without a tool call: the
+    network's share of a call.
     """
 
 
@@ -75,4 +75,4 @@ class State(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=STA
     shard: int = 0
     servers: tuple[ServerState, ...] = ()
     decided_at: str = ""
-    """RFC 3339; its age is a metric with an alert."""
+    """Time of the last decision in RFC 3339. Its age is a metric with an alert."""

@@ -1,9 +1,9 @@
-"""How documents lie in ConfigMaps: plain, compressed, or cut into parts that are swapped as one.
+"""Storage of documents in ConfigMaps: as text, compressed, or compressed and cut into parts.
 
-`pack` is the writer's half, `DocumentAssembler` the reader's; both are pure. A document has one *head* of its own name.
-Small ones stand in the head as text, larger ones compressed, and what still does not fit is cut into *parts* whose
-names contain the hash of the whole. A writer stores the parts first, then the head, then deletes the parts of the
-version before: killed anywhere in between, it leaves a head whose parts are all there.
+`pack` is for writers, `DocumentAssembler` for readers; neither does I/O. A document has one *head*, a ConfigMap of the
+document's name. The head holds a small document as text and a larger one compressed. A document that is still too large
+is cut into *parts*, whose names contain the hash of the whole. A writer stores the parts first, then the head, then
+deletes the parts of the previous version. If it is killed in between, all parts of the stored head still exist.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fairlead_api.documents.base import sha256
 from fairlead_api.meta import ANNOTATION_SHA256, LABEL_DOCUMENT, LABEL_MANAGED_BY, LABEL_PART, MANAGED_BY
 
 VALUES_LIMIT: Final = 700_000
-"""Bytes of values that are put into one ConfigMap. The API server takes 1,048,576; the base64 of this much and what
-goes around it stay below that on the wire too, where clients begin to take a body for one that holds up others."""
+"""Largest size in bytes of the values of one ConfigMap. The API server's limit is 1,048,576 bytes; base64 of this size
+and the rest of the object stay below it."""
 PLAIN_LIMIT: Final = 500_000
-"""Bytes of a document that stands in its head as text: JSON within JSON has up to twice as many."""
+"""Largest size in bytes of a document that is stored as text: escaping JSON within JSON can double its size."""
 DOCUMENT_LIMIT: Final = 256 * 1024 * 1024
-"""Decompressed bytes of one document that a reader is willing to hold."""
+"""Largest decompressed size of a document, in bytes, that a reader accepts."""
 
 PLAIN: Final = "document.json"
 GZIPPED: Final = "document.json.gz"
@@ -35,7 +35,7 @@ PART: Final = "part"
 
 @dataclass(frozen=True)
 class Blob:
-    """The content of one ConfigMap: what a writer stores and a reader is given."""
+    """The content of one ConfigMap."""
 
     name: str
     labels: dict[str, str]
@@ -49,16 +49,18 @@ class Blob:
 
 
 class Index(msgspec.Struct, frozen=True):
-    """In the head of a document that was cut: the names of its parts in order, and the hash of the compressed whole."""
+    """Content of the head of a document that was cut: the names of its parts in order, and the hash of the compressed
+    whole.
+    """
 
     parts: tuple[str, ...]
     sha256: str
 
 
 def pack(name: str, kind: str, document: bytes, labels: dict[str, str] | None = None) -> list[Blob]:
-    """Cut a document into blobs, in the order in which they are to be stored; the head is the last.
+    """Convert a document to the ConfigMaps to store, in the order in which to store them; the head is the last.
 
-    Deterministic: equal bytes give equal blobs, so an unchanged document can be applied again without a write.
+    Deterministic: equal bytes give equal ConfigMaps, so applying an unchanged document again causes no write.
     """
     marked = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_DOCUMENT: kind, **(labels or {})}
     annotations = {ANNOTATION_SHA256: sha256(document)}
@@ -81,7 +83,7 @@ def pack(name: str, kind: str, document: bytes, labels: dict[str, str] | None = 
 
 
 def part_names(head: Blob) -> tuple[str, ...]:
-    """Names of the parts that a head refers to; none where it holds the document itself or cannot be read."""
+    """Names of the parts that a head refers to; empty if the head holds the document itself or is invalid."""
     if INDEX not in head.data:
         return ()
     try:
@@ -91,16 +93,16 @@ def part_names(head: Blob) -> tuple[str, ...]:
 
 
 class BrokenDocument(ValueError):
-    """A head whose content does not add up; the reader keeps the version it has."""
+    """A head whose content is inconsistent; the reader keeps the previous version."""
 
 
 class _Incomplete(Exception):
-    """A part is not there yet."""
+    """A part has not arrived yet."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change of the store: a document that is new or different, gone, or unreadable."""
+    """One change of a document: new or different content, a removal (`document` is None), or a problem."""
 
     name: str
     document: bytes | None
@@ -108,10 +110,10 @@ class Change:
 
 
 class DocumentAssembler:
-    """Puts documents together from blobs that arrive one by one, in any order.
+    """Assembles documents from ConfigMaps that arrive one by one, in any order.
 
-    A document changes only from one whole to the next: while a part is missing, or the content does not add up, the
-    last whole stands.
+    A document only changes from one complete version to the next: while a part is missing, or the content is
+    inconsistent, the last complete version stays.
     """
 
     def __init__(self) -> None:
@@ -120,20 +122,20 @@ class DocumentAssembler:
         self._waiting: dict[str, set[str]] = {}
         self._whole: dict[str, bytes] = {}
         self._broken: set[str] = set()
-        """Names that readers were told a problem of."""
+        """Names of documents whose last reported change was a problem."""
 
     @property
     def documents(self) -> dict[str, bytes]:
-        """The whole documents by name, as last assembled."""
+        """The last complete version of each document, by name."""
         return dict(self._whole)
 
     @property
     def incomplete(self) -> list[str]:
-        """Names of documents of which a part has not arrived."""
+        """Names of documents with a missing part."""
         return sorted(self._waiting)
 
     def put(self, blob: Blob) -> list[Change]:
-        """Take in a new or changed blob."""
+        """Add or replace a ConfigMap. Returns the resulting changes."""
         if not blob.is_part:
             self._heads[blob.name] = blob
             return self._assemble(blob.name)
@@ -142,7 +144,7 @@ class DocumentAssembler:
         return [change for head in concerned for change in self._assemble(head)]
 
     def remove(self, name: str) -> list[Change]:
-        """Take note that a blob is gone. A part that goes changes nothing until its head does."""
+        """Remove a ConfigMap. Removing a part changes nothing until the head is removed."""
         self._parts.pop(name, None)
         if self._heads.pop(name, None) is None:
             return []
@@ -152,7 +154,7 @@ class DocumentAssembler:
         return [Change(name, None)] if was_present else []
 
     def replace(self, blobs: Iterable[Blob]) -> list[Change]:
-        """Take in a complete listing; what it does not contain is gone."""
+        """Replace everything by a complete listing; ConfigMaps that it does not contain are removed."""
         listed = {blob.name: blob for blob in blobs}
         gone = [name for name in [*self._heads, *self._parts] if name not in listed]
         changes = [change for name in gone for change in self.remove(name)]
@@ -184,7 +186,7 @@ class DocumentAssembler:
         elif INDEX in head.data:
             document = _decompress(self._join(head))
         else:
-            raise BrokenDocument(f"ConfigMap {head.name} holds none of {PLAIN}, {GZIPPED}, {INDEX}")
+            raise BrokenDocument(f"ConfigMap {head.name} has none of {PLAIN}, {GZIPPED}, {INDEX}")
         if head.annotations.get(ANNOTATION_SHA256) != sha256(document):
             raise BrokenDocument(
                 f"ConfigMap {head.name} was edited: its content does not match the annotation {ANNOTATION_SHA256}"
@@ -195,12 +197,12 @@ class DocumentAssembler:
         try:
             index = msgspec.json.decode(head.data[INDEX], type=Index)
         except msgspec.MsgspecError as error:
-            raise BrokenDocument(f"ConfigMap {head.name}: {INDEX} cannot be read: {error}") from error
+            raise BrokenDocument(f"ConfigMap {head.name}: {INDEX} is not valid: {error}") from error
         if any(part not in self._parts for part in index.parts):
             raise _Incomplete
         compressed = b"".join(self._parts[part].binary.get(PART, b"") for part in index.parts)
         if sha256(compressed) != index.sha256:
-            raise BrokenDocument(f"the parts of ConfigMap {head.name} do not add up to what its index says")
+            raise BrokenDocument(f"the parts of ConfigMap {head.name} do not have the hash that its index names")
         return compressed
 
 
@@ -209,9 +211,9 @@ def _decompress(data: bytes) -> bytes:
     try:
         document = inflater.decompress(data, DOCUMENT_LIMIT)
     except zlib.error as error:
-        raise BrokenDocument(f"not gzip: {error}") from error
+        raise BrokenDocument(f"the document is not valid gzip: {error}") from error
     if inflater.unconsumed_tail:
-        raise BrokenDocument(f"larger than {DOCUMENT_LIMIT} bytes when decompressed")
+        raise BrokenDocument(f"the document is larger than {DOCUMENT_LIMIT} bytes when decompressed")
     if not inflater.eof:
-        raise BrokenDocument("compressed data ends early")
+        raise BrokenDocument("the compressed document is truncated")
     return document

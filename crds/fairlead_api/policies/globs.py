@@ -1,8 +1,8 @@
-"""Globs over tool names. Pure.
+"""Globs over tool names. This module has no I/O.
 
-`*` stands for any characters, none included, and `?` for exactly one; everything else is itself, in its own case. A
-glob is about a whole name, never a part. There are no classes, no escapes and no separators: `/` and `.` are characters
-like any other. Nothing back-tracks, so the time of a match grows with name and glob alone.
+`*` matches any number of characters, `?` exactly one; every other character matches itself, case-sensitively. A glob
+must match the whole name. There are no character classes, no escapes and no separators: `/` and `.` are ordinary
+characters. Matching never backtracks, so its time is bounded by the lengths of name and glob.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fairlead_api.slices import finish, list_in_slices, order_in_slices
 _LAST: Final = chr(0x10FFFF)
 _SEPARATOR: Final = "\0"
 _MANY: Final = 8
-"""Where more than one in so many names has the text that is looked for, they are looked at one by one."""
+"""If more than one in this many names contains the searched text, the names are checked one by one."""
 _ONE: Final = ord("1")
 _FLAGS: Final = bytes(1 if code == _ONE else 0 for code in range(256))
 
 
 class Glob:
-    """One glob, taken apart: what a name begins with, what it ends with, and what comes in between in this order."""
+    """A parsed glob: what a name must begin with, end with, and contain in between in this order."""
 
     __slots__ = ("_any", "head", "middle", "pattern", "tail")
 
@@ -39,47 +39,47 @@ class Glob:
 
     @property
     def exact(self) -> bool:
-        """Whether it matches one name."""
+        """Whether the glob has no wildcards, and so matches one name only."""
         return not self._any and "?" not in self.head
 
     @property
     def prefix(self) -> str:
-        """Literal text that begins every match."""
+        """Literal beginning of every match."""
         return self.head.partition("?")[0]
 
     @property
     def only_prefix(self) -> bool:
-        """Whether all names with that beginning match."""
+        """Whether the glob matches all names with its prefix."""
         return self._any and not self.middle and not self.tail and "?" not in self.head
 
     @property
     def rarest(self) -> str:
-        """The longest text that is in every name that it matches; may be empty."""
+        """The longest literal text that every match contains; may be empty."""
         return max((part for chunk in (self.head, *self.middle, self.tail) for part in chunk.split("?")), key=len)
 
     @property
     def end(self) -> str:
-        """Literal text that ends every match."""
+        """Literal end of every match."""
         return self.tail.rpartition("?")[2]
 
     @property
     def simple(self) -> bool:
-        """Whether it is a beginning, a text somewhere behind it, and anything else."""
+        """Whether the glob has the form `beginning*text*`."""
         return len(self.middle) == 1 and not self.tail and "?" not in self.pattern
 
     @property
     def ends_only(self) -> bool:
-        """Whether it is a beginning, anything, and an end."""
+        """Whether the glob has the form `beginning*end`."""
         return self._any and not self.middle and "?" not in self.pattern
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name fits."""
+        """Whether the glob matches the whole name."""
         return self.expression.fullmatch(name) is not None
 
     @property
     def expression(self) -> re.Pattern[str]:
-        """Compiled pattern. It cannot backtrack: if any place of a text leads to a match, its first one does, so none
-        is tried again.
+        """Compiled regular expression. Its atomic groups prevent backtracking, which is safe: if any position of a
+        literal text leads to a match, the first position does.
         """
         return _expression(self.pattern)
 
@@ -95,22 +95,22 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 
 class SortedNames:
-    """Names in order, and which of them a glob matches: as bits, the lowest for the first name."""
+    """Sorted names with a search by glob, which returns a bit set; the lowest bit is the first name."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        """`names` are sorted; one may come several times."""
-        finish(self.filling(names))
+        """`names` must be sorted, and may contain duplicates."""
+        finish(self.fill_in_slices(names))
 
-    def filling(self, names: Sequence[str]) -> Generator[None, None, None]:
-        """Put the names in, in slices; once."""
+    def fill_in_slices(self, names: Sequence[str]) -> Generator[None, None, None]:
+        """Add the names, in slices. Call this once only."""
         self._names = names
         self._text = _SEPARATOR.join(names)
         yield
         self._starts = [0, *(yield from list_in_slices(accumulate(len(name) + 1 for name in names)))]
         self._backwards: tuple[list[str], list[int]] | None = None
 
-    def preparing(self, patterns: Iterable[str]) -> Generator[None, None, None]:
-        """Put in order what these globs will look at, now and not with the first question."""
+    def prepare_in_slices(self, patterns: Iterable[str]) -> Generator[None, None, None]:
+        """Build the index that these globs need ahead of their first match, in slices."""
         if self._backwards is None and any(Glob(pattern).end for pattern in patterns):
             backwards = yield from list_in_slices(name[::-1] for name in self._names)
             places = yield from order_in_slices(range(len(backwards)), backwards.__getitem__)
@@ -125,7 +125,7 @@ class SortedNames:
             return _run(low, bisect_left(names, prefix + _SEPARATOR, low))
         high = bisect_left(names, prefix + _LAST, low) if prefix else len(names)
         while prefix and high < len(names) and names[high].startswith(prefix):
-            high += 1  # a name that goes on with the very last code point
+            high += 1  # names that continue with the last code point
         if glob.only_prefix:
             return _run(low, high)
         fits = _fit(glob)
@@ -133,14 +133,14 @@ class SortedNames:
 
     @property
     def _ends(self) -> tuple[list[str], list[int]]:
-        """Names from back to front in the order of these, and the place of each."""
+        """Reversed names in sorted order, and the position of each name."""
         if self._backwards is None:
-            finish(self.preparing(("*_",)))
-        assert self._backwards is not None, "prepared for a glob with an end"
+            finish(self.prepare_in_slices(("*_",)))
+        assert self._backwards is not None, "the pattern above has an end"
         return self._backwards
 
     def _candidates(self, glob: Glob, low: int, high: int) -> Iterable[int]:
-        """Places between two, where all names begin as the glob does, without some of those that do not match."""
+        """Positions from `low` to `high` that may match. All names in between have the glob's prefix."""
         if glob.end:
             ends, places = self._ends
             end = glob.end[::-1]
@@ -155,7 +155,9 @@ class SortedNames:
         return range(low, high) if candidates is None else candidates
 
     def _having(self, sought: str, low: int, high: int) -> list[int] | None:
-        """Places between two whose names have a text somewhere; None: too many of them to be worth it."""
+        """Positions from `low` to `high` whose names contain a text; None if there are too many for this to be
+        faster.
+        """
         positions: list[int] = []
         text, starts, most = self._text, self._starts, (high - low) // _MANY
         last = starts[high] - 1
@@ -170,7 +172,7 @@ class SortedNames:
 
 
 def _fit(glob: Glob) -> Callable[[str], object]:
-    """Whether a name fits, of which it is known that it begins as the glob does."""
+    """Test whether a name matches, for names that begin with the glob's prefix."""
     if glob.simple:
         chunk, behind = glob.middle[0], len(glob.head)
         return lambda name: name.find(chunk, behind) >= 0
@@ -184,9 +186,9 @@ def _run(low: int, high: int) -> int:
     return ((1 << (high - low)) - 1) << low if high > low else 0
 
 
-def bits_of(places: Iterable[int]) -> int:
-    """Bits with these places set."""
-    positions = [*places]
+def bits_of(indexes: Iterable[int]) -> int:
+    """Bit set with these bits set."""
+    positions = [*indexes]
     if not positions:
         return 0
     low = min(positions)
@@ -197,5 +199,5 @@ def bits_of(places: Iterable[int]) -> int:
 
 
 def flags_of(bits: int, count: int) -> bytes:
-    """One byte for each of `count` places, 1 where the bit is set: what `itertools.compress` takes."""
+    """One byte per bit, the lowest first: 1 if the bit is set. The format of `itertools.compress`."""
     return bin(bits | 1 << count)[3:][::-1].encode().translate(_FLAGS) if count else b""

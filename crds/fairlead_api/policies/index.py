@@ -1,6 +1,6 @@
-"""The tools of one namespace, as bits: which of them a rule matches. Pure.
+"""Index of the tools of one namespace, which returns the tools that a rule matches as a bit set.
 
-Gateway and operator index what they know by it, and so match alike.
+Gateway and operator both use this index, so that their matches agree. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 
 class Listed(Protocol):
-    """A tool as catalogs and snapshots hold it."""
+    """A tool of a catalog or a snapshot."""
 
     @property
     def name(self) -> str: ...
@@ -34,8 +34,8 @@ class Listed(Protocol):
     def definition(self) -> bytes | Raw: ...
 
 
-class Shelved(msgspec.Struct, frozen=True):
-    """The tools of one server. `trusted`: its own annotations count."""
+class IndexedServer(msgspec.Struct, frozen=True):
+    """The tools of one server. `trusted`: whether the server's own annotations count."""
 
     server: str
     tools: Sequence[Listed]
@@ -48,14 +48,14 @@ WORST: Final[Mapping[str, bool]] = {
     "idempotentHint": False,
     "openWorldHint": True,
 }
-"""Hints assumed where a tool gives none, or its server is not trusted: the defaults of MCP (2025-11-25, schema,
+"""Hints that are assumed if a tool gives none or its server is not trusted: MCP's defaults (2025-11-25, schema,
 ToolAnnotations).
 """
 
 READ_ONLY: Final = "ReadOnly"
-"""`autoRun` of policies after which only tools with a trusted `readOnlyHint` are called without the caller."""
+"""Value of `autoRun` with which only tools with a trusted `readOnlyHint` run without the client."""
 _FEW: Final = 64
-"""Tools whose annotations are read between two pauses."""
+"""Tools whose annotations are decoded in one slice."""
 
 
 class _AnnotatedTools(msgspec.Struct):
@@ -66,32 +66,32 @@ _annotated = msgspec.json.Decoder(_AnnotatedTools).decode
 
 
 class ToolIndex:
-    """Index of all tools by names, tags, categories and hints, with one bit per tool in the order of name and server;
-    bit 0 is the first.
+    """Index of tools by name, tags, categories and hints. A bit set has one bit per tool, in the order of name and
+    server; bit 0 is the first tool.
     """
 
-    def __init__(self, shelves: Iterable[Shelved] = ()) -> None:
-        finish(self.filling(shelves))
+    def __init__(self, shelves: Iterable[IndexedServer] = ()) -> None:
+        finish(self.fill_in_slices(shelves))
 
-    def filling(self, shelves: Iterable[Shelved]) -> Generator[None, None, None]:
-        """Put the tools of all servers in, in slices; once."""
+    def fill_in_slices(self, shelves: Iterable[IndexedServer]) -> Generator[None, None, None]:
+        """Add the tools of all servers, in slices. Call this once only."""
         shelves = tuple(shelves)
         unordered = (
             (tool.name, selectable.server, position, number)
             for position, selectable in sorted(enumerate(shelves), key=lambda each: each[1].server)
             for number, tool in enumerate(selectable.tools)
         )
-        # by texts alone, which takes half as long as by tuples
+        # comparing strings takes half as long as comparing tuples
         held = yield from order_in_slices(unordered, itemgetter(0))
         self.refs = tuple((yield from list_in_slices((server, name) for name, server, _, _ in held)))
-        """Server and tool, by place."""
+        """Server and tool name, by position."""
         self._sorted = tuple((yield from list_in_slices((name, server) for name, server, _, _ in held)))
         self._tools = tuple(
             (yield from list_in_slices(shelves[position].tools[number] for _, _, position, number in held))
         )
         self._trusted = tuple((yield from list_in_slices(shelves[position].trusted for _, _, position, _ in held)))
         self._names = SortedNames()
-        yield from self._names.filling((yield from list_in_slices(each[0] for each in held)))
+        yield from self._names.fill_in_slices((yield from list_in_slices(each[0] for each in held)))
         self._globs: dict[str, int] = {}
         self._true: dict[str, int] | None = None
         places = yield from invert_in_slices((server, position) for position, (server, _) in enumerate(self.refs))
@@ -100,7 +100,7 @@ class ToolIndex:
             self._servers[server] = bits_of(tool_positions)
             yield
         self.servers = tuple(selectable.server for selectable in shelves)
-        """All of them, those without tools included."""
+        """All servers, including those without tools."""
         self._words: dict[str, dict[str, int]] = {}
         yield from empty_in_slices(held)
 
@@ -117,33 +117,35 @@ class ToolIndex:
         return (1 << len(self.refs)) - 1
 
     def position(self, server: str, tool: str) -> int | None:
-        """Where a tool stands; None: it does not."""
+        """Position of a tool; None if the index does not have it."""
         at = bisect_left(self._sorted, (tool, server))
         return at if at < len(self.refs) and self.refs[at] == (server, tool) else None
 
-    def preparing(self, policies: Iterable[Policy]) -> Generator[None, None, None]:
-        """Read what policies will look at, tags or annotations, now and not with the first question."""
+    def prepare_in_slices(self, policies: Iterable[Policy]) -> Generator[None, None, None]:
+        """Read ahead what the policies' rules compare, such as tags or annotations, so that the first match is fast
+        too.
+        """
         policies = tuple(policies)
         rules = tuple(chain.from_iterable(policy.rules for policy in policies))
         globs = {*chain.from_iterable(rule.tools for rule in rules)}
         globs.update(chain.from_iterable(policy.pinned for policy in policies))
-        yield from self._names.preparing(globs)
+        yield from self._names.prepare_in_slices(globs)
         self._globs = {glob: bits for glob, bits in self._globs.items() if glob in globs}
         for member in ("tags", "categories"):
             if any(getattr(rule, member) for rule in rules):
-                yield from self._reading_words(member)
+                yield from self._read_words(member)
         if any(rule.annotations for rule in rules) or any(policy.auto_run == READ_ONLY for policy in policies):
-            yield from self._reading_hints()
+            yield from self._read_hints()
 
     def of_servers(self, servers: Iterable[str]) -> int:
-        """Bits of the tools of some servers."""
+        """Bits of the tools of the given servers."""
         bits = 0
         for server in servers:
             bits |= self._servers.get(server, 0)
         return bits
 
     def match(self, globs: Iterable[str]) -> int:
-        """Bits of the tools whose name one of the globs matches."""
+        """Bits of the tools whose name matches any of the globs."""
         bits = 0
         for glob in globs:
             matches = self._globs.get(glob)
@@ -153,49 +155,49 @@ class ToolIndex:
         return bits
 
     def matching(self, rule: Rule) -> int:
-        """Bits of the tools that a rule is about: all that it gives must match, in a list one entry is enough."""
+        """Bits of the tools that a rule matches: all its members must match, of a list one entry."""
         bits = self.match(rule.tools) if rule.tools else self.all
         if rule.tags:
             bits &= self._bits_of_words("tags", rule.tags)
         if rule.categories:
             bits &= self._bits_of_words("categories", rule.categories)
         for hint, wanted in rule.annotations.items():
-            bits &= self._hinting(hint, wanted=wanted)
+            bits &= self._with_hint(hint, wanted=wanted)
         return bits
 
     @property
     def read_only(self) -> int:
         """Bits of the tools with a trusted `readOnlyHint`."""
-        return self._hinting("readOnlyHint", wanted=True)
+        return self._with_hint("readOnlyHint", wanted=True)
 
     def select(self, bits: int, items: Sequence[Item]) -> Iterable[Item]:
-        """Those of `items` whose bit is set in `bits`; `items` holds one per tool."""
+        """The items whose bit is set in `bits`; `items` has one item per tool."""
         return compress(items, flags_of(bits, len(self.refs)))
 
     def _bits_of_words(self, member: str, words: Iterable[str]) -> int:
         if member not in self._words:
-            finish(self._reading_words(member))
+            finish(self._read_words(member))
         bits_by_word = self._words[member]
         bits = 0
         for word in words:
             bits |= bits_by_word.get(word, 0)
         return bits
 
-    def _reading_words(self, member: str) -> Generator[None, None, None]:
+    def _read_words(self, member: str) -> Generator[None, None, None]:
         if member not in self._words:
             words = ((word, position) for position, tool in enumerate(self._tools) for word in getattr(tool, member))
             places = yield from invert_in_slices(words)
             self._words[member] = {word: bits_of(positions) for word, positions in places.items()}
 
-    def _hinting(self, hint: str, *, wanted: bool) -> int:
+    def _with_hint(self, hint: str, *, wanted: bool) -> int:
         if self._true is None:
-            finish(self._reading_hints())
-        assert self._true is not None, "they were read"
+            finish(self._read_hints())
+        assert self._true is not None, "hints were read above"
         if hint not in self._true:
             return 0
         return self._true[hint] if wanted else self.all & ~self._true[hint]
 
-    def _reading_hints(self) -> Generator[None, None, None]:
+    def _read_hints(self) -> Generator[None, None, None]:
         if self._true is not None:
             return
         places: dict[str, list[int]] = {hint: [] for hint in WORST}

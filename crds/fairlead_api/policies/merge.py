@@ -1,9 +1,9 @@
-"""Merge of the ToolPolicies of one namespace into what each subject sees and may call. Pure.
+"""Merge of the ToolPolicies of one namespace into what each subject sees and may call. This module has no I/O.
 
 A server is *selected* when any policy of its namespace selects it, for any subject. Servers that no policy selects
-follow the installation's default. Of a selected server, a tool is shown to a caller if a rule allows it, in a policy
-that selects the server and applies to the caller, and no such policy denies it; where no such policy applies to the
-caller, nothing is.
+follow the installation's default. A tool of a selected server is shown to a caller if a rule allows it and no rule
+denies it. Only rules of policies that select the server and apply to the caller count. If no such policy applies to the
+caller, no tool of the server is shown.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ ESCAPE: Final = "Escape"
 HIDE: Final = "Hide"
 ALL: Final = "All"
 _NOTHING: Final = ""
-"""Action of a rule that does neither."""
+"""Action of a rule that neither allows nor denies."""
 
 Policies = Mapping[int, Policy]
-"""The policies of one namespace, by their place among all."""
+"""The policies of one namespace. The key is the policy's position among all policies of the installation."""
 Why = Literal["Default", "Rule", "NothingAllows", "NotSpokenOf", "NotJudged"]
 
 
 class RuleRef(msgspec.Struct, frozen=True, order=True):
-    """One rule: the place of its policy among all policies, and its own place in that."""
+    """One rule: the position of its policy among all policies, and the rule's position within the policy."""
 
     policy: int
     rule: int
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Decision about one tool, with the rule and policy it follows from."""
+    """Decision about one tool, with the rule and policy that it follows from."""
 
     allowed: bool
     why: Why
     by: RuleRef | None = None
-    """The rule that decided: the first that denies, else the first that allows with any arguments, else the first that
-    allows.
+    """The rule that decided. In order of precedence: the first that denies, the first that allows with any arguments,
+    the first that allows with some arguments.
     """
     policies: tuple[int, ...] = ()
-    """Places of those that select the server; for `NothingAllows` of those that speak of the asker too, as `~place`
-    where they only restrict.
+    """Positions of the policies that select the server. For `NothingAllows`, only those that also apply to the caller;
+    `~position` is a policy that only restricts the caller.
     """
 
 
 class ServerTiers(msgspec.Struct, frozen=True):
-    """Latency tiers of one server for one rule set, by name, and the policies that say so."""
+    """Latency tiers of one server for one rule set, by name, and the positions of the policies that set them."""
 
     default: str | None = None
     max: str | None = None
@@ -63,34 +63,34 @@ class ServerTiers(msgspec.Struct, frozen=True):
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """Effective policy of one namespace for one set of subjects. Bits are those of the index."""
+    """Effective policy of one namespace for one set of subjects. Bit sets number tools as the `ToolIndex` does."""
 
     visible: int
-    """Bits of tools that are shown and may be called."""
+    """Tools that are shown and may be called."""
     free: int
-    """Bits of those visible tools that may be called with any arguments."""
+    """Visible tools that may be called with any arguments."""
     constrained: tuple[tuple[int, RuleRef], ...] = ()
-    """Rules that allow with arguments only, and the visible tools that are not free and that they allow."""
+    """Rules that allow certain arguments only, each with the visible tools that it allows and that are not `free`."""
     pinned: int = 0
-    """Visible tools that no budget cuts."""
+    """Visible tools that stay listed when a budget is exceeded."""
     limits: PolicyLimits = PolicyLimits()
-    """Limits of all subjects of the namespace together."""
+    """Limits of the subjects, each over all servers of the namespace together."""
     limited_by: Mapping[str, int] = {}
-    """Member of the limits to the policy that it comes from."""
+    """Name of each limit to the position of the policy that sets it."""
     tiers: Mapping[str, ServerTiers] = {}
-    """By server, where a policy says something."""
+    """Tiers by server, for servers whose policies set any."""
     explaining: frozenset[str] = frozenset()
     """Servers whose denied calls are answered with the reason."""
     escaping: frozenset[str] = frozenset()
-    """Servers whose control characters are made visible: one policy that says so is enough."""
+    """Servers whose control characters are made visible: one applicable policy with `Escape` is enough."""
     floors: tuple[tuple[int, str], ...] = ()
-    """Visible tools that only some tiers show, and the fastest of these; each tool once."""
+    """Visible tools with a tier floor, and the fastest tier that shows them; each tool once."""
     manual: tuple[tuple[int, int], ...] = ()
-    """Visible tools that no loop of model and tools calls by itself, and the policy that says so; each tool once, those
-    of `autoRun: None` first.
+    """Visible tools that the gateway's model endpoints must not run by themselves, and the position of the policy that
+    says so. Each tool occurs once; tools of `autoRun: None` come first.
     """
     bare: frozenset[str] = frozenset()
-    """Selected servers of which every tool is allowed, whatever it is called: those without tools are shown too."""
+    """Selected servers with all tools allowed whatever their names: such a server is shown even without tools."""
 
 
 def merge_policies(
@@ -102,12 +102,12 @@ def merge_policies(
     ranks: Mapping[str, int] | None = None,
     unjudged: Iterable[str] = (),
 ) -> Merged:
-    """As `merging`, at once."""
-    work = merging(index, policies, speaking, allow_by_default=allow_by_default, ranks=ranks, unjudged=unjudged)
+    """Merge without interruption; parameters as in `merge_in_steps`."""
+    work = merge_in_steps(index, policies, speaking, allow_by_default=allow_by_default, ranks=ranks, unjudged=unjudged)
     return finish(work)
 
 
-def merging(
+def merge_in_steps(
     index: ToolIndex,
     policies: Policies,
     speaking: Collection[int],
@@ -116,8 +116,11 @@ def merging(
     ranks: Mapping[str, int] | None = None,
     unjudged: Iterable[str] = (),
 ) -> Generator[None, None, Merged]:
-    """Merge, in steps of less than a millisecond each. `ranks`: tiers, the fastest lowest. `unjudged`: servers that
-    the rules do not know yet, which some policy may select.
+    """Merge in steps of less than a millisecond each; a generator that yields between steps.
+
+    `speaking` has the positions of the policies that apply to the subject, `~position` for those that only restrict it.
+    `ranks` numbers tiers, the fastest lowest. `unjudged` names servers that are newer than the rules: a policy may
+    select them, so their tools are hidden.
     """
     selected = index.of_servers(unjudged)
     for policy in policies.values():
@@ -125,7 +128,7 @@ def merging(
     allowed = denied = free = pinned = 0
     constrained = []
     floors = _Floors(ranks or {})
-    heard = heard_by(policies, speaking)
+    heard = applicable(policies, speaking)
     for position, policy in heard.items():
         reach = selected_by(index, policy)
         pinned |= index.match(policy.pinned) & reach
@@ -177,14 +180,16 @@ def verdict(
     allow_by_default: bool,
     unjudged: Collection[str] = (),
 ) -> Verdict:
-    """Why the tool at a place of the index is, or is not, among the `visible` of `merged`."""
+    """Why the tool at position `at` of the index is, or is not, among the visible tools of `Merged`."""
     server, bit = index.refs[at][0], 1 << at
     if server in unjudged:
         return Verdict(False, "NotJudged")
     selecting = tuple(position for position, policy in policies.items() if selected_by(index, policy) & bit)
     if not selecting:
         return Verdict(allow_by_default, "Default")
-    speakers = {position: policy for position, policy in heard_by(policies, speaking).items() if position in selecting}
+    speakers = {
+        position: policy for position, policy in applicable(policies, speaking).items() if position in selecting
+    }
     heard = tuple(position if position in speaking else ~position for position in speakers)
     if not heard:
         return Verdict(False, "NotSpokenOf", policies=selecting)
@@ -202,18 +207,22 @@ def verdict(
     return Verdict(False, "NothingAllows", policies=heard)
 
 
-def heard_by(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]:
-    """The policies that speak of somebody, by place; `~place` in `speaking` stands for one that only restricts."""
+def applicable(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]:
+    """The policies that apply to a subject, by position. `~position` in `speaking` marks a policy that only
+    restricts.
+    """
     return {
-        position: policy if position in speaking else restricting(policy)
+        position: policy if position in speaking else restrict(policy)
         for position, policy in policies.items()
         if position in speaking or ~position in speaking
     }
 
 
-def restricting(policy: Policy) -> Policy:
-    """Effective policy for somebody who has a name that it speaks of, and may have it from another issuer than
-    the one that was meant: what it denies is denied, its bounds hold, and it gives nothing.
+def restrict(policy: Policy) -> Policy:
+    """The policy reduced to what it denies and limits.
+
+    It applies to a subject whose name the policy has, while the name may come from another issuer than the intended
+    one.
     """
     rules = tuple(
         rule if rule.action == DENY else msgspec.structs.replace(rule, action=_NOTHING) for rule in policy.rules
@@ -232,18 +241,20 @@ def selects(policy: Policy, server: str) -> bool:
 
 
 class _Floors:
-    """Tier floors of tools, as bits. Of one policy the fastest floor of the rules that allow a tool counts, of several
-    policies the slowest. A tier that does not exist is slower than all others: it was meant as a bound.
+    """Tier floors of tools, as bit sets. Within one policy, the fastest floor of the rules that allow a tool counts;
+    between policies, the slowest. A tier that does not exist ranks slower than all others, because it was meant as a
+    bound.
     """
 
     def __init__(self, ranks: Mapping[str, int]) -> None:
         self._ranks = ranks
         self._slowest: dict[str, int] = {}
-        """Floor to the tools for which some policy says it."""
+        """Floor to the tools that some policy sets it for."""
 
     def add(self, rules: Sequence[tuple[int, Rule]]) -> None:
-        """Take the rules of one policy that do not deny, with the tools that each matches. Those with arguments count
-        where no other allows the tool, and of them the slowest: a floor must not fall by what a call may not do.
+        """Add one policy's rules that do not deny, each with the tools that it matches. A rule with `arguments` counts
+        only for tools that no rule without `arguments` allows. Among such rules the slowest floor counts: a rule that a
+        call may not satisfy must not lower the floor.
         """
         if all(rule.min_tier is None for _, rule in rules):
             return
@@ -256,13 +267,13 @@ class _Floors:
             taken |= bits
 
     def of(self, visible: int) -> tuple[tuple[int, str], ...]:
-        """Floors of the visible tools."""
+        """Floors of the visible tools, the slowest first."""
         floors, taken = [], 0
         for tier, bits in sorted(self._slowest.items(), key=lambda each: self._rank((each[1], each[0])), reverse=True):
-            own = bits & visible & ~taken
-            taken |= own
-            if own:
-                floors.append((own, tier))
+            tools = bits & visible & ~taken
+            taken |= tools
+            if tools:
+                floors.append((tools, tier))
         return tuple(floors)
 
     def _rank(self, each: tuple[int, str | None]) -> tuple[int, str]:
@@ -271,7 +282,7 @@ class _Floors:
 
 
 def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:
-    """The smallest of each, and of equals the first policy's."""
+    """The smallest value of each limit. Among equal values, the first policy's counts."""
     limiting: dict[str, int] = {}
     by: dict[str, int] = {}
     for position, policy in heard.items():
@@ -283,8 +294,8 @@ def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:
 
 
 def _tiers(index: ToolIndex, heard: Policies, ranks: Mapping[str, int]) -> dict[str, ServerTiers]:
-    """The faster of each. A `max` that no tier has is the fastest tier, for it was meant as a bound; a `default` that
-    no tier has says nothing.
+    """The fastest `default` and the fastest `max` of each server. A `max` that does not exist counts as the fastest
+    tier, because it was meant as a bound; a `default` that does not exist is ignored.
     """
     tiers: dict[str, ServerTiers] = {}
     fastest = min(ranks, key=lambda name: ranks[name], default=None)
@@ -304,12 +315,13 @@ def _tiers(index: ToolIndex, heard: Policies, ranks: Mapping[str, int]) -> dict[
 
 
 def _explaining(index: ToolIndex, heard: Policies) -> frozenset[str]:
-    """Servers of which every policy that speaks of the asker wants reasons told: hiding wins."""
-    told: set[str] = set()
+    """Servers whose applicable policies all explain denials: `Hide` in one of them wins."""
+    explained: set[str] = set()
     hidden: set[str] = set()
     for policy in heard.values():
-        (told if policy.denied == EXPLAIN else hidden).update(index.servers if policy.every else policy.servers)
-    return frozenset(told - hidden)
+        servers = index.servers if policy.every else policy.servers
+        (explained if policy.denied == EXPLAIN else hidden).update(servers)
+    return frozenset(explained - hidden)
 
 
 def _escaping(index: ToolIndex, heard: Policies) -> frozenset[str]:
@@ -321,7 +333,7 @@ def _escaping(index: ToolIndex, heard: Policies) -> frozenset[str]:
 
 
 def _manual(index: ToolIndex, heard: Policies, visible: int) -> tuple[tuple[int, int], ...]:
-    """Tools that policies keep from running by themselves: one that says so is enough."""
+    """Tools that some policy keeps the model endpoints from running by themselves, with that policy's position."""
     manual, taken = [], 0
     strict = {position: policy for position, policy in heard.items() if policy.auto_run != ALL}
     for position, policy in sorted(strict.items(), key=lambda each: each[1].auto_run == READ_ONLY):
@@ -335,7 +347,7 @@ def _manual(index: ToolIndex, heard: Policies, visible: int) -> tuple[tuple[int,
 
 
 def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:
-    """Servers with a rule that allows any tool, and none that denies any."""
+    """Servers with a rule that allows all tools, and without a rule that denies all."""
     allowed: set[str] = set()
     denied: set[str] = set()
     for policy in heard.values():

@@ -1,8 +1,8 @@
-"""Whom policies speak of. Pure.
+"""Subjects of policies. This module has no I/O.
 
-A name of an agent, a group or a claim is worth what its issuer is worth: a subject with `issuer` is about the names
-that this one gives. A subject without is about everybody of that name, unless several issuers may give it. Then nobody
-can say whose it is, and the policy only restricts those who have it: see `merge.restricting`.
+The name of an agent, a group or a claim is only as trustworthy as its issuer. A subject with `issuer` applies to names
+from that issuer. A subject without `issuer` applies to everybody of that name if there is only one issuer. If there are
+several, the intended one is unknown, and the policy only restricts the subject: see `merge.restrict`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CLAIM: Final = "Claim"
 AUTHENTICATED: Final = "Authenticated"
 ANY: Final = "Any"
 API_KEYS: Final = "apiKeys"
-"""Issuer of the names that API keys carry."""
+"""Issuer of the names of API keys."""
 SERVICE_ACCOUNTS: Final = "serviceAccounts"
-"""Issuer of the groups that the API server gives to ServiceAccounts."""
+"""Issuer of the groups that the API server assigns to ServiceAccounts."""
 ANY_ISSUER: Final = "*"
-"""Every issuer, on purpose."""
+"""Every issuer, explicitly."""
 
 Key = tuple[str, ...]
-"""Kind, and what else tells a subject apart."""
+"""Kind of a subject, and the values that identify it."""
 NO_CLAIMS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -39,8 +39,8 @@ def keys_of(
     authenticated: bool,
     issuers: Iterable[str] = (),
 ) -> tuple[Key, ...]:
-    """Every subject that somebody is, without claims: only those that policies ask about are looked at. `issuers`: the
-    names of the one that vouches for agent and groups.
+    """All subject keys of a principal, except claims, which are looked up by the claims in policies. `issuers`: the
+    names of the issuer of agent and groups.
     """
     keys: list[Key] = [(ANY,)]
     if authenticated:
@@ -55,23 +55,23 @@ def keys_of(
 
 
 def key_of(subject: Subject, namespace: str) -> Key:
-    """Key of a policy's subject in that namespace. One of an unknown kind matches nobody."""
+    """Key of a policy's subject in that namespace. The key of an unknown kind matches nobody."""
     if subject.kind in (ANY, AUTHENTICATED):
         return (subject.kind,)
     if subject.kind == SERVICE_ACCOUNT:
         return (subject.kind, subject.namespace or namespace, subject.name or "")
     if subject.kind == CLAIM:
         return (subject.kind, subject.name or "", subject.value or "", subject.issuer or "")
-    return named(subject.kind, subject.name or "", subject.issuer)
+    return key_of_name(subject.kind, subject.name or "", subject.issuer)
 
 
-def named(kind: str, name: str, issuer: str | None = None) -> Key:
-    """Key of an agent or a group; without an issuer, of everybody of that name."""
+def key_of_name(kind: str, name: str, issuer: str | None = None) -> Key:
+    """Key of an agent or a group; without an issuer, of all agents or groups of that name."""
     return (kind, name) if issuer is None else (kind, name, issuer)
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim of a token; where there is none of that name, the one that dots lead to. None: there is none."""
+    """A claim of a token. If no claim has that name, its dots lead into objects. None if there is no such claim."""
     if name in claims:
         return claims[name]
     value: Any = claims
@@ -81,14 +81,14 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def claim_values(claims: Mapping[str, Any], name: str) -> frozenset[str]:
-    """Values of a claim that a subject may name: the claim itself, or each entry of a list."""
+    """Values of a claim that a subject can match: the claim itself, or each entry of a list."""
     value = claim(claims, name)
     entries = value if isinstance(value, list) else [value]
     return frozenset(word for entry in entries if (word := _word(entry)) is not None)
 
 
 def _word(value: Any) -> str | None:
-    """As a manifest gives it; nothing that two ways of writing could make another of."""
+    """The value as manifests write it; None for types that have more than one notation."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -96,8 +96,8 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-class Speakers:
-    """Which policies speak of whom."""
+class PoliciesBySubject:
+    """Index of policies by the subjects that they apply to."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._by_key: dict[Key, list[int]] = {}
@@ -114,9 +114,9 @@ class Speakers:
         issuers: Iterable[str] = (),
         doubtful: Collection[Key] = (),
     ) -> tuple[int, ...]:
-        """Places of the policies that speak of somebody who is all of these, in order; `~place` of those that only
-        restrict. `claims` are those of the token, `issuers` the names of its issuer. `doubtful`: keys that other
-        issuers may give as well, or `(CLAIM,)` for all claims without an issuer.
+        """Positions of the policies that apply to a principal with all these keys, in order; `~position` for policies
+        that only restrict. `claims` are the token's claims, `issuers` the names of its issuer. `doubtful` has keys that
+        other issuers could assign too, or `(CLAIM,)` for all claims without an issuer.
         """
         issuer_values = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER
         spoken = (

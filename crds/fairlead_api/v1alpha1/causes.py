@@ -1,8 +1,8 @@
-"""Causes: the exact words behind the reasons of conditions, and how a condition's message carries them.
+"""Causes: the precise observations behind the reasons of conditions, and how a condition's message carries them.
 
-A reason says what a person does next, a cause says what was seen: `Unreachable` and `ConnectionRefused`. The message of
-a condition begins with its cause wherever that says more than the reason does, as does the label `cause` of
-`fairlead_operator_servers_ready`. What each cause means stands in `reasons`. Pure.
+A reason says what a person does next, a cause what was observed: reason `Unreachable`, cause `ConnectionRefused`. The
+message of a condition begins with the cause where the cause differs from the reason. The label `cause` of
+`fairlead_operator_servers_ready` has the cause too. `reasons` has the meaning of each. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from fairlead_api.v1alpha1.condition_types import ConditionType, Reason, Status
 
 if TYPE_CHECKING:
-    from fairlead_api.v1alpha1.common import Condition  # 20 ms of models, and scans of definitions need words alone
+    from fairlead_api.v1alpha1.common import Condition  # importing its models takes 20 ms
 
 
 class Cause(StrEnum):
-    """One CamelCase word for what was seen. Added to over time, never renamed.
+    """An observation as one CamelCase word. Members may be added, but not renamed.
 
-    The causes of failed conversations are the reasons of the wire's error tree: `Cause(error.reason)`.
+    The reasons of connection errors (`fairlead_mcp`'s error tree) are causes: `Cause(error.reason)`.
     """
 
     # Accepted
@@ -325,15 +325,15 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
 REASON_OF: Final[Mapping[Cause, Reason]] = MappingProxyType(
     {cause: reason for reason, causes in CAUSES.items() for cause in causes}
 )
-_WORDS: Final = frozenset(Cause)
-_GOOD: Final[Mapping[str, Cause]] = MappingProxyType(
-    {word: Cause(word) for word in map(str, ConditionType) if word in _WORDS}
+_VALUES: Final = frozenset(Cause)
+_AS_EXPECTED: Final[Mapping[str, Cause]] = MappingProxyType(
+    {word: Cause(word) for word in map(str, ConditionType) if word in _VALUES}
 )
-"""Causes of conditions that are as expected, by type."""
+"""Condition type to the cause that is reported while everything is as expected."""
 
 
 def sentence(cause: Cause, message: str) -> str:
-    """The message of a condition, which begins with the cause where that says more than the reason."""
+    """The message of a condition. It begins with the cause where the cause says more than the reason."""
     reason = REASON_OF[cause]
     if reason is Reason.AS_EXPECTED or cause.value == reason.value:
         return message
@@ -341,11 +341,11 @@ def sentence(cause: Cause, message: str) -> str:
 
 
 def cause_of(condition: Condition) -> tuple[Cause | None, str]:
-    """The cause that a condition was written with and its message without it; None for one of another release."""
+    """The cause in a condition, and the message without it. None if another release wrote an unknown cause."""
     word, colon, rest = condition.message.partition(": ")
-    if colon and word in _WORDS and REASON_OF[Cause(word)] == condition.reason:
+    if colon and word in _VALUES and REASON_OF[Cause(word)] == condition.reason:
         return Cause(word), rest
     if condition.reason == Reason.AS_EXPECTED:
-        return _GOOD.get(condition.type, Cause.VERIFIED), condition.message
-    is_cause = condition.reason in _WORDS and REASON_OF[Cause(condition.reason)] == condition.reason
+        return _AS_EXPECTED.get(condition.type, Cause.VERIFIED), condition.message
+    is_cause = condition.reason in _VALUES and REASON_OF[Cause(condition.reason)] == condition.reason
     return Cause(condition.reason) if is_cause else None, condition.message

@@ -1,7 +1,7 @@
 """Parts of every resource: the base model, object metadata, conditions, durations, references.
 
-Reading is tolerant (unknown members are dropped, so that an older reader survives a newer resource);
-`fairlead_api.load` forbids unknown members for manifests that people write. Pure: no I/O.
+Parsing is tolerant: unknown members are dropped, so that an older reader can read a newer resource. For manifests that
+people write, `fairlead_api.load` forbids unknown members. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MILLISECONDS: Final = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
 class Duration(str):
-    """A length of time as written in manifests: `500ms`, `30s`, `10m`, `1h30m`; the form of Gateway API's GEP-2257.
+    """A duration in the syntax of Gateway API's GEP-2257: `500ms`, `30s`, `10m`, `1h30m`.
 
     Raises ValueError on any other text.
     """
@@ -60,7 +60,7 @@ class Duration(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Any text: the field's rule refuses what is malformed, with the sentence that a cluster gives."""
+        """Accept any text; the field's validation rule rejects bad ones, with the same message as on a cluster."""
         return core_schema.no_info_after_validator_function(
             lambda text: str.__new__(cls, text), core_schema.str_schema(max_length=24)
         )
@@ -71,7 +71,7 @@ class Duration(str):
 
 
 def duration_rule(least: str, example: str, most: str = "24h") -> ValidationRule:
-    """The rule of a duration field: well-formed, and from `least` to `most`."""
+    """The validation rule of a duration field: well-formed, and from `least` to `most`."""
     floor, ceiling = Duration(least).milliseconds, Duration(most).milliseconds
     bottom = {0: "", 1: "more than 0s and "}.get(floor, f"at least {least} and ")
 
@@ -87,11 +87,11 @@ def duration_rule(least: str, example: str, most: str = "24h") -> ValidationRule
 
 
 class Model(BaseModel):
-    """Base of every object in a resource: camelCase on the wire, snake_case in Python, docstrings as descriptions."""
+    """Base of every object in a resource: camelCase in JSON, snake_case in Python, docstrings as descriptions."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
-        defer_build=True,  # most processes validate two kinds, and validators of parts are made for nothing
+        defer_build=True,  # most processes need the validators of two kinds only
         extra="ignore",
         frozen=True,
         populate_by_name=True,
@@ -100,18 +100,18 @@ class Model(BaseModel):
     )
 
     guards: ClassVar[tuple[ValidationRule, ...]] = ()
-    """Rules that hold between the fields of this object."""
+    """Validation rules between the fields of this object."""
     moved: ClassVar[tuple[MovedField, ...]] = ()
-    """Fields of earlier manifests, each refused with its new place."""
+    """Fields of earlier releases, each rejected with its new name."""
     removable: ClassVar[frozenset[str]] = frozenset()
-    """Wire names of members whose null says something: it takes away what the operator would set (`nullable`)."""
+    """JSON names of nullable members, for which null removes what the operator would set."""
     atomic: ClassVar[bool] = False
-    """Whether several writers replace it as a whole instead of member by member (`x-kubernetes-map-type`)."""
+    """Whether writers replace the object as a whole instead of member by member (`x-kubernetes-map-type`)."""
 
     @model_validator(mode="before")
     @classmethod
     def _absent_if_null(cls, value: Any) -> Any:
-        """An API server prunes nulls of what is not nullable; so does a reader of manifests."""
+        """Drop null members that are not nullable, as an API server does."""
         if isinstance(value, Mapping):
             return {key: member for key, member in value.items() if member is not None or key in cls.removable}
         return value
@@ -136,7 +136,7 @@ class Model(BaseModel):
         return described
 
     def to_wire(self) -> dict[str, Any]:
-        """As JSON-ready members with their wire names; absent and defaulted-to-absent members left out."""
+        """The object as JSON-ready members with their JSON names, without absent members."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -145,15 +145,15 @@ def _wire_time(moment: datetime) -> str:
 
 
 Time = Annotated[AwareDatetime, PlainSerializer(_wire_time, return_type=str, when_used="json")]
-"""A moment with a time zone; on the wire RFC 3339 in UTC with whole seconds, as `metav1.Time`."""
+"""A moment with a time zone; in JSON, RFC 3339 in UTC with whole seconds, like `metav1.Time`."""
 
 
 @dataclass(frozen=True)
 class _OneRefusal:
-    """Tells what is wanted instead of why each member of a union refused."""
+    """Replaces pydantic's error per member of a union by one sentence about the expected value."""
 
     text: str
-    """Example of a text that is taken."""
+    """Example of a valid text."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.custom_error_schema(
@@ -162,12 +162,12 @@ class _OneRefusal:
 
 
 QUANTITY_PATTERN: Final = r"^([0-9]+\.?[0-9]*|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|n|u|[eE][+-]?[0-9]+)?$"
-"""Kubernetes' `resource.Quantity` from zero up, as text."""
+"""Kubernetes' `resource.Quantity` without a sign."""
 
 
 class _QuantityForm:
-    """Bounds numbers, and gives texts their form, which is a pattern in the CRD: of a member that may be a number an
-    API server takes the costs of a rule for too high.
+    """Validates quantities. Their syntax is a pattern in the CRD instead of a CEL rule: for a member that may be a
+    number or a text, an API server estimates the cost of a rule as too high.
     """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -191,12 +191,12 @@ Quantity = Annotated[int | str, _OneRefusal("100m or 64Mi"), _QuantityForm()]
 _QUANTITY_PARTS: Final = re.compile(r"([0-9.]+)(?:[eE]([+-]?[0-9]+)|([a-zA-Z]*))")
 _DECIMAL_UNITS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _MOST_POWER: Final = 99
-"""Power of ten above which quantities are all the same here: an API server refuses or cuts them."""
+"""Powers of ten are clamped to ±99: an API server rejects or rounds larger quantities anyway."""
 _BINARY_UNITS: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 
 
 def amount(quantity: int | str) -> Decimal:
-    """Number that a quantity stands for, in units of its resource: `64Mi` is 67108864, `100m` is 0.1.
+    """Value of a quantity in units of its resource: `64Mi` is 67108864, `100m` is 0.1.
 
     Raises ValueError for text that is not a quantity.
     """
@@ -219,19 +219,19 @@ SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-
 
 
 class ObjectMeta(Model):
-    """The standard object's metadata, as far as Fairlead reads it."""
+    """The metadata of an object, as far as Fairlead reads it."""
 
     name: str = Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-    """Unique within the namespace."""
+    """Name, unique within the namespace."""
     namespace: str = Field(default="", max_length=63)
-    """Empty for cluster-scoped kinds."""
+    """Namespace; empty for cluster-scoped kinds."""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     uid: str = ""
-    """Empty off a cluster."""
+    """UID that the API server assigned; empty outside of a cluster."""
     resource_version: str = ""
     generation: int = 0
-    """Counts changes of the spec; 0 off a cluster."""
+    """Number of the spec's current version; 0 outside of a cluster."""
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     deletion_grace_period_seconds: int | None = None
@@ -243,24 +243,24 @@ class ObjectMeta(Model):
 
 
 class Condition(Model):
-    """One observation about the resource, in the form of `metav1.Condition`."""
+    """One observation about the resource (`metav1.Condition`)."""
 
     type: str = Field(min_length=1, max_length=64)
     """Aspect that is observed, such as `Accepted` or `Ready`."""
     status: Literal["True", "False", "Unknown"]
-    """Whether it holds."""
+    """Whether the condition holds."""
     reason: str = Field(min_length=1, max_length=64)
-    """One CamelCase word for why: what a person does next. The words are listed in the documentation."""
+    """Reason as one CamelCase word, which says what a person does next. The documentation lists all reasons."""
     message: str = Field(default="", max_length=4096)
-    """Cause in a word where it says more than the reason, a sentence, and advice where something has to be done."""
+    """Cause in one word if it differs from the reason, a sentence, and advice if something has to be done."""
     observed_generation: int = 0
-    """`metadata.generation` that this was observed for."""
+    """`metadata.generation` that the observation is about."""
     last_transition_time: Time
     """When `status` last changed."""
 
 
 class Resource(Model):
-    """Base of the kinds."""
+    """Base of McpServer, LatencyTier and ToolPolicy."""
 
     kind_name: ClassVar[str]
     plural: ClassVar[str]

@@ -1,6 +1,6 @@
-"""The conditions of all kinds: their types and reasons. The exact causes behind a reason stand in `causes`.
+"""Conditions of all kinds: their types and reasons. `causes` has the precise causes behind each reason.
 
-The operator writes these constants and nothing else. Pure.
+The operator only writes these values. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -14,42 +14,43 @@ Status = Literal["True", "False", "Unknown"]
 
 
 class ConditionType(StrEnum):
-    """Type of a condition. `True` is the good value, and an absent condition means `Unknown`; but for those of
-    `ABNORMAL`, which are there, and `True`, only while something is amiss.
+    """Type of a condition. `True` is the good value, and an absent condition means `Unknown`. The types in `ABNORMAL`
+    are the opposite: they are only present, and `True`, while something is wrong.
     """
 
     ACCEPTED = "Accepted"
-    """The resource is valid and in force here, as far as `PARTIALLY_INVALID` and `CONFLICTED` do not say otherwise.
+    """The resource is valid and applied, except for what `PARTIALLY_INVALID` and `CONFLICTED` report.
 
-    Set at first sight, before anything is done.
+    Set as soon as the operator has read the resource.
     """
     PARTIALLY_INVALID = "PartiallyInvalid"
-    """Parts of the spec have no effect; all else is in force (as in Gateway API). Does not count for `Ready`."""
+    """Parts of the spec have no effect; the rest is applied (as in Gateway API). Does not affect `Ready`."""
     CONFLICTED = "Conflicted"
-    """Another resource says otherwise or was there before, and the rest is in force. Does not count for `Ready`."""
+    """Another resource contradicts this one or is older; the rest is applied. Does not affect `Ready`."""
     RESOLVED_REFS = "ResolvedRefs"
     """Every Secret that the spec refers to exists, may be used, and may be sent to the server's host."""
     PROGRAMMED = "Programmed"
-    """The server's workload exists as the spec wants it and runs, as far as the platform can tell.
+    """The server's workload exists as the spec says and runs, as far as the platform can tell.
 
-    It says nothing about MCP. True at once for `url`, where nothing is run.
+    It does not include MCP. Always True for `url`, where nothing is run.
     """
     VERIFIED = "Verified"
-    """The server itself answered a real `tools/list`, and still does."""
+    """The server answered `tools/list` when it was last contacted."""
     CALIBRATED = "Calibrated"
-    """Its tools have been measured. Does not count for `Ready`."""
+    """The server's tools have been measured. Does not affect `Ready`."""
     APPROVED = "Approved"
-    """The server lists the definitions that were approved; with `pin: true` only. Does not count for `Ready`: the
-    approved definitions are served meanwhile."""
+    """The server lists the approved definitions; with `pin: true` only. Does not affect `Ready`, because the approved
+    definitions are served in any case."""
     DEFINITIONS_CLEAN = "DefinitionsClean"
-    """Nothing is hidden in what the server lists, and nothing in it speaks to the model. Does not count for `Ready`."""
+    """No listed text contains hidden characters or instructions to the model. Does not affect `Ready`."""
     NETWORK_POLICY_ENFORCED = "NetworkPolicyEnforced"
-    """The cluster enforces the NetworkPolicies of the server's pods; only where the installation probes that. Does not
-    count for `Ready`."""
+    """The cluster enforces the NetworkPolicies of the server's pods; only if the installation probes that. Does not
+    affect
+    `Ready`."""
     READY = "Ready"
-    """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified` that the kind has are True; never set on its own.
+    """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified`, as far as the kind has them, are True.
 
-    Otherwise it carries status, reason and message of the first of them that is False, else of the first Unknown.
+    Otherwise it has status, reason and message of the first of them that is False, else of the first that is Unknown.
     """
 
 
@@ -59,15 +60,15 @@ READY_DEPENDS_ON: Final[tuple[ConditionType, ...]] = (
     ConditionType.PROGRAMMED,
     ConditionType.VERIFIED,
 )
-"""In the order in which they are looked at for the reason of `Ready`."""
+"""Conditions that `Ready` summarizes, in the order of precedence for its reason."""
 
 
 ABNORMAL: Final = frozenset({ConditionType.PARTIALLY_INVALID, ConditionType.CONFLICTED})
-"""Types whose `True` is bad."""
+"""Types whose `True` means a problem."""
 
 
 class Reason(StrEnum):
-    """One CamelCase word for what a person does about a condition. At most 25; never renamed."""
+    """Next step of a person, as one CamelCase word. There are at most 25; they are never renamed."""
 
     AS_EXPECTED = "AsExpected"
     PENDING = "Pending"
@@ -98,29 +99,29 @@ class Reason(StrEnum):
 ACTIONS: Final[Mapping[Reason, str]] = MappingProxyType(
     {
         Reason.AS_EXPECTED: "Nothing.",
-        Reason.PENDING: "Wait: it is on its way, or tried again by itself.",
-        Reason.INVALID: "Correct the resource: a field breaks a rule, or this installation cannot do what it says.",
-        Reason.NOT_ALLOWED: "Do without what the message names, or have it allowed in the installation or cluster.",
-        Reason.CONFLICTED: "Change this resource or the one that the message names; the older one, and denial, win.",
-        Reason.NOTHING_MATCHED: "Correct selector or patterns, or wait for what they are meant for.",
-        Reason.INVALID_REF: "Create or correct what is referred to, or the reference.",
-        Reason.REF_NOT_PERMITTED: "If the Secret is meant for this server, say so by its label and annotation.",
+        Reason.PENDING: "Wait: it is in progress, or is tried again.",
+        Reason.INVALID: "Correct the resource: a field breaks a rule, or this installation does not support it.",
+        Reason.NOT_ALLOWED: "Remove what the message names, or have it allowed in the installation or the cluster.",
+        Reason.CONFLICTED: "Change this resource or the one that the message names; the older one wins, and Deny wins.",
+        Reason.NOTHING_MATCHED: "Correct the selector or patterns, or wait for the objects that they are meant for.",
+        Reason.INVALID_REF: "Create or correct the object that is referred to, or correct the reference.",
+        Reason.REF_NOT_PERMITTED: "If the Secret is meant for this server, set its label and annotation.",
         Reason.STOPPED: "Set replicas to start it.",
-        Reason.DEPLOYMENT_FAILED: "Look at the events of its Deployment and pods, and at the room on the nodes.",
-        Reason.FETCH_FAILED: "Check name and version of image or package, and the way to its registry.",
-        Reason.START_FAILED: "Read what the process printed; correct its command, arguments or environment.",
-        Reason.UNREACHABLE: "Check address and port, that the server runs, and network and policies on the way.",
-        Reason.TLS_FAILED: "Set the authority, or have the certificate mended.",
-        Reason.NOT_MCP: "Correct path, port, transport or host header: what answers there is not MCP for this address.",
-        Reason.UNAUTHORIZED: "Give it a credential with the rights it needs.",
-        Reason.OVERLOADED: "Raise replicas or limits, or call it less.",
+        Reason.DEPLOYMENT_FAILED: "Look at the events of its Deployment and pods, and the resources of the nodes.",
+        Reason.FETCH_FAILED: "Check name and version of the image or package, and the connection to its registry.",
+        Reason.START_FAILED: "Read the output of the process; correct its command, arguments or environment.",
+        Reason.UNREACHABLE: "Check the address, the port, the network and its policies, and that the server runs.",
+        Reason.TLS_FAILED: "Set caBundle, or have the certificate corrected.",
+        Reason.NOT_MCP: "Correct path, port, transport or host header: the response is not MCP.",
+        Reason.UNAUTHORIZED: "Give the server a credential with the rights it needs.",
+        Reason.OVERLOADED: "Raise replicas or limits, or make fewer calls.",
         Reason.TOO_LARGE: "Offer fewer or smaller definitions.",
         Reason.SERVER_FAILED: "Read the server's log; update the server.",
-        Reason.VERIFIED_IN_PART: "Mend the definitions that the message names, in the server; the others are served.",
-        Reason.NOT_CALIBRATED: "Give probe arguments that work, or leave it at the calls of agents.",
-        Reason.CHANGES_HELD_BACK: "Look at them (fairlead diff); approve them (fairlead approve) or have them undone.",
-        Reason.SUSPICIOUS_DEFINITIONS: "Read the texts that it names; if harmful, hide the tool or remove the server.",
+        Reason.VERIFIED_IN_PART: "Correct the definitions that the message names in the server; the others are served.",
+        Reason.NOT_CALIBRATED: "Give working probe arguments, or rely on the calls of agents.",
+        Reason.CHANGES_HELD_BACK: "Look at the changes (fairlead diff); approve (fairlead approve) or revert them.",
+        Reason.SUSPICIOUS_DEFINITIONS: "Read the texts in the message; if harmful, hide the tool or remove the server.",
         Reason.NOT_ENFORCED: "Have the cluster enforce NetworkPolicies, or keep others from running pods in it.",
     }
 )
-"""The next step of a person, by reason."""
+"""Sentences about the next step of a person, by reason."""

@@ -1,6 +1,6 @@
-"""The LatencyTier kind: how long a tool may take to be offered, and when a conversation gets this tier.
+"""The LatencyTier kind: a limit on the latency of tools, and when a conversation uses this tier.
 
-Cluster-scoped, as PriorityClass. The operator compiles all of them into the `rules` document. Pure.
+Cluster-scoped, like PriorityClass. The operator compiles all tiers into the `rules` document. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -21,43 +21,45 @@ Phrase = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class LatencyTierSelection(Model):
-    """Conditions on a conversation that choose this tier. Absent members ask for nothing."""
+    """Conditions on a conversation that choose this tier. An absent member is not a condition."""
 
     keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=4096)
-    """Words and phrases in what a user says, compared without case."""
+    """Words and phrases in a user's message, compared without case."""
     commands: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=64)
-    """Phrases that ask for this tier outright, such as `take your time`; stronger than anything else."""
+    """Phrases that request this tier explicitly, such as `take your time`; they override all other conditions."""
     shipped_words: bool = False
-    """Whether the keywords and commands of the shipped tier of this name (`fast`, `standard`, `deep`) count as well."""
+    """Whether the built-in keywords and commands of the tier of this name (`fast`, `standard`, `deep`) count as
+    well.
+    """
     conversation_states: Annotated[list[ConversationState], Distinct()] = Field(default=[], max_length=8)
     """`FirstTurn`: the conversation begins. `RapidExchange`: short turns follow each other quickly."""
     queue_depth: int | None = Field(default=None, ge=1, le=10000)
-    """From this many waiting requests on, this tier is preferred. Absent: whatever waits has no say."""
+    """Number of waiting requests from which this tier is preferred. Absent: waiting requests do not matter."""
     cooldown: Annotated[Duration, duration_rule("1ms", "30s")] | None = None
-    """For this long after an answer in this tier its keywords do not ask for it again. Absent: they always do."""
+    """Time after an answer in this tier in which its keywords do not count. Absent: they always count."""
 
 
 class LatencyTierSpec(Model):
     """Which tools fit this tier, and when it is chosen."""
 
     max_latency: Annotated[Duration, duration_rule("1ms", "500ms")] | None = None
-    """The longest that a tool of this tier takes. Absent: no limit, every tool fits."""
+    """Longest duration of a tool of this tier. Absent: no limit, every tool fits."""
     quantile: Quantile = "p95"
-    """Which part of a tool's calls must keep `maxLatency`: with `p95` 95 of 100, with `p50` every other."""
+    """Share of a tool's calls that must stay within `maxLatency`: 95 of 100 with `p95`, half of them with `p50`."""
     min_samples: int = Field(default=10, ge=1, le=100)
-    """From this many measured calls on, what was measured decides; before, what is declared."""
+    """Number of measured calls from which measurements decide; before, the declared latency does."""
     unmeasured: Literal["Show", "Hide"] = "Show"
-    """Whether a tool that is neither measured nor declared belongs to this tier."""
+    """Whether a tool without measured or declared latency belongs to this tier."""
     default: bool = False
-    """Whether agents that name no tier get this one; where no tier has it, they are offered every tool. On one tier
-    only; of several the oldest has it.
+    """Whether agents that name no tier use this one. Without a default tier, they are offered every tool. Set it on one
+    tier only; of several, the oldest is the default.
     """
     hysteresis_percent: int = Field(default=0, ge=0, le=100)
-    """A call counts as late only this many percent above `maxLatency`."""
+    """Percentage above `maxLatency` from which a call counts as late."""
     call_timeout: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
-    """The longest that a call made in this tier may take. Absent: what the server and the tool allow."""
+    """Timeout of calls in this tier. Absent: the timeout of the server and the tool."""
     selection: LatencyTierSelection | None = None
-    """Conditions on a conversation that choose this tier. Absent: it is chosen by name, or as the default."""
+    """Conditions on a conversation that choose this tier. Absent: the tier is chosen by name, or as the default."""
 
     moved: ClassVar[tuple[MovedField, ...]] = (
         MovedField("hysteresis", "number", "hysteresisPercent, in percent: 0.1 is 10"),
@@ -67,7 +69,7 @@ class LatencyTierSpec(Model):
             cel="!has(self.callTimeout) || !has(self.maxLatency) || "
             f"!self.callTimeout.matches('{DURATION_PATTERN}') || !self.maxLatency.matches('{DURATION_PATTERN}') || "
             "duration(self.callTimeout) >= duration(self.maxLatency)",
-            message="callTimeout must not be shorter than maxLatency: it would cut off calls that are in time",
+            message="callTimeout must not be shorter than maxLatency: calls within maxLatency would time out",
             holds=lambda tier: (
                 tier.call_timeout is None
                 or tier.max_latency is None
@@ -79,24 +81,24 @@ class LatencyTierSpec(Model):
 
 
 class LatencyTierStatus(Model):
-    """Observations."""
+    """Observed state of a LatencyTier."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted` and `Ready`; `Conflicted` on a tier that asks to be the default beside another one."""
+    """`Accepted` and `Ready`; `Conflicted` if another tier is the default too."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     default: bool | None = None
-    """Whether agents that name no tier get this one: of several with `default: true` only one is. Absent: not known
-    yet."""
+    """Whether agents that name no tier use this one: of several tiers with `default: true`, one is the default. Absent:
+    not determined yet."""
     tools: int | None = Field(default=None, ge=0)
-    """Tools of the installation that fit now. Absent: not known yet."""
+    """Number of tools of the installation that currently fit. Absent: not determined yet."""
 
 
 NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 
 class LatencyTier(Resource):
-    """A budget of time: an agent in this tier is offered the tools that keep it, and no others."""
+    """A limit on latency: an agent in this tier is only offered the tools that stay within it."""
 
     kind_name: ClassVar[str] = "LatencyTier"
     plural: ClassVar[str] = "latencytiers"
@@ -114,7 +116,7 @@ class LatencyTier(Resource):
         ValidationRule(
             cel=f"self.metadata.name.matches('{NAME_PATTERN}')",
             message="a LatencyTier's name consists of lower-case letters, digits and -, and has at most 40 characters: "
-            "agents ask for it as /mcp/NAME",
+            "agents request it as /mcp/NAME",
             holds=lambda tier: re.fullmatch(NAME_PATTERN, tier.metadata.name) is not None,
             path=".metadata.name",
         ),

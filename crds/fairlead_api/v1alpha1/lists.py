@@ -1,6 +1,7 @@
 """Kubernetes' list types as metadata of pydantic fields: lists keyed by a member, and lists of distinct values.
 
-An API server merges such lists item by item and refuses duplicates; the same refusal is made here, in its words. Pure.
+An API server merges such lists item by item and rejects duplicates; pydantic rejects them here with the same message.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LIST_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """No two items are the same: by the member of the wire name `key`, or as a whole without one."""
+    """Requires distinct items: distinct in the member with the JSON name `key`, or as a whole without a key."""
 
     key: str = ""
 

@@ -1,8 +1,7 @@
-"""Fields that earlier manifests have elsewhere: refused with a sentence that names the new place.
+"""Fields that moved since earlier releases: manifests with the old name are rejected with the new one.
 
-An API server drops unknown fields where a client does not ask for strictness, and a limit that vanishes is none. A
-moved
-field therefore stays in the schema of its version, with a rule that no value keeps. Pure.
+An API server silently drops unknown fields unless a client asks for strict validation, and a dropped limit would be no
+limit. A moved field therefore stays in the schema, with a rule that no value meets. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from fairlead_api.v1alpha1.rules import VALIDATIONS
 
 @dataclass(frozen=True, slots=True)
 class MovedField:
-    """One field that is no more."""
+    """One field that has moved."""
 
     name: str
-    """Name in manifests."""
+    """Old name in manifests."""
     type: Literal["string", "integer", "number", "boolean", "array", "object"]
     """JSON type of its values."""
     to: str
-    """Field that took its place, relative to the object or to the spec, with how values change."""
+    """New name, relative to the object or to the spec, and how values change."""
 
     @property
     def message(self) -> str:
@@ -30,7 +29,7 @@ class MovedField:
         return f"{self.name} is now {self.to}; fairlead migrate FILE rewrites manifests"
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the member, which refuses each value."""
+        """JSON Schema of the old member, which rejects every value."""
         bounds: dict[str, dict[str, Any]] = {
             "string": {"maxLength": 131072},
             "array": {"maxItems": 128, "items": {"type": "string", "maxLength": 4096}},

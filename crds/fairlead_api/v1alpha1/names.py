@@ -1,6 +1,6 @@
-"""Names as Kubernetes has them, in the types of fields: of objects, labels and annotations.
+"""Names in Kubernetes' syntax as types of fields: names of objects, labels and annotations.
 
-Keys of a map have no pattern in a structural schema, so rules hold for them. Pure.
+A structural schema cannot have a pattern for the keys of a map, so validation rules check them. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from fairlead_api.patterns import LABEL, SUBDOMAIN
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 QUALIFIED_PATTERN: Final = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"
-"""Name of a label or annotation, a little wide: the length of its pattern costs at an API server."""
+"""Name of a label or annotation. The pattern is more lenient than Kubernetes': a longer one would cost too much in
+CEL.
+"""
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=f"^{SUBDOMAIN}$")]
 """Name of an object: an RFC 1123 subdomain."""
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=f"^{LABEL}$")]
@@ -25,8 +27,8 @@ LabelName = Annotated[str, Field(min_length=1, max_length=317, pattern=QUALIFIED
 
 LABEL_NAMES: Final = ValidationRule(
     cel=f"self.all(name, name.matches(r'{QUALIFIED_PATTERN}'))",
-    message="a name in front of a colon must be one of a label or annotation, such as team or example.com/team",
+    message="each key must be the name of a label or annotation, such as team or example.com/team",
     holds=lambda labels: all(re.fullmatch(QUALIFIED_PATTERN, name, re.ASCII) for name in labels),
 )
 Labels = Annotated[dict[str, LabelValue], LABEL_NAMES]
-"""Labels, or values that labels must have."""
+"""Labels with their values."""

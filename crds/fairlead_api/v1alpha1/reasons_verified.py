@@ -1,6 +1,6 @@
-"""Reasons of `Verified`, with meaning and remedy: how a conversation with a server failed.
+"""Causes of the condition `Verified`, with meaning and remedy: how discovery of a server failed.
 
-A part of the table in `reasons`, which is the one to import. Pure.
+This is a part of the table in `reasons`, which is the module to import. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -13,45 +13,48 @@ VERIFIED: Final = {
     Cause.VERIFIED: CauseExplanation("True", "The server answered tools/list; its answer is the catalog."),
     Cause.VERIFIED_IN_PART: CauseExplanation(
         "True",
-        "The server answered, and more than one thing is wrong with what it lists; what is right is offered.",
-        "Update the server; the page of reasons has advice on each.",
+        "The server answered, and several things are wrong with its lists; the correct definitions are offered.",
+        "Update the server; the page of reasons has advice on each problem.",
     ),
     Cause.DUPLICATE_NAMES: CauseExplanation(
         "True",
         "The server lists a name more than once. The first definition is offered, the others are left out.",
-        "Give each a name of its own in the server: a call could not tell them apart.",
+        "Give each definition its own name in the server: a call cannot distinguish them.",
     ),
     Cause.INVALID_NAMES: CauseExplanation(
         "True",
-        "Names are empty, too long (over 256 characters, URIs over 2,048) or hold control characters or characters "
-        "that are not seen. These definitions are left out.",
+        "Names are empty, too long (over 256 characters, URIs over 2,048) or contain control characters or invisible "
+        "characters. These definitions are left out.",
         "Rename them in the server.",
     ),
     Cause.UNUSUAL_NAMES: CauseExplanation(
         "True",
-        "Names do not follow the rule of MCP (1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'). They are offered as they "
-        "are; the formats of model providers get a name that they take.",
-        "Nothing, unless a client refuses them: then rename them in the server.",
+        "Names do not follow MCP's rule (1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'). They are offered unchanged; in "
+        "the "
+        "formats of model providers they are replaced by names that the provider accepts.",
+        "Nothing, unless a client rejects them: then rename them in the server.",
     ),
     Cause.INVALID_SCHEMAS: CauseExplanation(
         "True",
-        'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires, or an '
-        "x-mcp-header in it that breaks the rules of MCP 2026-07-28. They are left out: clients refuse them, or even "
-        "the whole list for one of them, and a model would have to guess the arguments.",
+        'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires, or one whose '
+        "x-mcp-header breaks the rules of MCP 2026-07-28. These tools are left out: clients reject them, or even the "
+        "whole "
+        "list, and a model would have to guess the arguments.",
         'Give each tool an inputSchema in the server; {"type": "object"} for one without arguments.',
     ),
     Cause.INVALID_DEFINITIONS: CauseExplanation(
         "True",
-        "Definitions are not objects in UTF-8, members of them have another type than MCP gives them, or they are "
-        "nested too deeply. They are left out: clients refuse the whole list for one of them.",
+        "Definitions are not UTF-8 JSON objects, have members of another type than MCP's, or are nested too deeply. "
+        "They are "
+        "left out: clients reject the whole list because of one of them.",
         "Correct these members in the server.",
     ),
     Cause.MENDED_DEFINITIONS: CauseExplanation(
         "True",
-        "Members of definitions are null, an empty list where MCP has an object, or an outputSchema that older "
-        "clients cannot take. Clients get the form that their revision of MCP has, as they refuse the whole list "
-        "otherwise; the catalog, hashes and pins keep what the server wrote.",
-        "No action is needed; correct these members in the server to have it say no more.",
+        "Members of definitions are null, an empty list where MCP has an object, or an outputSchema that older clients "
+        "reject. Clients receive the form of their revision of MCP, as they would reject the whole list otherwise; the "
+        "catalog, hashes and pins keep the server's original text.",
+        "Nothing has to be done; correcting these members in the server ends this report.",
     ),
     Cause.DEFINITIONS_TOO_LARGE: CauseExplanation(
         "True",
@@ -60,198 +63,203 @@ VERIFIED: Final = {
     ),
     Cause.LISTING_INCOMPLETE: CauseExplanation(
         "True",
-        "The tools are listed, but prompts, resources or resource templates, which the server declares, are not.",
-        "Have the server answer that listing, or not declare the capability.",
+        "The tools are listed, but listing prompts, resources or resource templates failed, although the server "
+        "declares them.",
+        "Have the server answer that list request, or stop declaring the capability.",
     ),
     Cause.MENDED_ANSWERS: CauseExplanation(
         "True",
-        "The server answered in a form that is not MCP's and was taken for what it means; the message has each.",
+        "Responses of the server deviate from MCP in a way that could be corrected; the message names each deviation.",
         "Nothing, if all its tools are there; else update the server, or correct what the message names.",
     ),
     Cause.PENDING: CauseExplanation(
-        "Unknown", "It has not been asked yet: what comes before is not done.", "Look at the other conditions."
+        "Unknown", "Discovery has not started: it waits for other conditions.", "Look at the other conditions."
     ),
-    Cause.NOT_DISCOVERED: CauseExplanation("Unknown", "It is being asked for the first time.", "Wait."),
+    Cause.NOT_DISCOVERED: CauseExplanation("Unknown", "The first discovery is running.", "Wait."),
     Cause.UNREACHABLE: CauseExplanation(
-        "False", "Its address cannot be reached.", "Check the address, the network and its policies."
+        "False", "The server's address cannot be reached.", "Check the address, the network and its policies."
     ),
     Cause.ADDRESS_NOT_ALLOWED: CauseExplanation(
         "False",
-        "The server's url leads to where servers of this installation may not be: this machine, link-local addresses, "
+        "The server's url leads to an address that this installation does not allow: this machine, link-local "
+        "addresses, "
         "the API server, or a Service of another namespace. Nothing is sent there.",
-        "Use an address that is meant for it; or have the installation allow it, in servers.allowedUrls of the chart.",
+        "Use another address; or have the installation allow it, in servers.allowedUrls of the chart.",
     ),
-    Cause.INVALID_URL: CauseExplanation("False", "Its address is not one that can be dialled.", "Correct spec.url."),
+    Cause.INVALID_URL: CauseExplanation("False", "The server's URL is not a valid address.", "Correct spec.url."),
     Cause.INVALID_HEADER: CauseExplanation(
         "False",
-        "A header for it holds characters that HTTP does not allow, so nothing was sent.",
+        "A request header contains characters that HTTP does not allow, so nothing was sent.",
         "Correct spec.remote.hostHeader or spec.image.hostHeader, or the credential in the Secret behind spec.auth.",
     ),
     Cause.CONNECTION_REFUSED: CauseExplanation(
         "False",
-        "Nothing listens at its address and port.",
+        "No process listens at the server's address and port.",
         "Check spec.image.port or spec.url, and that the server listens on all interfaces, not on localhost only.",
     ),
     Cause.UNKNOWN_HOST: CauseExplanation(
         "False",
-        "Its host name does not resolve.",
-        "Check the host in spec.url, as seen from inside of the cluster; that of an image or package is known to DNS "
+        "The server's host name does not resolve.",
+        "Check the host in spec.url, as seen from inside the cluster. The name of an image's or package's Service "
+        "resolves "
         "once a pod is ready.",
     ),
     Cause.CONNECT_TIMEOUT: CauseExplanation(
-        "False", "No connection came about in time.", "Check firewalls and network policies on the way."
+        "False", "Connecting to the server timed out.", "Check firewalls and network policies on the way."
     ),
     Cause.TLS_FAILED: CauseExplanation(
         "False",
-        "Its certificate could not be verified, or TLS failed otherwise.",
-        "Set spec.remote.caBundle for an authority of your own; check the host name and the dates of the certificate.",
+        "The server's certificate could not be verified, or TLS failed otherwise.",
+        "If you have your own certificate authority, set spec.remote.caBundle; check host name and dates of the "
+        "certificate.",
     ),
     Cause.CONNECTION_LOST: CauseExplanation(
-        "False", "The connection went away before an answer came.", "Read the server's log: it may have ended."
+        "False", "The connection was lost before a response arrived.", "Read the server's log: it may have exited."
     ),
     Cause.CLOSED_MID_ANSWER: CauseExplanation(
         "False",
-        "The connection went away in the middle of an answer.",
-        "Read the server's log: it may have ended, or a proxy on the way may cut answers off.",
+        "The connection was lost in the middle of a response.",
+        "Read the server's log: it may have exited, or a proxy in between cuts responses off.",
     ),
     Cause.PROCESS_EXITED: CauseExplanation(
-        "False", "Its process ended before an answer came.", "Read its log, and its last words where they are given."
+        "False", "The process exited before it responded.", "Read the server's log, or its last output in the message."
     ),
-    Cause.CLOSED: CauseExplanation(
-        "False", "The connection was closed by Fairlead itself, while stopping.", "Nothing."
-    ),
+    Cause.CLOSED: CauseExplanation("False", "Fairlead closed the connection because it is stopping.", "Nothing."),
     Cause.TIMEOUT: CauseExplanation(
         "False",
-        "It took the request and did not answer in time.",
-        "Read the server's log: it may hang. One that is slow on purpose gets more time by "
-        "operator.settings.discoveryTimeout of the chart.",
+        "The server accepted the request and did not respond in time.",
+        "Read the server's log: it may hang. If it is slow by design, raise "
+        "operator.settings.discoveryTimeout in the chart.",
     ),
     Cause.QUEUE_TIMEOUT: CauseExplanation(
-        "False", "No connection to it came free in time.", "It is busy: raise its replicas or spec.limits.concurrency."
+        "False", "No connection to the server became free in time.", "Raise spec.replicas or spec.limits.concurrency."
     ),
     Cause.TOO_MANY_PROCESSES: CauseExplanation(
         "False",
-        "As many processes of the server run in its pod as may, one for each connection.",
+        "The server's pods run as many processes as they may, one for each connection.",
         "Raise spec.limits.processes and the memory of its pods, or spec.replicas.",
     ),
     Cause.POOL_FULL: CauseExplanation(
         "False",
-        "Too many requests wait for a connection to it already.",
-        "It is busy or hangs: raise its replicas, or read its log.",
+        "Too many requests are waiting for a connection to the server already.",
+        "The server is busy or hangs: raise spec.replicas, or read its log.",
     ),
     Cause.TRANSPORT_ERROR: CauseExplanation(
         "False",
-        "The network failed in a way without a name of its own; the message has it.",
-        "Check the way to the server and what stands on it.",
+        "The network failed in an unclassified way; the message has the error.",
+        "Check the network and the proxies between Fairlead and the server.",
     ),
     Cause.ANSWER_TOO_LARGE: CauseExplanation(
         "False",
-        "Its answer was larger than the bound and was not read to its end.",
+        "A response of the server is larger than the limit and was not read completely.",
         "Offer fewer or smaller definitions.",
     ),
     Cause.HEADERS_TOO_LARGE: CauseExplanation(
-        "False", "Its answer's headers were larger than the bound.", "Check what stands at that address."
+        "False", "The headers of a response are larger than the limit.", "Check which program listens at the address."
     ),
     Cause.BAD_HTTP: CauseExplanation(
         "False",
-        "What answered does not speak HTTP/1.1.",
+        "The response is not HTTP/1.1.",
         "Check port and transport; a server on stdio needs transport: stdio.",
     ),
     Cause.NOT_MCP: CauseExplanation(
         "False",
-        "What answered is not an MCP server; the message has the start of its answer.",
+        "The response is not MCP; the message quotes its beginning.",
         "Check spec.image.path or the path in spec.url, and transport.",
     ),
     Cause.HTML_INSTEAD_OF_MCP: CauseExplanation(
         "False",
-        "A web page came instead of an MCP answer.",
-        "Check spec.image.path or the path in spec.url: often /mcp. A login page means that a proxy stands before it.",
+        "The response is a web page instead of MCP.",
+        "Check spec.image.path or the path in spec.url: often /mcp. A login page means that a proxy requires a login.",
     ),
-    Cause.EMPTY_ANSWER: CauseExplanation("False", "The answer was empty.", "Check spec.image.path and transport."),
+    Cause.EMPTY_ANSWER: CauseExplanation("False", "The response is empty.", "Check spec.image.path and transport."),
     Cause.WRONG_ANSWER_ID: CauseExplanation(
-        "False", "The answer belongs to another request.", "The server is at fault: update it."
+        "False", "The response has the id of another request.", "The server is at fault: update it."
     ),
     Cause.BAD_JSON: CauseExplanation(
         "False",
-        "The answer is not valid JSON.",
-        "The server is at fault: update it, or read its log. On stdio, nothing but MCP may go to standard output.",
+        "The response is not valid JSON.",
+        "The server is at fault: update it, or read its log. On stdio, standard output may only contain MCP.",
     ),
     Cause.TRUNCATED_JSON: CauseExplanation(
         "False",
-        "The answer's JSON ends too early.",
-        "Read the server's log: it or a proxy on the way cuts answers off.",
+        "The JSON of the response is truncated.",
+        "Read the server's log: the server, or a proxy in between, cuts responses off.",
     ),
     Cause.PROTOCOL_ERROR: CauseExplanation(
-        "False", "It answers, but not by the protocol; the message says what was seen.", "Update the server."
+        "False", "A response violates the protocol; the message says how.", "Update the server."
     ),
     Cause.UNSUPPORTED_VERSION: CauseExplanation(
-        "False", "It speaks no protocol revision that Fairlead speaks.", "Update the server."
+        "False", "The server supports no protocol revision that Fairlead supports.", "Update the server."
     ),
-    Cause.BAD_LISTING: CauseExplanation("False", "Its listing does not follow the protocol.", "Update the server."),
+    Cause.BAD_LISTING: CauseExplanation("False", "A list of the server violates the protocol.", "Update the server."),
     Cause.TOO_MANY_PAGES: CauseExplanation(
-        "False", "Its listing has more pages than the bound.", "Offer fewer tools, or larger pages."
+        "False", "A list of the server has more pages than the limit.", "Offer fewer tools, or larger pages."
     ),
     Cause.TOO_MANY_ITEMS: CauseExplanation(
-        "False", "It lists more definitions than the bound.", "Offer fewer tools, or split the server."
+        "False", "The server lists more definitions than the limit.", "Offer fewer tools, or split the server."
     ),
     Cause.LISTING_TOO_LARGE: CauseExplanation(
-        "False", "Its definitions are larger than the bound, together.", "Offer fewer or smaller definitions."
+        "False", "The server's definitions together are larger than the limit.", "Offer fewer or smaller definitions."
     ),
     Cause.UNAUTHORIZED: CauseExplanation(
         "False",
-        "It wants a credential, or refuses the one it got (HTTP 401).",
+        "The server requires a credential, or rejects the one that was sent (HTTP 401).",
         "Set spec.auth, or renew the value in its Secret.",
     ),
     Cause.FORBIDDEN: CauseExplanation(
         "False",
-        "It knows the credential and refuses it (HTTP 403).",
+        "The server accepts the credential but denies access (HTTP 403).",
         "Give the credential the rights it needs; or set spec.remote.hostHeader or "
-        "spec.image.hostHeader, if the server refuses the Host or Origin.",
+        "spec.image.hostHeader, if the server rejects the Host or Origin.",
     ),
     Cause.NOT_FOUND: CauseExplanation(
-        "False", "Nothing is at that path (HTTP 404).", "Check spec.image.path or the path in spec.url: often /mcp."
+        "False", "The path does not exist (HTTP 404).", "Check spec.image.path or the path in spec.url: often /mcp."
     ),
     Cause.METHOD_NOT_ALLOWED: CauseExplanation(
         "False",
-        "The path takes no POST (HTTP 405).",
-        "Check spec.image.path and transport: a server of the older kind needs transport: sse.",
+        "The path does not accept POST (HTTP 405).",
+        "Check spec.image.path and transport: a server with HTTP+SSE needs transport: sse.",
     ),
     Cause.NOT_ACCEPTABLE: CauseExplanation(
-        "False", "It refuses the content types that MCP requires (HTTP 406).", "Check spec.image.path and transport."
+        "False", "The server rejects MCP's content types (HTTP 406).", "Check spec.image.path and transport."
     ),
     Cause.REQUEST_TOO_LARGE: CauseExplanation(
-        "False", "It refuses the request as too large (HTTP 413).", "Check the limits of a proxy on the way."
+        "False", "The server rejects the request as too large (HTTP 413).", "Check the limits of proxies in between."
     ),
     Cause.UNSUPPORTED_MEDIA_TYPE: CauseExplanation(
-        "False", "It refuses JSON (HTTP 415).", "Check spec.image.path and transport."
+        "False", "The server rejects JSON (HTTP 415).", "Check spec.image.path and transport."
     ),
     Cause.MISDIRECTED_REQUEST: CauseExplanation(
         "False",
-        "It does not answer to this host name (HTTP 421).",
-        "Set spec.remote.hostHeader or spec.image.hostHeader to a name that it answers to, such as localhost.",
+        "The server does not accept this host name (HTTP 421).",
+        "Set spec.remote.hostHeader or spec.image.hostHeader to a name that the server accepts, such as localhost.",
     ),
     Cause.TOO_MANY_REQUESTS: CauseExplanation(
-        "False", "It asks for fewer requests (HTTP 429).", "Raise its limits, or set spec.limits.callsPerMinute."
+        "False",
+        "The server limits the rate of requests (HTTP 429).",
+        "Raise that limit, or lower spec.limits.callsPerMinute.",
     ),
     Cause.LOOP_DETECTED: CauseExplanation(
         "False",
-        "Its address leads back to the gateway that would call it, or through too many gateways (HTTP 508).",
+        "The server's URL leads back to this gateway, or through too many gateways (HTTP 508).",
         "Point spec.url at the server itself, or delete the McpServer.",
     ),
     Cause.REDIRECTED: CauseExplanation(
         "False",
-        "It points to another address (HTTP 3xx). Fairlead follows no more than a slash, as a credential might go "
-        "astray.",
+        "The server redirects to another address (HTTP 3xx). Fairlead only follows a redirect that adds or removes a "
+        "slash, "
+        "because other redirects might disclose the credential.",
         "Put the final address into spec.url.",
     ),
-    Cause.SERVER_ERROR: CauseExplanation("False", "It failed (HTTP 5xx).", "Read the server's log."),
+    Cause.SERVER_ERROR: CauseExplanation("False", "The server failed (HTTP 5xx).", "Read the server's log."),
     Cause.HTTP_REFUSED: CauseExplanation(
-        "False", "It refused with an HTTP status that the message names.", "Read the server's log."
+        "False", "The server responded with an HTTP error that the message names.", "Read the server's log."
     ),
     Cause.RPC_ERROR: CauseExplanation(
-        "False", "It answered tools/list with a JSON-RPC error.", "Read the server's log."
+        "False", "The server answered tools/list with a JSON-RPC error.", "Read the server's log."
     ),
     Cause.MCP_ERROR: CauseExplanation(
-        "False", "Talking to it failed in a way without a name of its own.", "Read the operator's log."
+        "False", "Discovery failed with an unclassified error.", "Read the operator's log."
     ),
 }

@@ -1,8 +1,8 @@
-"""One table entry per validation rule: what an API server evaluates (CEL), what is told, and the same check in Python.
+"""Validation rules: CEL for the API server, a message, and the same check in Python.
 
-A `ValidationRule` stands once, beside the model or field that it guards. The CRD generator copies its CEL and message
-into the schema; pydantic runs its predicate. A manifest is therefore refused with the same sentence on a cluster and
-off one. Pure: no I/O, nothing of the operator or the gateway.
+Each `ValidationRule` is declared once, next to the model or field that it guards. The CRD generator copies CEL and
+message into the schema; pydantic runs the predicate. A manifest is therefore rejected with the same message on and off
+a cluster. Has no I/O, and does not import operator or gateway.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 VALIDATIONS: Final = "x-kubernetes-validations"
 RULE_ERROR: Final = "fairlead_rule"
-"""Type of the pydantic errors of broken rules; their context holds `violations`: (field path, message) pairs."""
+"""Type of pydantic's errors for broken rules; their context has `violations`: (field path, message) pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationRule:
-    """A condition on one object or value. As metadata of an annotated type it guards that value."""
+    """A condition on one object or value. As metadata of an annotated type, it guards values of that type."""
 
     cel: str
-    """Over `self`, as Kubernetes evaluates it. Bounded in cost: an API server refuses a schema that is not. Members
-    called like a word of CEL are escaped (`__package__`), which API servers before 1.33 ask for."""
+    """CEL expression over `self`. Its estimated cost must be bounded, or an API server rejects the schema. Members with
+    the name of a CEL keyword are escaped (`__package__`), as API servers before 1.33 require."""
     message: str
-    """One sentence that says what to do. No line breaks, no figures computed at run time."""
+    """One sentence that says what to do, without line breaks and computed values."""
     holds: Callable[[Any], bool] | None
-    """Condition in Python, equal to the one in CEL. None: the rule binds on a cluster only."""
+    """Equivalent condition in Python. None: the rule applies on a cluster only."""
     path: str = ""
-    """The field that is to blame, relative to `self`, such as `.command`; empty for the object itself."""
+    """Field at fault, relative to `self`, such as `.command`; empty for the object itself."""
     reason: Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired"] | None = None
 
     def as_validation(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class ValidationRule:
 
 
 def enforce(rules: tuple[ValidationRule, ...], value: Any) -> None:
-    """Raise one PydanticCustomError that names every rule that `value` breaks."""
+    """Raise one PydanticCustomError with all rules that `value` breaks."""
     broken = [(rule.path, rule.message) for rule in rules if rule.holds is not None and not rule.holds(value)]
     if broken:
         raise PydanticCustomError(

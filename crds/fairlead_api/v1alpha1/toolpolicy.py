@@ -1,7 +1,7 @@
 """The ToolPolicy kind: who may see and call which tools of a namespace, within which limits.
 
-The operator compiles all of them into the `rules` document; several policies merge as deny over allow, the smaller
-limit, the union of pins. Pure.
+The operator compiles all policies into the `rules` document. Several policies merge: deny wins over allow, the smaller
+limit counts, pins add up. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Glob = Annotated[str, Field(min_length=1, max_length=320)]
 
 
 MOST_UNLISTED: Final = 64
-"""Entries of `status.unlistedServers`."""
+"""Limit on the entries of `status.unlistedServers`."""
 
 
 class LabelRequirement(Model):
@@ -56,24 +56,25 @@ class ServerSelector(Model):
 
 
 class PolicySubject(Model):
-    """Whom the policy is about."""
+    """Subject of the policy."""
 
     kind: Literal["Agent", "Group", "ServiceAccount", "Claim", "Authenticated", "Any"]
-    """`Agent`: an identity by its name. `Group`: all with that group. `ServiceAccount`: one of Kubernetes. `Claim`:
-    all whose token says so. `Authenticated`: everybody but anonymous callers. `Any`: everybody, anonymous callers
-    too."""
+    """`Agent`: an identity by its name. `Group`: all members of a group. `ServiceAccount`: a ServiceAccount of
+    Kubernetes. `Claim`: all whose token has the claim. `Authenticated`: everybody but anonymous callers. `Any`:
+    everybody, anonymous callers included."""
     name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of the agent, group, ServiceAccount or claim; absent for `Authenticated` and `Any`. A dot in that of a claim
+    """Name of the agent, group, ServiceAccount or claim; absent for `Authenticated` and `Any`. A dot in a claim's name
     leads into objects."""
     namespace: str | None = Field(default=None, min_length=1, max_length=63)
-    """Namespace of the ServiceAccount. Absent: that of the policy."""
+    """Namespace of the ServiceAccount. Absent: the policy's own namespace."""
     value: str | None = Field(default=None, min_length=1, max_length=1024)
-    """Value of the claim, or one of its entries where it is a list; `true`, `false` and whole numbers as JSON has them.
-    With `Claim` only."""
+    """Value of the claim, or one of its entries if the claim is a list. `true`, `false` and whole numbers are written
+    as in JSON. With `Claim` only."""
     issuer: str | None = Field(default=None, min_length=1, max_length=1024)
-    """Who has to vouch for an Agent, a Group or a Claim: an issuer as in `iss` of its tokens or by its name in the
-    gateway's configuration, `apiKeys`, `serviceAccounts`, or `*` for each of them. Absent: the only one that may. Where
-    several issuers may, rules that allow then count for nobody, and those that deny for everybody of that name."""
+    """Issuer that an Agent, a Group or a Claim must come from: `iss` of its tokens, its name in the gateway's
+    configuration, `apiKeys`, `serviceAccounts`, or `*` for each of them. Absent: the gateway's only issuer. If the
+    gateway has several and this is absent, rules that allow apply to nobody, and rules that deny to all of that
+    name."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -105,45 +106,45 @@ class PolicySubject(Model):
 
 
 class ToolAnnotations(Model):
-    """Annotations by which a rule matches tools (MCP ToolAnnotations). Only the members given here are compared. Where
-    a tool has none, or its server is not trusted with annotations, MCP's defaults count: not read-only, destructive,
-    not idempotent, open world.
+    """Annotations by which a rule matches tools (MCP ToolAnnotations). Only the members given here are compared. If a
+    tool has none, or its server is not trusted with annotations, MCP's defaults apply: not read-only, destructive, not
+    idempotent, open world.
     """
 
     read_only_hint: bool | None = None
-    """It changes nothing."""
+    """The tool changes nothing."""
     destructive_hint: bool | None = None
-    """It may destroy something."""
+    """The tool may destroy something."""
     idempotent_hint: bool | None = None
     """Repeating a call changes nothing further."""
     open_world_hint: bool | None = None
-    """It reaches out to things that nobody controls, such as the web."""
+    """The tool interacts with external entities, such as the web."""
 
 
 class PolicyRule(Model):
-    """Allows or denies tools. All members given must match; within a list one match is enough."""
+    """Allows or denies tools. All members that are given must match; in a list, one matching entry is enough."""
 
     name: RuleName | None = None
-    """Name of the rule within the policy, by which the status, refusals and the audit log speak of it. Absent: its
-    place in the list, from 0, stands for it."""
+    """Name of the rule within the policy, shown in the status, in refusals and in the audit log. Absent: its index in
+    the list, from 0, is shown instead."""
     action: Literal["Allow", "Deny"]
     """Effect on the tools that match. Deny wins over Allow, in any order."""
     tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
-    """Whole names, as the server calls its tools, without prefix. `*` stands for any characters, none included, `?`
-    for exactly one; case counts."""
+    """Tool names as the server lists them, without prefix. `*` stands for any number of characters, `?` for exactly
+    one. Names are case-sensitive."""
     tags: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Tags, as given in the McpServer."""
     categories: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Categories, as given in the McpServer."""
     annotations: ToolAnnotations | None = None
-    """Annotations that the tool has to have."""
+    """Annotations that the tool must have."""
     arguments: dict[str, Any] | None = None
-    """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only. The tool is
-    listed all the same. Of several rules that allow a tool, one that takes the arguments is enough."""
+    """JSON Schema that the arguments of a call must also match for the rule to allow it; with `Allow` only. The tool is
+    listed regardless. If several rules allow a tool, it is enough that one of them accepts the arguments."""
     min_tier: TierName | None = None
-    """The fastest latency tier in which the rule allows the tools to subjects who are in a tier; with `Allow` only. Of
-    several rules of a policy that allow a tool the fastest counts, those with `arguments` last; of several policies,
-    and of the tool's own floor, the slowest."""
+    """The fastest latency tier in which the rule allows the tools; with `Allow` only, for subjects in a tier. If
+    several rules of a policy allow a tool, the fastest counts; rules with `arguments` count last. Between several
+    policies, and the tool's own floor, the slowest counts."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -178,8 +179,8 @@ class PolicyTiers(Model):
 
 
 class SubjectLimits(Model):
-    """Bounds per subject on what all servers of this namespace take up together, selected ones or not: several policies
-    share one count. Absent members bound nothing.
+    """Limits per subject over all servers of this namespace, selected or not. Several policies share one count. Absent
+    members do not limit anything.
     """
 
     max_tools: int | None = Field(default=None, ge=0, le=100000)
@@ -187,45 +188,45 @@ class SubjectLimits(Model):
     tool_tokens: int | None = Field(default=None, ge=0, le=10000000)
     """Tokens that the definitions in a list take up in a model's context."""
     calls_per_minute: int | None = Field(default=None, ge=0, le=1000000)
-    """Calls started per minute; those of a whole minute may come at once. 0: no calls. Absent: any number."""
+    """Calls started per minute; a whole minute's calls may start at once. 0: no calls. Absent: any number."""
     concurrency: int | None = Field(default=None, ge=1, le=100000)
     """Calls in flight."""
     result_tokens: int | None = Field(default=None, ge=200, le=10000000)
-    """Tokens of one tool's result. A longer one is kept for the subject, who gets its beginning, end and shape, and
-    the tool `read_result` to read on."""
+    """Tokens of one tool's result. The gateway stores a longer result for the subject and returns its beginning, end
+    and shape; the tool `read_result` reads the rest."""
     tokens_per_day: int | None = Field(default=None, ge=0, le=1000000000000)
-    """Tokens of models, input and output, in a UTC day over the gateway's endpoints of models: of the requests in which
-    tools of this namespace are offered."""
+    """Tokens of models, input and output, per UTC day at the gateway's model endpoints. Requests that offer tools of
+    this namespace count."""
 
 
 class ToolPolicySpec(Model):
-    """Rules for the selected servers; of a server that any policy selects, only tools that a rule allows are seen and
-    callable.
+    """Rules for the selected servers. If any policy selects a server, only those of its tools that a rule allows are
+    visible and callable.
     """
 
     servers: ServerSelector | None = None
-    """McpServers of this namespace that it is about. Absent: all of them. `limits` count over the others too."""
+    """McpServers of this namespace that the policy selects. Absent: all of them. `limits` count over the others too."""
     subjects: list[PolicySubject] | None = Field(default=None, min_length=1, max_length=256)
-    """Whom it is about. Absent: everybody."""
+    """Subjects that the policy applies to. Absent: everybody."""
     rules: list[PolicyRule] = Field(min_length=1, max_length=256)
-    """Rules that allow and deny; their order does not matter."""
+    """Rules that allow or deny tools, in any order."""
     tiers: PolicyTiers | None = None
-    """Latency tiers of the subjects. Absent: any, the installation's default first."""
+    """Latency tiers of the subjects. Absent: any tier; the default is the installation's."""
     limits: SubjectLimits | None = None
-    """Bounds on lists and calls of the subjects, over all servers of this namespace, those that `servers` does not
-    select included. Absent: none from this policy."""
+    """Limits on lists and calls of the subjects, over all servers of this namespace, including those that `servers`
+    does not select. Absent: no limits from this policy."""
     pinned: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
-    """Tools that no budget cuts from a list, as names without prefix or with `*` and `?`."""
+    """Tools that stay listed when a budget is exceeded: names without prefix, or patterns with `*` and `?`."""
     denied: Literal["Hide", "Explain"] = "Hide"
-    """How a denied call is answered. `Hide`: as if the tool did not exist. `Explain`: with the reason."""
+    """Answer to a denied call. `Hide`: as if the tool did not exist. `Explain`: with the reason."""
     control_characters: Literal["Keep", "Escape"] = "Keep"
     """Treatment of control characters in results and definitions. `Keep`: they pass unchanged. `Escape`: they are
-    shown as text, as in `\\u001b`, with marks that change the direction of text; not tabs and line ends.
+    shown as text, as in `\\u001b`, including marks that change the text direction. Tabs and line ends stay.
     """
     auto_run: Literal["All", "ReadOnly", "None"] = "All"
-    """Tools that the gateway's endpoints of models may run by themselves when a model calls them. `ReadOnly`: those
-    that say `readOnlyHint`, of a server trusted with annotations. Calls of the others come back to the caller, who may
-    run them."""
+    """Tools that the gateway's model endpoints may run by themselves when a model calls them. `ReadOnly`: tools with
+    `readOnlyHint`, of a server trusted with annotations. Calls of other tools are returned to the client, which may run
+    them."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -238,40 +239,41 @@ class ToolPolicySpec(Model):
 
 
 class PolicyConflict(Model):
-    """Two policies that say different things about the same tools."""
+    """Contradiction of another policy about the same tools."""
 
     policy: str = Field(max_length=253)
     """The other policy."""
     message: str = Field(max_length=1024)
-    """Difference between the policies, and the one in force."""
+    """Difference between the policies, and the one that wins."""
 
 
 class ToolPolicyStatus(Model):
-    """Observations."""
+    """Observed state of a ToolPolicy."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted` and `Ready`; `PartiallyInvalid` and `Conflicted` where there is something to say."""
+    """`Accepted` and `Ready`; also `PartiallyInvalid` and `Conflicted` where they apply."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     servers: int | None = Field(default=None, ge=0)
-    """McpServers that it selects. Absent: not known yet."""
+    """McpServers that the policy selects. Absent: not determined yet."""
     tools: int | None = Field(default=None, ge=0)
-    """Tools of these that its own rules allow, without those of `unlistedServers`. Absent: not known yet."""
+    """Tools of these servers that the policy's own rules allow, without those of `unlistedServers`. Absent: not
+    determined yet."""
     conflicts: Annotated[list[PolicyConflict], Distinct(key="policy")] = Field(default=[], max_length=64)
-    """Policies that say otherwise."""
+    """Policies that contradict this one."""
     unmatched_rules: list[Annotated[str, Field(max_length=63), BeforeValidator(str)]] = Field(
         default=[], max_length=256
     )
-    """Rules that match no tool that a server listed, by name; those without one by their place in `spec.rules`, from
-    0. `PartiallyInvalid` tells of them once `unlistedServers` is empty, as they may match tools of these."""
+    """Rules that match no listed tool: the name of the rule, else its index in `spec.rules`, from 0. The condition
+    `PartiallyInvalid` reports them once `unlistedServers` is empty, as they may match tools of those servers."""
     unlisted_servers: Annotated[list[Annotated[str, Field(max_length=253)]], Distinct()] = Field(
         default=[], max_length=MOST_UNLISTED
     )
-    """McpServers that it selects and that have not listed their tools, the first 64 by name: each of them says why in
-    its own status."""
+    """McpServers that the policy selects and that have not listed their tools, the first 64 by name. The status of each
+    such server has the reason."""
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type; None where it was not reported."""
+        """The condition of that type; None if it was not reported."""
         return next((condition for condition in self.conditions if condition.type == type_), None)
 
 

@@ -1,7 +1,7 @@
-"""HTTP of the bridge: an endpoint that goes away and comes back, below the SDK's transport, which sees one session.
+"""HTTP transport of `fairlead bridge` that survives restarts of the gateway. The MCP SDK above it sees one session.
 
-The transport above holds the id of the session that it opened. When the endpoint does not know it any more (404), this
-layer opens another with the client's own `initialize` and sends what was asked in that one.
+The SDK holds the id of the session that it opened. When the gateway no longer has that session (404), this transport
+opens a new one by repeating the client's `initialize`, and repeats the failed request in it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from fairlead_mcp.methods import METHODS
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
 LARGEST_ANSWER: Final = 64 << 20
-"""Bytes of one answer as JSON, and of one event of a stream, which has no bound in all."""
+"""Bytes of one JSON response, and of one event of a stream. A stream as a whole has no limit."""
 LARGEST_REFUSAL: Final = 64 << 10
 STREAM_SECONDS: Final = 300.0
-"""Silence after which the stream of notifications is opened again: nobody tells of a connection that was cut off."""
+"""Silence after which the stream of notifications is reopened, because a connection may be cut without a trace."""
 CONNECT_SECONDS: Final = 10.0
 PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds between tries to connect; the last one again and again."""
+"""Seconds between attempts to connect; the last one repeats."""
 UNREACHABLE: Final = -32000
-"""Code of errors of the bridge itself, from the range that JSON-RPC leaves to servers."""
+"""JSON-RPC code of the bridge's own errors, from the range for implementation-defined server errors."""
 _EVENTS: Final = "text/event-stream"
 
 
 @dataclass
 class BridgeSession:
-    """The client's session: what opened it, its id in the transport above, and its id at the endpoint."""
+    """The client's session: the `initialize` that opened it, the id that the SDK has, and its current id at the
+    gateway.
+    """
 
     url: httpx2.URL
     opened_by: bytes
@@ -44,10 +46,11 @@ class BridgeSession:
 
 
 class ReconnectingTransport(httpx2.AsyncBaseTransport):
-    """Sends the requests of one client. `changed` is called when notifications may have been missed: the session or
-    their stream is another one.
+    """Sends the requests of one client. `changed` is called when notifications may have been missed, because the
+    session or their stream is a new one.
 
-    A request waits `patience` seconds for an endpoint that cannot be reached; the stream of notifications for good.
+    While the gateway cannot be reached, a request is retried for `patience` seconds, the stream of notifications for
+    ever.
     """
 
     def __init__(
@@ -61,10 +64,10 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         self._renewing = anyio.Lock()
         self._away = False
         self._streams = 0
-        """Streams of notifications that the endpoint has opened."""
+        """Number of notification streams opened so far."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer of the endpoint; its refusals, and its absence, as errors of JSON-RPC."""
+        """The gateway's response. HTTP errors and connection errors become JSON-RPC errors."""
         body = await request.aread()
         method = _method(body) if request.method == "POST" else ""
         try:
@@ -88,14 +91,14 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(answer.status_code, headers=answer.headers, stream=_Body(answer))
 
     def _is_lost(self, request: httpx2.Request, answer: httpx2.Response) -> bool:
-        """Whether the endpoint does not know the session any more. A gateway that started again may take its calls, and
-        refuse its stream (405) where it gave one before.
+        """Whether the gateway has lost the session. A restarted gateway may accept calls in it and reject its stream
+        (405), although it offered one before.
         """
         refused = answer.status_code == 405 and request.method == "GET" and self._streams > 0
         return SESSION_ID in request.headers and (answer.status_code == 404 or refused)
 
     async def _send(self, request: httpx2.Request, body: bytes, method: str) -> httpx2.Response:
-        """Send it; again while nobody takes the connection, and again if it breaks and repeating does no harm."""
+        """Send the request. Repeat it while connecting fails, and once after a lost connection if that is safe."""
         forever, deadline = request.method == "GET", anyio.current_time() + self._patience
         repeatable, tries = _is_repeatable(request.method, method), 0
         while True:
@@ -114,7 +117,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             else:
                 if self._away:
                     self._away = False
-                    self._remark(f"{request.url} answers again")
+                    self._remark(f"{request.url} is reachable again")
                 return answer
             await anyio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
             tries += 1
@@ -125,14 +128,14 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             headers[SESSION_ID] = session.now
         for name in ("host", "content-length"):
             headers.pop(name, None)
-        headers["accept-encoding"] = "identity"  # a session that is opened again is read here
+        headers["accept-encoding"] = "identity"  # this class parses responses to `initialize`
         wait = httpx2.Timeout(CONNECT_SECONDS, read=STREAM_SECONDS if request.method == "GET" else None, pool=None)
         return self._client.build_request(
             request.method, request.url, headers=headers, content=body or None, timeout=wait
         )
 
     async def _renew(self, session: BridgeSession, lost: str) -> None:
-        """Open another session in place of the one that was `lost`, unless that has been done. Raises HTTPError."""
+        """Replace the session `lost` by a new one, unless that has happened already. Raises HTTPError."""
         async with self._renewing:
             if session.now != lost:
                 return
@@ -142,26 +145,28 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
                 reply = await whole.reply()
             ident = answer.headers.get(SESSION_ID)
             if answer.status_code >= 400 or ident is None or "result" not in reply:
-                raise httpx2.RemoteProtocolError("the session was lost, and another one is refused")
+                raise httpx2.RemoteProtocolError("the gateway lost the session, and rejected a new one")
             session.now = ident
             version = str(reply["result"].get("protocolVersion", ""))
             notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
             headers = {**session.headers, SESSION_ID: ident, "mcp-protocol-version": version}
             ready = httpx2.Request("POST", session.url, headers=headers)
             await (await self._send(ready, notice, "notifications/initialized")).aclose()
-        self._remark("the gateway had forgotten the session: another one is open")
+        self._remark("the gateway had lost the session; a new one is open")
         self._changed()
 
     def _failure(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             text = after(f"cannot reach {request.url}: {_reason(error)}", "Is a gateway running there?")
         else:
-            text = f"the connection to {request.url} broke, and what was asked may have been done: {_reason(error)}"
+            text = f"the connection to {request.url} broke, and the request may have been executed: {_reason(error)}"
         self._remark(text)
         return _problem(503, text)
 
     async def _refusal(self, request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
-        """The refusal as an error that says who refuses what; one of JSON-RPC as it is."""
+        """The response with an error status as a JSON-RPC error that names the URL. A JSON-RPC error is passed on
+        unchanged.
+        """
         async with _Body(answer) as whole:
             data = await whole.beginning(LARGEST_REFUSAL)
         if request.method != "POST":
@@ -181,7 +186,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer. It ends where the connection breaks; what is missing then, its reader tells."""
+    """Body of a response. If the connection breaks, the body ends; its reader has to notice what is missing."""
 
     def __init__(self, answer: httpx2.Response) -> None:
         self._answer = answer
@@ -205,7 +210,7 @@ class _Body(httpx2.AsyncByteStream):
             return
 
     async def beginning(self, most: int) -> bytes:
-        """At most so many bytes, and some more."""
+        """The beginning of the body: at least `most` bytes, or all of it."""
         data = bytearray()
         async for piece in self:
             data += piece
@@ -214,7 +219,7 @@ class _Body(httpx2.AsyncByteStream):
         return bytes(data)
 
     async def reply(self) -> dict[str, Any]:
-        """The answer in it, whether it comes alone or as an event; an empty one where there is none."""
+        """The JSON-RPC response in the body, as plain JSON or as an event; an empty object if there is none."""
         if self._bounded:
             return _message(await self.beginning(LARGEST_ANSWER))
         try:
@@ -231,13 +236,13 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def _problem(status: int, text: str) -> httpx2.Response:
-    """An error that the SDK's transport gives the id of its request."""
+    """A JSON-RPC error, to which the SDK's transport adds the id of the request."""
     error = {"code": UNREACHABLE, "message": text}
     return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
 
 
 def _message(data: bytes | str) -> dict[str, Any]:
-    """The JSON object in it; an empty one where there is none."""
+    """The JSON object in `data`; an empty one if there is none."""
     try:
         decoded = json.loads(data)
     except (ValueError, RecursionError):
@@ -251,7 +256,7 @@ def _method(body: bytes) -> str:
 
 
 def _is_repeatable(verb: str, method: str) -> bool:
-    """Whether a request may be sent again although the endpoint may have got it."""
+    """Whether a request may be repeated although the server may have received it."""
     if verb == "GET" or method in ("initialize", "ping", "server/discover") or method.endswith("/list"):
         return True
     return method in METHODS and METHODS[method].idempotent

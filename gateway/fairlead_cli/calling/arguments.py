@@ -1,4 +1,4 @@
-"""`key=value` words of `fairlead call` to the arguments of a tool, typed by the tool's input schema. Pure."""
+"""Parser of the `key=value` words of `fairlead call` into arguments, typed by the tool's input schema. No I/O."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from fairlead_cli.wording import after
 from fairlead_formats.names import did_you_mean
 
 Json = Any
-"""A value as JSON knows it; what a server's schema says of it is checked, not assumed."""
+"""A JSON value. The content of a server's schema is checked, not assumed."""
 Schema = Mapping[str, Json]
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _MOST: Final = 1000
-"""Subschemas of one value that are looked at."""
+"""Limit on the subschemas of one value that are examined."""
 _OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
 _SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
 
 
 class BadArgument(ValueError):
-    """A word that cannot be what the tool asks for; the message names it."""
+    """An argument that does not fit the tool's schema; the message names it."""
 
 
 def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Json]:
-    """Read `key=value` words; `key:=value` takes the value as JSON whatever the schema says.
+    """Parse `key=value` words into arguments; `key:=value` takes the value as JSON regardless of the schema.
 
-    Raises BadArgument for a word without a key, a key that is given twice, and a value that is not of its type.
+    Raises BadArgument for a word without a key, a repeated key, and a value of a wrong type.
     """
     properties = schema.get("properties")
     arguments: dict[str, Json] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or key in {"", ":"}:
-            raise BadArgument(f"{word!r} is not of the form key=value")
+            raise BadArgument(f"{word!r} must have the form key=value")
         literal = key.endswith(":")
         key = key.removesuffix(":")
         if key in arguments:
             raise BadArgument(f"{key} is given twice; a list is written as JSON: {key}='[1, 2]'")
-        wanted = properties.get(key, {}) if isinstance(properties, Mapping) else {}
-        arguments[key] = _json(key, text) if literal else parse_typed(key, text, wanted, schema)
+        property_schema = properties.get(key, {}) if isinstance(properties, Mapping) else {}
+        arguments[key] = _json(key, text) if literal else parse_typed(key, text, property_schema, schema)
     return arguments
 
 
-def parse_typed(key: str, text: str, wanted: Json, root: Schema) -> Json:
-    """`text` as the strictest type that `wanted` allows and that it can be read as.
+def parse_typed(key: str, text: str, schema: Json, root: Schema) -> Json:
+    """`text` as the strictest type that `schema` allows and that the text can be converted to.
 
-    Raises BadArgument when there is none.
+    Raises BadArgument if it fits no allowed type.
     """
-    choices, types = _choices_and_types(wanted, root)
+    choices, types = _choices_and_types(schema, root)
     for choice in choices:
         if text == (choice if isinstance(choice, str) else json.dumps(choice)):
             return choice
@@ -66,20 +66,21 @@ def parse_typed(key: str, text: str, wanted: Json, root: Schema) -> Json:
 
 
 def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool) -> None:
-    """See that the schema knows the arguments. `strictly`: also where it does not forbid others, as long as it names
-    some and does not say that it takes any. Raises BadArgument, which names each argument and what was probably meant.
+    """Check that the schema has the arguments. Raises BadArgument that names each unknown argument and a similar one.
+
+    `strictly` also rejects unknown arguments where the schema is silent about additional properties and names some.
     """
-    places = [*_places(schema, schema)]
-    named = {key for subschema in places for key in _mapping(subschema.get("properties"))}
-    others = [subschema[word] for subschema in places for word in _OTHERS if word in subschema]
+    subschemas = [*_subschemas(schema, schema)]
+    named = {key for subschema in subschemas for key in _mapping(subschema.get("properties"))}
+    others = [subschema[word] for subschema in subschemas for word in _OTHERS if word in subschema]
     closed = any(allowed is False for allowed in others)
-    opened = any(allowed is not False for allowed in others)
-    if not closed and (opened or not strictly or not named):
+    is_open = any(allowed is not False for allowed in others)
+    if not closed and (is_open or not strictly or not named):
         return
-    patterns = [pattern for subschema in places for pattern in _mapping(subschema.get("patternProperties"))]
+    patterns = [pattern for subschema in subschemas for pattern in _mapping(subschema.get("patternProperties"))]
     wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
     if wrong:
-        takes = f"It takes {', '.join(sorted(named))}" if named else "It takes none"
+        takes = f"It takes {', '.join(sorted(named))}" if named else "It takes no arguments"
         raise BadArgument(after("; ".join(_unknown(key, named) for key in wrong), takes))
 
 
@@ -89,8 +90,8 @@ def _unknown(key: str, named: Collection[str]) -> str:
 
 
 def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
-    """See that what the schema itself requires is there; what its alternatives require is for the server. Raises
-    BadArgument, which names each argument that lacks.
+    """Check that the arguments which the top level of the schema requires are present; the server checks alternatives.
+    Raises BadArgument that names each missing argument.
     """
     required, named = schema.get("required"), _mapping(schema.get("properties"))
     lacking = [key for key in required if key in named and key not in arguments] if isinstance(required, list) else []
@@ -99,28 +100,28 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
 
 
 def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each argument that the schema names: name, type, whether it is required, description."""
-    places = [*_places(schema, schema)]
+    """One row for each argument in the schema: name, type, whether it is required, description."""
+    subschemas = [*_subschemas(schema, schema)]
     required = {
         key
-        for subschema in places
+        for subschema in subschemas
         for key in subschema.get("required", ())
         if isinstance(subschema.get("required"), list)
     }
-    for subschema in places:
-        for key, wanted in _mapping(subschema.get("properties")).items():
-            choices, types = _choices_and_types(wanted, schema)
+    for subschema in subschemas:
+        for key, property_schema in _mapping(subschema.get("properties")).items():
+            choices, types = _choices_and_types(property_schema, schema)
             kind = (
                 " | ".join(json.dumps(choice) for choice in choices)
                 or " | ".join(n for n in _ORDER if n in types)
                 or "any"
             )
-            text = str(_mapping(wanted).get("description", "")).strip().partition("\n")[0]
+            text = str(_mapping(property_schema).get("description", "")).strip().partition("\n")[0]
             yield key, kind, "required" if key in required else "", text
 
 
-def _places(schema: Json, root: Schema) -> Iterator[Schema]:
-    """The schema and what it applies to the same value, through local references and alternatives."""
+def _subschemas(schema: Json, root: Schema) -> Iterator[Schema]:
+    """The schema and all subschemas that apply to the same value, through local references and alternatives."""
     todo, seen = [schema], set[int]()
     while todo and len(seen) < _MOST:
         subschema = todo.pop(0)
@@ -140,17 +141,19 @@ def _mapping(value: Json) -> Mapping[str, Json]:
 
 
 def _fits(pattern: str, key: str) -> bool:
-    """Whether a name may be one of `patternProperties`. A server's pattern is not run: it could run for ever."""
+    """Whether `patternProperties` may allow a name. Only the literal beginning is compared: a server's regular
+    expression could take exponential time.
+    """
     start = pattern.removeprefix("^")
     plain = start[: next((at for at, char in enumerate(start) if char in _SPECIAL), len(start))]
     return not pattern.startswith("^") or key.startswith(plain)
 
 
-def _choices_and_types(wanted: Json, root: Schema) -> tuple[list[Json], set[str]]:
-    """The listed values and the type names that a schema allows."""
+def _choices_and_types(schema: Json, root: Schema) -> tuple[list[Json], set[str]]:
+    """The enumerated values and the type names that a schema allows."""
     choices: list[Json] = []
     types = set[str]()
-    for subschema in _places(wanted, root):
+    for subschema in _subschemas(schema, root):
         choices += subschema["enum"] if isinstance(subschema.get("enum"), list) else []
         choices += [subschema["const"]] if "const" in subschema else []
         declared = subschema.get("type", [])
@@ -163,7 +166,7 @@ def _choices_and_types(wanted: Json, root: Schema) -> tuple[list[Json], set[str]
 
 
 def _resolve(reference: str, root: Schema) -> Json:
-    """The schema behind a local reference (`#/$defs/Name`); an empty one where it leads nowhere."""
+    """The schema behind a local reference (`#/$defs/Name`); an empty one if the reference is broken."""
     target: Json = root
     for step in reference.removeprefix("#").split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -228,7 +231,7 @@ _READERS: Final[dict[str, Callable[[str], Json]]] = {
     "string": str,
 }
 _ORDER: Final = ("integer", "number", "boolean", "array", "object", "null", "string")
-"""Stricter types first: `3` for an `integer | string` is a number, `abc` a text."""
+"""Stricter types first: `3` for an `integer | string` is a number, `abc` a string."""
 _NAMES: Final = {
     "integer": "an integer",
     "number": "a number",

@@ -1,4 +1,4 @@
-"""`fairlead call`: one call, its arguments typed by the tool's own schema."""
+"""`fairlead call`: one call of a tool, with arguments converted to the types in its schema."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from fairlead_mcp.session import McpSession
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
-"""In what servers say of a tool that they do not have."""
+"""Matches the errors of servers for a tool that they do not have."""
 AWAY: Final = ("says why", "is offline")
-"""Ends of refusals of a gateway to call a server that is not ready."""
+"""Last words of a gateway's refusals to call a server that is not ready."""
 META_ERROR: Final = "fairlead.dev/error"
-"""Member of `_meta` under which a gateway says why a known tool did not answer."""
+"""Member of `_meta` in which a gateway says why it refused a call."""
 
 
 def run_call(destination: Destination, tool: str, words: Sequence[str], arguments: str | None, output: Output) -> None:
-    """Call `tool` and print its result. Ends the process with 1 when the result is an error. Raises Failure."""
+    """Call `tool` and print its result. Raises Failure, also for a result that is an error."""
     if arguments is not None and words:
         raise Failure("give either KEY=VALUE words or --arguments, not both", code=USED_WRONGLY)
     given = words if arguments is None else _object(arguments)
@@ -55,37 +55,39 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
-    """A refusal of a call whose server is away, with what `fairlead servers` says of that server instead."""
+    """The text of a refusal. If the tool's server cannot be reached, its state as in `fairlead servers` replaces it."""
     if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: ") or not refusal.endswith(AWAY):
         return refusal
-    own = lines_about(server for server in servers_of(destination) if has_tool(server, tool))
-    return f"{CONNECTION_LOST}: {'; '.join(own)}" if own else refusal
+    lines = lines_about(server for server in servers_of(destination) if has_tool(server, tool))
+    return f"{CONNECTION_LOST}: {'; '.join(lines)}" if lines else refusal
 
 
 class _Unlisted(Failure):
-    """No tool of that name is listed."""
+    """The tool is not listed."""
 
 
 class _ToolOfGateway(NamedTuple):
-    """A tool by the name that somebody gave, which may not be listed yet."""
+    """A tool by the name that the user gave; it may not be listed yet."""
 
     destination: Destination
     name: str
 
     def servers(self) -> list[Server]:
-        """Servers that may have it, by their names. Raises Failure."""
+        """Servers that may have the tool, judging by its name. Raises Failure."""
         return [server for server in servers_of(self.destination) if has_tool(server, self.name)]
 
-    def may_come(self) -> bool:
-        """Whether a server that still starts may have it. Raises Failure."""
+    def may_be_starting(self) -> bool:
+        """Whether a server that may have the tool is still starting. Raises Failure."""
         return any(server.get("state") in ON_THE_WAY for server in self.servers())
 
     def wait(self, seconds: float) -> bool:
-        """Say that a server of it starts, and wait; False where none does, or not in time. Raises Failure."""
+        """Print that the tool's server is starting, and wait. False if none is starting, or on timeout. Raises
+        Failure.
+        """
         return wait_for(self.destination, seconds, lambda server: has_tool(server, self.name))
 
     async def call(self, session: McpSession, given: Sequence[str] | dict[str, Any]) -> bytes:
-        """Result of a call with the words KEY=VALUE, or with the arguments. Raises Failure, McpError."""
+        """Result of a call; `given` is a list of KEY=VALUE words or the arguments. Raises Failure, McpError."""
         definitions, hidden = await list_tools(session, self.destination.timeout)
         definition = definition_of(definitions, self.name)
         if definition is None:
@@ -100,10 +102,12 @@ class _ToolOfGateway(NamedTuple):
             raise _Unlisted(str(unknown(self.name, definitions)), code=USED_WRONGLY) from error
 
     async def _check_unlisted(self, definitions: list[dict[str, Any]], hidden: Any) -> None:
-        """Raises Failure where the tool is hidden, or may come with a server: its arguments are not known yet."""
+        """Raises Failure if the tool is hidden, or if its server is starting and its arguments are therefore
+        unknown.
+        """
         if (why := why_hidden(hidden, self.name)) is not None:
             raise Failure(f"OVER_BUDGET: {why}")
-        if await asyncio.to_thread(self.may_come):
+        if await asyncio.to_thread(self.may_be_starting):
             raise _Unlisted(str(unknown(self.name, definitions)), code=USED_WRONGLY)
 
     def _arguments(self, given: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -120,14 +124,16 @@ class _ToolOfGateway(NamedTuple):
 
 
 class _CallAttempts:
-    """Makes a call; where the tool's server still starts, says so, waits, and makes it again."""
+    """Attempts of one call: while the tool's server is starting, waits and calls again."""
 
     def __init__(self, tool: _ToolOfGateway, given: Sequence[str] | dict[str, Any]) -> None:
         self._tool = tool
         self._given = given
         self._end = time.monotonic() + tool.destination.timeout
-        self._again = True
-        """Whether it may be made once more without a server to wait for, which came between two looks."""
+        self._may_retry = True
+        """Whether one more attempt is allowed without a starting server: it may have become ready between two
+        checks.
+        """
 
     def result(self) -> bytes:
         """Result of the last attempt. Raises Failure."""
@@ -139,37 +145,39 @@ class _CallAttempts:
             except Failure as error:
                 self._check_failed(error)
             else:
-                if not _starts(result) or time.monotonic() >= self._end or not self._goes_on(self._wait()):
+                if not _is_starting(result) or time.monotonic() >= self._end or not self._should_retry(self._wait()):
                     return result
 
     def _wait(self) -> bool:
         return self._tool.wait(self._end - time.monotonic())
 
-    def _goes_on(self, waited: bool) -> bool:
-        """Whether another attempt is worth it; without a server to wait for, one is."""
-        once_more, self._again = self._again, self._again and waited
-        return waited or once_more
+    def _should_retry(self, waited: bool) -> bool:
+        """Whether to call again: after waiting for a server, and a single time without."""
+        may_retry, self._may_retry = self._may_retry, self._may_retry and waited
+        return waited or may_retry
 
     def _wait_for_list(self, unlisted: _Unlisted) -> None:
-        """Wait until the tool is listed. Raises the failure where it will not be, another where its server failed."""
+        """Wait until the tool is listed. Raises `unlisted` if no server may list it, and Failure if its server
+        failed.
+        """
         waited = self._wait()
-        own = self._tool.servers()
-        for line in lines_about(own):
+        servers = self._tool.servers()
+        for line in lines_about(servers):
             raise Failure(line) from None
-        if not (waited or (own and self._again)):
+        if not (waited or (servers and self._may_retry)):
             raise unlisted
-        self._again = False  # it was listed between the two looks, or it is not its tool
+        self._may_retry = False  # the tool was listed between the two checks, or the server does not have it
 
     def _check_failed(self, error: Failure) -> NoReturn:
-        """Raises the failure, or what the tool's server says where it is still on its way."""
-        own = self._tool.servers() if error.code != USED_WRONGLY else []
-        if any(server.get("state") in ON_THE_WAY for server in own):
-            raise Failure("; ".join(lines_about(own))) from None
+        """Raises the failure; if the tool's server is starting, with the server's state as its message."""
+        servers = self._tool.servers() if error.code != USED_WRONGLY else []
+        if any(server.get("state") in ON_THE_WAY for server in servers):
+            raise Failure("; ".join(lines_about(servers))) from None
         raise error
 
 
-def _starts(result: bytes) -> bool:
-    """Whether it is the gateway's refusal because the server starts."""
+def _is_starting(result: bytes) -> bool:
+    """Whether the result is the gateway's refusal because the server is starting."""
     try:
         return bool(msgspec.json.decode(result)["_meta"][META_ERROR]["code"] == STARTING)
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -177,7 +185,7 @@ def _starts(result: bytes) -> bool:
 
 
 def refusal_of(result: Any) -> str | None:
-    """The gateway's own refusal as a line with its code; None for what the tool itself says."""
+    """The gateway's own refusal as a line with its code; None for a result of the tool itself."""
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
@@ -189,7 +197,7 @@ def refusal_of(result: Any) -> str | None:
 
 
 def text_of(result: Any) -> str:
-    """A result of `tools/call` for people: its texts, and a word for what is not text."""
+    """A result of `tools/call` as text: its text content, and a placeholder for other content."""
     if not isinstance(result, dict):
         return json.dumps(result, ensure_ascii=False)
     content = result.get("content")
@@ -202,7 +210,7 @@ def text_of(result: Any) -> str:
 
 
 def _decoded_length(base64: str) -> int:
-    """Bytes that are written so."""
+    """Decoded length of base64 data, in bytes."""
     return len(base64.rstrip("=")) * 3 // 4
 
 
@@ -224,7 +232,7 @@ def _part(item: Any) -> str:
 
 
 def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
-    """The definition of a tool by its id (`mcp.SERVER.TOOL`), which no list has. None where there is none."""
+    """Definition of a tool that is given by its id (`mcp.SERVER.TOOL`), from the REST API; None if there is none."""
     if not tool.startswith("mcp."):
         return None
     try:

@@ -63,6 +63,6 @@ def list_clients(name: NameOption = "fairlead", output: OutputOption = Output.ta
 
         fairlead client list
     """
-    from fairlead_cli.clients.setup import found_clients
+    from fairlead_cli.clients.setup import print_clients
 
-    found_clients(output, name)
+    print_clients(output, name)

@@ -1,4 +1,4 @@
-"""`fairlead client setup`: shows what changes in a client's configuration, asks, and writes it."""
+"""`fairlead client setup`: shows the change of a client's configuration, asks for confirmation, and writes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
 def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
-    """Change one client's file. Raises Failure."""
+    """Add the gateway to a client's file, or remove it. Raises Failure."""
     known_client = _client(client)
     _check(known_client, wishes)
     setup = _Setup(known_client, wishes)
@@ -55,7 +55,7 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
         setup.make(change)
     _report(known_client, setup.file, change.word, wishes, output)
     if not wishes.undo and _is_silent_here(wishes.url):
-        text = f"nothing answers at {wishes.url} now: start a gateway with `fairlead up`, or correct --url"
+        text = f"no gateway listens at {wishes.url} yet: start one with `fairlead up`, or correct --url"
         remark("client setup", text)
 
 
@@ -66,13 +66,13 @@ class _Change(NamedTuple):
     """added, replaced, removed or restored."""
     edit: Edit
     after: str | None
-    """The whole file; None: there is none any more."""
+    """The whole new text of the file; None deletes the file."""
     replaced: str | None
-    """The entry that was there before, as it is written."""
+    """The previous entry, in the file's syntax; None if there was none."""
 
 
 class _Setup:
-    """The file of a client, and what is wished for the entry of the gateway in it."""
+    """A client's file, and the requested entry of the gateway in it."""
 
     def __init__(self, client: KnownClient, wishes: SetupWishes) -> None:
         self.file = place_of(client, wishes.scope.value)
@@ -84,57 +84,57 @@ class _Setup:
         self._entry = None if wishes.undo else _entry(client, wishes)
 
     def change(self) -> _Change | None:
-        """The change that is needed; None: the file says so already. Raises Failure for a file that is left alone."""
+        """The change to make; None if the file needs none. Raises Failure if the file cannot be edited."""
         client, name = self._client, self._wishes.name
         earlier = self._earlier if self._wishes.undo else None
-        wanted = self._entry if earlier is None else earlier.entry
+        target = self._entry if earlier is None else earlier.entry
         try:
             there = entry_of(self.before, client.member, name, client.form)
             if there == self._entry or (self._wishes.undo and there is None):
                 return None
-            edit = self._reversing(earlier) or edit_of(self.before, client.member, name, wanted, client.form)
+            edit = self._reverse(earlier) or edit_of(self.before, client.member, name, target, client.form)
             replaced = raw_entry(self.before, client.member, name, client.form)
         except UnreadableFile as error:
-            raise self._left_alone(error) from error
+            raise self._refuse(error) from error
         after: str | None = edit.apply(self.before)
         if self._wishes.undo:
-            if earlier is not None and wanted is None and not _has_content(after or "", client.form):
+            if earlier is not None and target is None and not _has_content(after or "", client.form):
                 after = earlier.blank if earlier.blank is not None or not earlier.existed else after
-            return _Change("removed" if wanted is None else "restored", edit, after, replaced)
+            return _Change("removed" if target is None else "restored", edit, after, replaced)
         return _Change("added" if there is None else "replaced", edit, after, replaced)
 
     def make(self, change: _Change) -> None:
-        """Write the file, and keep what undoes it. Raises Failure."""
+        """Write the file, and store what `--undo` needs. Raises Failure."""
         if not self._wishes.undo:
             self._undo_state(change).keep(self.file, self._wishes.name)
         _write(self.file, change.after)
         if self._wishes.undo:
             Earlier.forget(self.file, self._wishes.name)
 
-    def _reversing(self, earlier: Earlier | None) -> Edit | None:
-        """The edit that gives the file as it was, where what was put in still stands there."""
+    def _reverse(self, earlier: Earlier | None) -> Edit | None:
+        """The edit that restores the original text; None if the inserted text has been changed since."""
         if earlier is None or earlier.reversal is None:
             return None
         return reversal_of(self.before, self._client.member, self._wishes.name, earlier.reversal, self._client.form)
 
     def _undo_state(self, change: _Change) -> Earlier:
-        """State that undoes this change, and those before it."""
+        """State from which `--undo` reverses this change and all earlier ones."""
         earlier = self._earlier
         if earlier is None:
             blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None
             return Earlier(change.replaced, blank, self._existed, Reversal.of(self.before, change.edit))
-        reversal = None if earlier.reversal is None else earlier.reversal.behind(self.before, change.edit)
+        reversal = None if earlier.reversal is None else earlier.reversal.extend(self.before, change.edit)
         return replace(earlier, reversal=reversal)
 
-    def _left_alone(self, error: UnreadableFile) -> Failure:
+    def _refuse(self, error: UnreadableFile) -> Failure:
         name = self._wishes.name
-        advice = "take out by hand" if self._entry is None else "put in by hand"
+        action = "remove this by hand" if self._entry is None else "add this by hand"
         shown = f"{self._client.member}.{name}" if self._entry is None else _entry_text(self._client, name, self._entry)
-        return Failure(f"{self.file} is left as it is: {error}; {advice}: {shown}", code=USED_WRONGLY)
+        return Failure(f"{self.file} is not changed: {error}; {action}: {shown}", code=USED_WRONGLY)
 
 
 def _is_silent_here(url: str) -> bool:
-    """Whether a URL leads to this machine, and nobody takes connections there."""
+    """Whether a URL points to this machine and no process accepts connections there."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if not is_here(host):
@@ -147,12 +147,12 @@ def _is_silent_here(url: str) -> bool:
 
 
 def _client(name: str) -> KnownClient:
-    """The client of a name, in capitals or not. Raises Failure, which names those that were probably meant."""
+    """The client of that name, in any case. Raises Failure that suggests similar names."""
     known_client = CLIENTS.get(name.lower())
     if known_client is None:
         near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
         meant = f" Did you mean {' or '.join(near)}?" if name and near else ""
-        raise Failure(f"there is no client {name!r}.{meant} There are {', '.join(CLIENTS)}", code=USED_WRONGLY)
+        raise Failure(f"{name!r} is not a supported client.{meant} Clients: {', '.join(CLIENTS)}", code=USED_WRONGLY)
     return known_client
 
 
@@ -162,18 +162,18 @@ def _entry(client: KnownClient, wishes: SetupWishes) -> dict[str, Any]:
 
 
 def own_program() -> tuple[str, ...]:
-    """The command line of this `fairlead`, for a client that has another PATH than a terminal."""
-    beside = Path(sys.executable).with_name("fairlead")
-    return (str(beside),) if beside.exists() else (sys.executable, "-m", "fairlead_cli")
+    """The command line of this `fairlead` with an absolute path: a client's PATH may differ from a terminal's."""
+    script = Path(sys.executable).with_name("fairlead")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "fairlead_cli")
 
 
 def _has_content(text: str, form: Form) -> bool:
-    """Whether a configuration says anything, in comments too."""
+    """Whether a configuration has any content; comments count."""
     return bool(text.strip()) and not (form == "json" and re.fullmatch(r"\s*\{\s*\}\s*", text))
 
 
-def found_clients(output: Output, name: str) -> None:
-    """Print the files of all clients, and which of them have an entry of that name."""
+def print_clients(output: Output, name: str) -> None:
+    """Print the files of all supported clients, and whether each has an entry of that name."""
     rows: list[dict[str, Any]] = []
     for key, client in CLIENTS.items():
         for scope in ("user", "project"):
@@ -194,17 +194,17 @@ def found_clients(output: Output, name: str) -> None:
 
 
 def place_of(client: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
-    """File of a client. Raises Failure where it has none in that scope."""
+    """The client's file in a scope. Raises Failure if the client has none there."""
     if scope == "project":
         if not client.project:
-            raise Failure(f"{client.title} has no file of a project; use --scope user", code=USED_WRONGLY)
+            raise Failure(f"{client.title} has no project file; use --scope user", code=USED_WRONGLY)
         return _with_comments(Path.cwd() / client.project)
-    own = client.user_macos if platform == "darwin" and client.user_macos is not None else client.user
-    return _with_comments(Path.home() / own)
+    relative = client.user_macos if platform == "darwin" and client.user_macos is not None else client.user
+    return _with_comments(Path.home() / relative)
 
 
 def _with_comments(file: Path) -> Path:
-    """The file, or the one beside it with comments where there is only that, as opencode reads either."""
+    """The file, or its `.jsonc` variant if only that exists: opencode reads both."""
     other = file.with_suffix(".jsonc")
     return other if file.suffix == ".json" and other.exists() and not file.exists() else file
 
@@ -217,23 +217,21 @@ def _check(client: KnownClient, wishes: SetupWishes) -> None:
         raise Failure(f"--name {wishes.name!r} must be letters, digits, - and _", code=USED_WRONGLY)
     if wishes.key_env is not None and _VARIABLE.fullmatch(wishes.key_env) is None:
         raise Failure(
-            "--key-env takes the name of an environment variable, not the key itself: the file holds no secret",
+            "--key-env takes the name of an environment variable, not the key: the file must not contain secrets",
             code=USED_WRONGLY,
         )
     if wishes.key_env is not None and wishes.key_file is not None:
         raise Failure("give either --key-env or --key-file", code=USED_WRONGLY)
     if wishes.key_env is not None and not client.reads_variables:
-        message = (
-            f"{client.title} hands on no environment variable: write the key to a file, and name it with --key-file"
-        )
+        message = f"{client.title} does not expand environment variables: write the key to a file and pass --key-file"
         raise Failure(message, code=USED_WRONGLY)
     if wishes.key_file is not None and not wishes.undo and not wishes.key_file.expanduser().is_file():
-        raise Failure(f"--key-file: there is no file {wishes.key_file}", code=USED_WRONGLY)
+        raise Failure(f"--key-file: {wishes.key_file} is not a file", code=USED_WRONGLY)
 
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8")  # with its own ends of lines
+        return file.read_bytes().decode("utf-8")  # keeps CRLF
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
@@ -246,8 +244,8 @@ def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
 
 
 def _show(file: Path, before: str, edit: Edit, *, secret: bool) -> None:
-    """Print what is taken out and what is put in, and nothing around it: other entries may hold secrets. `secret`: so
-    may what is put in.
+    """Print the removed and added lines, without context: other entries may hold secrets. `secret` also masks the added
+    lines.
     """
     line = before.count("\n", 0, edit.start) + 1
     lines = [f"--- {file}", f"+++ {file}", f"@@ line {line} @@"]
@@ -257,7 +255,7 @@ def _show(file: Path, before: str, edit: Edit, *, secret: bool) -> None:
 
 
 def hide_secret(line: str) -> str:
-    """A line of somebody's entry without the value of what may be a secret."""
+    """A line of a client's entry with the values of probable secrets masked."""
     return _SECRET.sub(lambda match: f"{match[1]}…", line)
 
 
@@ -265,14 +263,14 @@ def _confirm(file: Path, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failure(f"{file} is not changed: nobody can be asked here; --yes writes it, --dry-run shows it alone")
+        raise Failure(f"{file} is not changed: standard input is not a terminal; pass --yes to write it, or --dry-run")
     print(f"Write {file}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise Failure(f"{file} is left as it was")
+        raise Failure(f"{file} is not changed")
 
 
 def _write(file: Path, text: str | None) -> None:
-    """Write beside the file and rename, so that a full disk leaves the old one whole. With None the file goes."""
+    """Replace the file by a rename, so that a full disk leaves the old text. None deletes the file."""
     target = file.resolve()
     try:
         if text is None:
@@ -287,7 +285,11 @@ def _report(client: KnownClient, file: Path, change: str, wishes: SetupWishes, o
     if output is Output.json:
         print(json.dumps({"client": client.title, "file": str(file), "change": change, "written": not wishes.dry_run}))
     elif change == "unchanged":
-        print(f"{file} says so already: nothing is changed." if not wishes.undo else f"{file} has no {wishes.name}.")
+        print(
+            f"{file} already has this entry; nothing is changed."
+            if not wishes.undo
+            else f"{file} has no entry {wishes.name}."
+        )
     elif wishes.dry_run:
         print("Nothing is written (--dry-run).")
     else:

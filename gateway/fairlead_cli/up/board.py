@@ -1,7 +1,6 @@
-"""State of the servers for the screen: one row per server, and news of tools that changed tiers. Changed by calls
-alone, otherwise pure.
+"""State of all servers for the displays of `fairlead up`: one row per server, and recent moves of tools between tiers.
 
-Implements the local platform's Audience; `display` draws it.
+`Board` implements the local operator's `Audience`. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -24,39 +23,39 @@ from fairlead_gateway.custom.load import LoadedTools
 from fairlead_operator.ports import TIER_MOVED, Announcement
 from fairlead_operator.server.document_entries import state_of
 
-NEWS_KEPT: Final = 100
-"""More of them between two looks at the board are not told one by one."""
+MAX_TIER_CHANGES: Final = 100
+"""Number of recent tier changes that are stored; older ones are only counted."""
 
 State = Literal["waiting", "installing", "starting", "ready", "offline", "failed", "skipped"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One server."""
+    """State of one server."""
 
     key: ServerKey
     state: State
     reason: str = ""
-    """The condition's, where it is not ready or has something to mend."""
+    """Reason of the condition, if the server is not ready or needs attention."""
     cause: str = ""
-    """Observation behind the reason, in one word."""
+    """Observation behind the reason, in one word (a `Cause`)."""
     message: str = ""
     tools: tuple[str, ...] = ()
-    """Names under which its tools are offered."""
+    """Exposed names of its tools."""
 
     @property
     def name(self) -> str:
-        """As its user calls it: with the namespace only where that is not the default."""
+        """Name for people, with the namespace unless that is the default."""
         return plain_name(self.key)
 
     @property
     def short_message(self) -> str:
-        """The message without the server's name, which stands before it."""
+        """The message without the server's name at its beginning."""
         return self.message.removeprefix(f"{self.key} ")
 
     @property
     def text(self) -> str:
-        """The state in words."""
+        """State and message in words."""
         if self.state == "ready":
             counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
             return f"{counted}: {self.short_message}" if self.message else counted
@@ -65,24 +64,24 @@ class Row:
 
 @dataclass(frozen=True)
 class TierChange:
-    """A tool of a server that left a tier or came back to it."""
+    """One move of a tool out of a tier or back into it."""
 
     number: int
-    """Grows from one to the next."""
+    """Sequence number, from 0."""
     key: ServerKey
     text: str
 
 
 ToolsOf = Callable[[ServerKey], tuple[str, ...]]
 COMING: Final[tuple[State, ...]] = ("waiting", "starting")
-"""One state to who waits for a server."""
+"""States that look the same to people who wait for a server."""
 
 
 class Board:
-    """The rows, renewed as the operator reports. `changed` is called after each news.
+    """The rows of all servers, updated by the operator's reports. `changed` is called after each update.
 
-    `starts_of` says how often the process of a server was started, `refused` how many servers are not run for problems
-    of their files; `clock` counts seconds.
+    `starts_of` returns the number of starts of a server's process. `refused` returns the number of servers that do not
+    run because of problems in their files. `clock` returns seconds.
     """
 
     def __init__(
@@ -102,61 +101,61 @@ class Board:
         self._since: dict[ServerKey, float] = {}
         self._problems: tuple[ManifestProblem, ...] = ()
         self._numbers = count()
-        self._tier_changes: deque[TierChange] = deque(maxlen=NEWS_KEPT)
+        self._tier_changes: deque[TierChange] = deque(maxlen=MAX_TIER_CHANGES)
         self._own: ServerKey | None = None
         self._own_problems: tuple[ManifestProblem, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
-        """By key."""
+        """All rows, sorted by key."""
         return [self._rows[key] for key in sorted(self._rows)]
 
     @property
     def problems(self) -> tuple[ManifestProblem, ...]:
-        """Faults of the files now, and of the custom tools at the start."""
+        """Current faults of the files, and faults of the custom tools, which are loaded once."""
         return (*self._own_problems, *self._problems)
 
     @property
     def tier_changes(self) -> tuple[TierChange, ...]:
-        """The last ones, the newest at the end."""
+        """The latest tier changes, the newest last."""
         return tuple(self._tier_changes)
 
     @property
     def refused(self) -> int:
-        """How many servers are not run, and have a problem in place of a row."""
+        """Number of servers that do not run and have a problem instead of a row."""
         return self._refused()
 
     def seconds(self, key: ServerKey) -> float:
-        """Since the server is in its state."""
+        """Seconds since the server entered its state."""
         return self._clock() - self._since.get(key, self._clock())
 
     def restarts(self, key: ServerKey) -> int:
-        """How often its process was started again."""
+        """Number of restarts of the server's process."""
         return max(0, self._starts_of(key) - 1)
 
     @property
     def earlier(self) -> int:
-        """How many news are not kept any more."""
+        """Number of older tier changes that are no longer stored."""
         return self._tier_changes[0].number if self._tier_changes else 0
 
     def own(self, key: ServerKey, custom: LoadedTools) -> None:
-        """The gateway's own tools, which no operator reports."""
+        """Add the gateway's custom tools, which the operator does not report."""
         self._own_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
         if len(custom.tools):
             self._own = key
             self._put(Row(key, "ready", tools=tuple(sorted(item.name for item in custom.tools))))
 
     def declare(self, key: ServerKey) -> None:
-        """A server that nothing is known of yet."""
+        """Add a server whose state is unknown so far."""
         if key not in self._rows:
             self._put(Row(key, "waiting"))
 
     def skip(self, skipped: Skipped) -> None:
-        """A server that is shown, and not run."""
+        """Add a server that is shown but not run."""
         self._put(Row(skipped.key, "skipped", message=skipped.why))
 
     def complain(self, problems: tuple[ManifestProblem, ...]) -> None:
-        """The problems with the files, all of them."""
+        """Replace the problems of the files."""
         if problems != self._problems:
             self._problems = problems
             self._changed()
@@ -165,7 +164,7 @@ class Board:
         """Implements Audience."""
         if server.key == self._own:
             taken = ManifestProblem(
-                str(server.key), 0, "", "custom tools are published under this name: rename the server"
+                str(server.key), 0, "", "the name is taken by the gateway's custom tools: rename the server"
             )
             if taken not in self._own_problems:
                 self._own_problems += (taken,)
@@ -177,7 +176,7 @@ class Board:
             self._changed()
 
     def on_announcement(self, resource: Resource, announcement: Announcement) -> None:
-        """Implements Audience: what it says stands in the rows already, but for moves between tiers."""
+        """Implements Audience. Only moves between tiers are added; the rows already show everything else."""
         if announcement.reason == TIER_MOVED and isinstance(resource, McpServer):
             self._tier_changes.append(TierChange(next(self._numbers), resource.key, announcement.note))
             self._changed()
@@ -197,18 +196,18 @@ class Board:
 
 
 def plain_name(key: ServerKey) -> str:
-    """A server's name for people."""
+    """A server's name for people, without the default namespace."""
     return key.name if key.namespace == DEFAULT_NAMESPACE else str(key)
 
 
 def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> Row:
-    """A status in one word, its reason, cause and message."""
+    """The row of a server with that status."""
     ready = status.condition(ConditionType.READY)
     if ready is None:
         return Row(key, "waiting", tools=tools)
     if ready.status == "True":
-        worth = ready if ready.reason != Reason.AS_EXPECTED else _worth_a_look(status)
-        return Row(key, "ready", *(_reason_cause_message(worth) if worth else ("", "", "")), tools)
+        condition = ready if ready.reason != Reason.AS_EXPECTED else _attention_condition(status)
+        return Row(key, "ready", *(_reason_cause_message(condition) if condition else ("", "", "")), tools)
     state = cast("State", state_of(status))
     reason, cause, message = _reason_cause_message(ready)
     return Row(key, state, reason, cause, "" if state == "starting" and cause != Cause.SILENT else message, tools)
@@ -220,8 +219,8 @@ def _reason_cause_message(condition: Condition) -> tuple[str, str, str]:
     return condition.reason, str(cause or condition.reason), message
 
 
-def _worth_a_look(status: McpServerStatus) -> Condition | None:
-    """Condition that a person should look at although all works."""
+def _attention_condition(status: McpServerStatus) -> Condition | None:
+    """Condition of a ready server that needs a person's attention; None if there is none."""
     kinds = (*sorted(ABNORMAL), ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN)
     shown = [condition for kind in kinds if (condition := status.condition(kind)) is not None]
     return next(

@@ -1,6 +1,6 @@
-"""`fairlead up` from its options to its end: checks, composes, runs, stops.
+"""`fairlead up` from start to end: checks the options, composes operator and gateway, runs both, stops them.
 
-One process, one event loop: the operator of this machine and the gateway share the child processes.
+Everything runs in one process with one event loop: operator and gateway share the child processes.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ from fairlead_tools.names import exposed_name
 from fairlead_tools.version import NAME, VERSION
 
 GRACE: Final = 10.0
-"""Seconds that calls in flight get at the end."""
+"""Seconds that calls in flight have to end when the command stops."""
 REDRAW_SECONDS: Final = 0.1
-"""News within this time are shown together."""
+"""Shortest time between two redraws: changes within it are shown together."""
 TICK_SECONDS: Final = 1.0
-"""Without news the screen is drawn as often: it has times."""
+"""Longest time between two redraws: without any change, displayed durations still advance."""
 TOKEN_BYTES: Final = 18
 """Random bytes of the token in the printed address of the console."""
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -83,7 +83,7 @@ _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @dataclass(frozen=True)
 class UpOptions:
-    """The command line."""
+    """Options of the command line."""
 
     paths: tuple[Path, ...] = ()
     host: str = "127.0.0.1"
@@ -92,20 +92,20 @@ class UpOptions:
     tools: tuple[str, ...] = ()
     routes: Path | None = None
     litellm: str | None = None
-    """URL of a LiteLLM proxy that is one of the servers."""
+    """URL of a LiteLLM proxy that is added to the servers."""
     llm: str | None = None
-    """Where the model of the endpoints in front of models is."""
+    """Model behind the model endpoints: a provider's name, a URL, `scripted` or `auto`."""
     tier: str | None = None
     state_dir: Path | None = None
     probe: bool = False
-    """Whether tools are probed that only say that they are read-only."""
+    """Whether tools with `readOnlyHint` are probed without `probe.arguments`."""
     plain: bool = False
     json: bool = False
     verbose: bool = False
 
 
 def run_up(options: UpOptions) -> None:
-    """Serve until a signal comes. Raises Failure for what a person can put right."""
+    """Serve until a signal arrives. Raises Failure for problems that the user can correct."""
     for path in missing(options.paths, options.tools, options.routes):
         raise Failure(path, code=USED_WRONGLY)
     console = _console(os.environ)
@@ -123,13 +123,13 @@ def run_up(options: UpOptions) -> None:
 
 
 def _console(environment: Mapping[str, str]) -> Console:
-    """A console as large as its window is now: COLUMNS and LINES, which readline exports, do not follow it."""
+    """A console with the window's current size: readline exports COLUMNS and LINES once, and they become outdated."""
     return Console(_environ={name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")})
 
 
 async def _with_model(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
     if options.llm and leads_here(options.llm, options):
-        raise Failure("--llm: this is the gateway's own address: --port gives it another", code=USED_WRONGLY)
+        raise Failure("--llm names this gateway's own address; --port moves the gateway", code=USED_WRONGLY)
     async with chosen_model(options.llm, os.environ) as model:
         await _serve(options, where, display, abandon, model)
 
@@ -198,7 +198,7 @@ async def _serve(
 async def _until_stopped(
     stop: asyncio.Event, station: LocalOperator, display: Display, board: Board, changed: asyncio.Event
 ) -> None:
-    """Run operator and display until `stop`; whichever of them breaks ends the others."""
+    """Run operator and display until `stop` is set. If either fails, the other is cancelled and the error is raised."""
     working = asyncio.create_task(station.run(), name="station")
     showing = asyncio.create_task(_keep_showing(display, board, changed), name="display")
     keys = asyncio.create_task(display.watch_keys(), name="keys")
@@ -215,7 +215,7 @@ async def _until_stopped(
 
 
 async def _keep_showing(display: Display, board: Board, changed: asyncio.Event) -> None:
-    """Show what is new, and what time alone changes."""
+    """Redraw after each change, and at least every `TICK_SECONDS`."""
     with contextlib.suppress(NotImplementedError, ValueError):  # a loop or a system without this signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, changed.set)
     while True:
@@ -251,12 +251,12 @@ def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
 
 
 class _LocalServers(NamedTuple):
-    """Parts that the gateway shares with the operator of this process."""
+    """Objects that the gateway shares with the operator of this process."""
 
     children: ChildHost
     outputs: ProcessOutputs
     nudge: asyncio.Event
-    """Set where documents have changed."""
+    """Set when documents have changed."""
 
 
 def _gateway(
@@ -300,13 +300,15 @@ def _gateway(
 
 
 def _own_keys(environ: Mapping[str, str], where: Folders) -> dict[str, Path]:
-    """Setting of the keys that `fairlead keys --state-dir` wrote, where the environment names none."""
+    """Setting `api_keys`, if `fairlead keys --state-dir` wrote a key file and the environment names no other."""
     file = where.documents.parent / KEY_FILE
     return {"api_keys": file} if "FAIRLEAD_API_KEYS" not in environ and file.exists() else {}
 
 
 def _made_keys(environ: Mapping[str, str], where: Folders) -> dict[str, tuple[str, ...] | Path]:
-    """Settings of keys that people make for themselves: here everybody may who shows a key, unless it is set."""
+    """Settings of keys that users create for themselves: here, every authenticated user may create keys, unless the
+    environment says otherwise. Empty if no authentication is configured.
+    """
     guarded = {"FAIRLEAD_API_KEYS", "FAIRLEAD_IDENTITY"} & environ.keys() or _own_keys(environ, where)
     if "FAIRLEAD_KEY_MAKERS" in environ or not guarded:
         return {}
@@ -317,7 +319,7 @@ def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
     scanner: Scanner = Sources(options.paths, os.environ, is_own=lambda url: leads_here(url, options))
     if options.litellm:
         if leads_here(options.litellm, options):
-            raise Failure("--litellm: this is the gateway's own address: --port gives it another", code=USED_WRONGLY)
+            raise Failure("--litellm names this gateway's own address; --port moves the gateway", code=USED_WRONGLY)
         return WithServer(scanner, litellm_server(options.litellm, os.environ)), ()
     if options.paths:
         return scanner, ()
@@ -326,7 +328,7 @@ def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
 
 
 def leads_here(url: str, options: UpOptions) -> bool:
-    """Whether a URL of a configuration is this gateway's own, as after pasting it there: serving it would be a loop."""
+    """Whether a URL is this gateway's own address. Serving such a URL, as from a pasted client entry, would loop."""
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -336,7 +338,7 @@ def leads_here(url: str, options: UpOptions) -> bool:
 
 
 def installers(environ: Mapping[str, str]) -> Tools:
-    """The programs of this machine that install packages."""
+    """The programs of this machine that install packages: uv, npm and node."""
     path = environ.get("PATH")
     try:
         program: str | None = uv.find_uv_bin()
@@ -383,7 +385,7 @@ def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
 
 
 def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:
-    """Handler of a second signal: end now. The kernel and the guard of their groups take the child processes along."""
+    """Handler of a second signal, which exits at once. The kernel and the process-group guard end the children."""
 
     def abandon() -> None:
         display.__exit__(None, None, None)

@@ -1,6 +1,6 @@
-"""Three ways to show what `fairlead up` does: a live table, lines, and JSON lines.
+"""Three displays of `fairlead up`: a live table, plain lines, and JSON lines.
 
-All draw a `Board`; `refresh` is called after news, in the event loop, and must be quick.
+Each shows a `Board`. `refresh` runs in the event loop after every change of the board, and must be quick.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fairlead_cli.up.terminal_text import harmless
 from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import alike
 
-NAMES_TOLD: Final = 6
-"""Tools of a server that a line names; the others are counted."""
+MAX_NAMES: Final = 6
+"""Tools of a server that a line names; further ones are counted."""
 
 
 @dataclass(frozen=True)
@@ -39,46 +39,50 @@ class Addresses:
     mcp: str
     metrics: str
     models: str = ""
-    """Base URL for OpenAI's clients; empty without endpoints in front of models."""
+    """Base URL for OpenAI's clients; empty without model endpoints."""
     model: str = ""
-    """Name of the model for such a client; empty where the client has to know one."""
+    """Name of the model for such a client; empty if the client has to name a model itself."""
     files: str = ""
-    """Command that serves the servers of other clients' files; empty where some were given, or there are none."""
+    """Command that serves the servers in other clients' files. Empty if paths were given, or there are no such
+    files.
+    """
     console: str = ""
-    """Console for browsers of this machine, with the token that lets them in; empty where it is off."""
+    """URL of the console for browsers of this machine, including its token; empty if the console is disabled."""
     wants_key: bool = False
-    """Whether clients are answered with a credential alone."""
+    """Whether clients need a credential."""
 
 
 class Display(Protocol):
-    """Entered before anything is shown, left at the end."""
+    """Display of a `fairlead up`, a context manager that is entered before the first output."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def listening(self, addresses: Addresses) -> None:
-        """Clients can connect from now on."""
+        """Show where clients can connect, from now on."""
         ...
 
     def refresh(self, board: Board) -> None:
-        """Something on the board changed."""
+        """Show what changed on the board."""
         ...
 
     async def watch_keys(self) -> None:
-        """Do what keys ask for, until cancelled; `listening` has been called."""
+        """Act on pressed keys until cancelled. `listening` has been called before."""
         ...
 
     def stopping(self) -> None:
-        """The end has begun."""
+        """Show that the shutdown has begun."""
         ...
 
 
 class LiveTable:
-    """For a terminal: drawn again after news, when a time moves on, and when the window changes its size."""
+    """Live table for a terminal. It is redrawn after changes, when a duration advances, and when the window is
+    resized.
+    """
 
     def __init__(self, console: Console, keys: TerminalKeys | None = None) -> None:
-        """`keys`: those of its terminal, where they can be read."""
+        """`keys` reads the terminal's keys; None if they cannot be read."""
         self.console = console
         self._keys = keys
         self._hint = "" if keys is None else KEYS_HINT
@@ -106,14 +110,14 @@ class LiveTable:
             await open_top_on_key(self._keys, self, self._addresses.mcp)
 
     def refresh(self, board: Board) -> None:
-        """Draw what the window has room for; nothing where that is what it shows."""
+        """Draw as much as fits in the window, unless the window shows exactly that already."""
         if self._suspended:
             return
         size, view = (self.console.width, self.console.height), view_of(board, self._addresses, self._hint)
         if (size, view) == self._drawn:
             return
         if self._drawn is not None and size != self._drawn[0]:
-            self.console.clear()  # a terminal wraps the old lines again, and nobody knows how many they are now
+            self.console.clear()  # the terminal rewrapped the old lines, so their number is unknown
         self._drawn = size, view
         lines = screen(view, size[0], size[1] - 1)  # the last line is the cursor's
         text = Text("\n").join(Text(line.text, style=line.style) for line in lines)
@@ -122,12 +126,12 @@ class LiveTable:
         self._live.update(text, refresh=True)
 
     def suspend(self) -> None:
-        """Leave the terminal to another program; nothing is drawn or printed meanwhile."""
+        """Leave the terminal to another program; until `resume`, nothing is drawn or printed."""
         self._suspended = self.console.quiet = True
         self._live.stop()
 
     def resume(self, *, clear: bool) -> None:
-        """Draw again, from the next news on; `clear`: in a window without what is there."""
+        """Draw again, from the next change on. `clear` empties the window first."""
         self._suspended = self.console.quiet = False
         self._drawn = None
         if clear:
@@ -135,7 +139,7 @@ class LiveTable:
         self._live.start()
 
     def stopping(self) -> None:
-        self.console.print("Stopping; once more Ctrl-C does not wait for calls to end.", style="dim")
+        self.console.print("Stopping. Press Ctrl-C again to stop without waiting for calls to end.", style="dim")
 
 
 def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> ScreenView:
@@ -148,7 +152,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
             row.tools,
             board.seconds(row.key) // 1
             if row.state in (*COMING, "installing")
-            else 0.0,  # others look alike at all times
+            else 0.0,  # the other states show no duration
             board.restarts(row.key),
         )
         for row in board.rows
@@ -167,7 +171,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
 
 
 class _Changes(ABC):
-    """Lines below those printed so far: each change of the board is printed a single time."""
+    """Output of one line per change of the board; each change is printed a single time."""
 
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
@@ -192,7 +196,7 @@ class _Changes(ABC):
         for change in _unseen(board.tier_changes, self._last_change):
             self._last_change = change.number
             self._on_move(change)
-        problems = {_wherever(problem): problem for problem in board.problems}
+        problems = {_identify(problem): problem for problem in board.problems}
         for location, problem in problems.items():
             if location not in self._problems:
                 self._problem(problem)
@@ -204,7 +208,7 @@ class _Changes(ABC):
 
     @abstractmethod
     def _row(self, row: Row, before: Row | None) -> None:
-        """A server as it is now; it may be as before."""
+        """Print a server's current state, if it differs from `before`."""
 
     @abstractmethod
     def _remove(self, key: ServerKey) -> None: ...
@@ -215,13 +219,13 @@ class _Changes(ABC):
     @abstractmethod
     def _problem(self, problem: ManifestProblem) -> None: ...
 
-    def _on_solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - programs see the servers that are there again
-        """A problem is gone."""
+    def _on_solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - programs see the servers listed again
+        """Print that a problem is solved."""
 
 
 class PlainLines(_Changes):
-    """For a pipe, a log, or who prefers it: a line per change, with its time. What happens again and again is told ever
-    more rarely, and a start that fails as the one before not at all.
+    """Plain text for pipes, logs and `--plain`: one line per change, with its time. A change that repeats is printed
+    less and less often. A start that fails like the one before it is not printed.
     """
 
     def __init__(self, now: Callable[[], datetime] = datetime.now) -> None:
@@ -240,19 +244,18 @@ class PlainLines(_Changes):
         self._say("Stopping")
 
     def _row(self, row: Row, before: Row | None) -> None:
-        if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _comes(row)):
-            return  # where it is started again, what comes of that is told
-        text = "starting" if _comes(row) else row.text
-        if not _comes(row):
+        if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _is_starting(row)):
+            return  # the outcome of a restart is printed, not the restart
+        text = "starting" if _is_starting(row) else row.text
+        if not _is_starting(row):
             last, self._shown[row.key] = self._shown.get(row.key), row
             if last is not None and last.state == row.state == "failed" and alike(last.text, row.text):
                 return
         count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
-            goes_on = before is not None and before.state == row.state != "failed"  # another step, or other tools
-            self._say(
-                f"{row.name}  {harmless(ready_to_paste(text))}{_some_tools(row)}{'' if goes_on else times(count)}"
-            )
+            is_next_step = before is not None and before.state == row.state != "failed"  # another step, or other tools
+            suffix = "" if is_next_step else times(count)
+            self._say(f"{row.name}  {harmless(ready_to_paste(text))}{_some_tools(row)}{suffix}")
 
     def _remove(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
@@ -274,7 +277,7 @@ class PlainLines(_Changes):
 
 
 class JsonChanges(_Changes):
-    """For programs: one JSON object per line, `event` says which."""
+    """JSON lines for programs. The member `event` names the kind of change."""
 
     def listening(self, addresses: Addresses) -> None:
         models = {"models": addresses.models, "model": addresses.model} if addresses.models else {}
@@ -287,14 +290,14 @@ class JsonChanges(_Changes):
 
     def _row(self, row: Row, before: Row | None) -> None:
         if row != before:
-            told = {
+            members = {
                 "state": row.state,
                 "reason": row.reason,
                 "cause": row.cause,
                 "message": row.message,
                 "tools": list(row.tools),
             }
-            self._emit("server", server=str(row.key), **told)
+            self._emit("server", server=str(row.key), **members)
 
     def _remove(self, key: ServerKey) -> None:
         self._emit("gone", server=str(key))
@@ -324,23 +327,23 @@ def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _wherever(problem: ManifestProblem) -> tuple[str, str, str]:
-    """File, field (else line) and message: a problem of a field stays what it is where lines above it come and go."""
+def _identify(problem: ManifestProblem) -> tuple[str, str, str]:
+    """Key of a problem: file, field (else line) and message. It stays the same if lines are inserted above a field."""
     return problem.file, problem.field or f"{problem.line}:{problem.column}", problem.message
 
 
-def _comes(row: Row) -> bool:
-    """Whether it starts, and there is nothing to say about that."""
+def _is_starting(row: Row) -> bool:
+    """Whether a server is starting without a message to show."""
     return row.state in COMING and not row.message
 
 
 def _some_tools(row: Row) -> str:
-    """Some of its tools."""
+    """The first `MAX_NAMES` tools of a ready server in parentheses, and how many more it has."""
     if row.state != "ready" or not row.tools:
         return ""
-    left = len(row.tools) - NAMES_TOLD
-    more = f" and {left} more" if left > 0 else ""
-    return f" ({', '.join(map(harmless, row.tools[:NAMES_TOLD]))}{more})"
+    left = len(row.tools) - MAX_NAMES
+    suffix = f" and {left} more" if left > 0 else ""
+    return f" ({', '.join(map(harmless, row.tools[:MAX_NAMES]))}{suffix})"
 
 
 def _unseen(changes: Sequence[TierChange], last: int) -> list[TierChange]:

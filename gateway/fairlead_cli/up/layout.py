@@ -1,8 +1,9 @@
-"""The screen of `fairlead up` as lines: state of servers in, so many lines of so many cells out. Pure.
+"""Layout of the screen of `fairlead up`: from the state of servers to lines that fit in the window. This module has no
+I/O.
 
-What needs a person stands on top: broken files, then servers that failed, are offline or take long to start. With less
-room names of tools become counts, messages shorter, and servers that are ready share lines. Whatever is left out is
-counted where it is missing: `… 3 more`.
+Items that need a person come first: broken files, then servers that failed, are offline or take long to start. In a
+smaller window, tool names become counts, messages are shortened, and ready servers share lines. What is left out is
+counted: `… 3 more`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fairlead_cli.up.terminal_text import cut, fold, fold_to, harmless, pad
 CONSOLE: Final = "Console"
 """Name of the line with the address of the console."""
 LONG_SECONDS: Final = 10.0
-"""A server that starts for longer than this is shown among the problems."""
+"""A server that starts for longer than this is listed with those that need attention."""
 LEAST_WIDTH: Final = 20
 LEAST_HEIGHT: Final = 4
 _RANKS: Final[tuple[State, ...]] = ("failed", "offline", "installing", "starting", "waiting", "ready", "skipped")
@@ -51,48 +52,48 @@ class ServerRow:
     message: str = ""
     tools: tuple[str, ...] = ()
     seconds: float = 0.0
-    """Since it is in this state."""
+    """Time in this state."""
     restarts: int = 0
 
     @property
     def is_slow(self) -> bool:
-        """Whether it takes long to start; an installation says itself what it does."""
+        """Whether the server takes long to start. Installations report their own progress and do not count."""
         return self.state in ("starting", "waiting") and self.seconds >= LONG_SECONDS
 
     @property
     def order(self) -> tuple[int, str]:
-        """Sort key: servers that need a person come first."""
+        """Sort key: servers that need attention come first."""
         if self.state in ("failed", "offline"):
             return _RANKS.index(self.state), self.name
-        remark = self.state == "ready" and bool(self.message)
-        return 2 if self.is_slow else 3 if remark else 4 + _RANKS.index(self.state), self.name
+        has_remark = self.state == "ready" and bool(self.message)
+        return 2 if self.is_slow else 3 if has_remark else 4 + _RANKS.index(self.state), self.name
 
 
 @dataclass(frozen=True)
 class ScreenView:
-    """All that the screen shows."""
+    """Content of the screen."""
 
     mcp: str = ""
-    """URL of the endpoint; empty before it listens."""
+    """URL of the MCP endpoint; empty until it listens."""
     metrics: str = ""
     clients: tuple[tuple[str, str], ...] = ()
-    """How to connect which client."""
+    """Names of clients, each with the line that connects it."""
     servers: tuple[ServerRow, ...] = ()
     problems: tuple[str, ...] = ()
     """Lines about problems of the files."""
     refused: int = 0
-    """Servers that are not run for such a problem, and have no row."""
+    """Servers that do not run because of such a problem, and have no row."""
     tier_changes: tuple[str, ...] = ()
-    """Moves of tools between tiers, the newest last."""
+    """Recent moves of tools between tiers, the newest last."""
     earlier: int = 0
-    """Moves that are not among the news any more."""
+    """Number of older moves, which `tier_changes` no longer has."""
     hint: str = ""
-    """Line about keys; empty where none are read."""
+    """Line about keys; empty if no keys are read."""
 
 
 @dataclass(frozen=True)
 class _Detail:
-    """How much is told."""
+    """Level of detail."""
 
     message: int
     """Lines of one message."""
@@ -101,7 +102,7 @@ class _Detail:
     names: bool = False
     clients: bool = False
     packed: bool = False
-    """Servers that are simply ready share lines."""
+    """Whether ready servers without a message share lines."""
 
 
 _DETAILS: Final = (
@@ -119,7 +120,7 @@ _DETAILS: Final = (
 
 
 def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
-    """At most `height` lines of at most `width` cells, with as much detail as fits."""
+    """At most `height` lines of at most `width` cells, with the highest level of detail that fits."""
     width, height = max(width, LEAST_WIDTH), max(height, LEAST_HEIGHT)
     for detail in _DETAILS:
         lines = [*_head(view, width), *_problems(view, width, detail), *_summary(view, width)]
@@ -132,7 +133,7 @@ def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
 
 
 def _crowded_lines(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
-    """Not even one line for each has room: the worst first, then how many more there are."""
+    """Lines where not every server has room: the most urgent ones, then a count of the others."""
     least = _DETAILS[-1]
     servers = _by_urgency(view)
     top = [*_head(view, width), *_problems(view, width, least), *_summary(view, width)][: height - 1]
@@ -143,10 +144,10 @@ def _crowded_lines(view: ScreenView, width: int, height: int) -> list[ScreenLine
     column = _column(servers[:room], width)
     rows, shown = list[ScreenLine](), 0
     for server in servers:
-        more = _row(server, column, width, least)
-        if len(rows) + len(more) > room:
+        added = _row(server, column, width, least)
+        if len(rows) + len(added) > room:
             break
-        rows, shown = rows + more, shown + 1
+        rows, shown = rows + added, shown + 1
     left = servers[shown:]
     if left:
         rest = f"… {len(left)} more server{'' if len(left) == 1 else 's'}: {_states(left)}"
@@ -205,7 +206,7 @@ def _rows(servers: Sequence[ServerRow], width: int, detail: _Detail) -> list[Scr
 
 
 def _column(servers: Iterable[ServerRow], width: int) -> int:
-    """Cells for names; one that is longer has a line of its own form."""
+    """Width of the column of names. A name over two fifths of the window is not counted, and has a line of its own."""
     sizes = (cell_len(harmless(server.name)) for server in servers)
     return max((size for size in sizes if size <= width * 2 // 5), default=0)
 
@@ -226,7 +227,7 @@ def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[Sc
 
 
 def _describe(server: ServerRow, *, names: bool) -> str:
-    """The state in words."""
+    """The state of a server in words."""
     text: str = server.state
     if server.state == "ready":
         text += f", {_tools(len(server.tools))}"
@@ -270,7 +271,7 @@ def _clients(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
         return [ScreenLine(""), *lines]
     hidden = "clients, metrics" if console or CONSOLE not in dict(view.clients) else "console, clients"
     rest = f"… {len(lines) - len(console)} more lines in a taller window: {hidden}"
-    return [*console, ScreenLine(cut(rest, width), "dim")]  # nobody could guess the token in its address
+    return [*console, ScreenLine(cut(rest, width), "dim")]  # the token in the console's address cannot be guessed
 
 
 def _tools(count: int) -> str:
@@ -278,7 +279,7 @@ def _tools(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`42 s`, `3 min 5 s`, `2 h 10 min`."""
+    """A duration as text: `42 s`, `3 min 5 s`, `2 h 10 min`."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"

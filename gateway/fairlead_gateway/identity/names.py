@@ -19,7 +19,7 @@ import msgspec
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.documents.rules import Policy, Subject
-from fairlead_api.policies.subjects import AGENT, ANY_ISSUER, API_KEYS, CLAIM, GROUP, SERVICE_ACCOUNTS, Key, named
+from fairlead_api.policies.subjects import AGENT, ANY_ISSUER, API_KEYS, CLAIM, GROUP, SERVICE_ACCOUNTS, Key, key_of_name
 
 SYSTEM: Final = "system:"
 """Beginning of the groups that Kubernetes gives."""
@@ -84,14 +84,14 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         for text in given:
             issuer, sharp, name = text.partition("#")
             if sharp and issuer in issuers:
-                groups.add(named(GROUP, name, issuer))
+                groups.add(key_of_name(GROUP, name, issuer))
             elif self.several and not self._is_reserved((GROUP, text)):
                 raise BadSetting(
                     f"{setting}: each of {len(self.tokens)} issuers may say that somebody is in {text!r}: write "
                     f"ISSUER#{text}, with one of {', '.join(issuers[:8])} as ISSUER; * is any of them"
                 )
             else:
-                groups.add(named(GROUP, text))
+                groups.add(key_of_name(GROUP, text))
         return frozenset(groups)
 
     def without_issuer(self, policies: Iterable[Policy]) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
     def _is_anybodys(self, subject: Subject) -> bool:
         if subject.issuer is not None or subject.kind not in (AGENT, GROUP, CLAIM):
             return False
-        key = named(subject.kind, subject.name or "")
+        key = key_of_name(subject.kind, subject.name or "")
         return subject.kind == CLAIM or not (self._is_reserved(key) or self.carried(key))
 
     def _is_reserved(self, key: Key) -> bool:

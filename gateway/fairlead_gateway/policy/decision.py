@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.index import IndexedServer, ToolIndex
 from fairlead_api.policies.merge import merge_policies, selects, verdict
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
@@ -105,7 +105,7 @@ def foreseen(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool
     if not any(selects(policy, server.name) for policy in own.values()):
         return policies.allow_by_default
     tools = () if tool is None else (_Foreseen(tool),)
-    index, speaking = ToolIndex([Shelved(server.name, tools, trusted=False)]), frozenset(rules)
+    index, speaking = ToolIndex([IndexedServer(server.name, tools, trusted=False)]), frozenset(rules)
     allow = policies.allow_by_default
     if tool is None:
         return server.name in merge_policies(index, own, speaking, allow_by_default=allow).bare

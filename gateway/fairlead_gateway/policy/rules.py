@@ -17,9 +17,9 @@ from fairlead_api.documents.catalog import LocalEndpoint
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.floors import Floor, Floors
 from fairlead_api.meta import ServerKey
-from fairlead_api.policies.index import READ_ONLY, Shelved, ToolIndex
-from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
-from fairlead_api.policies.subjects import Key, Speakers, keys_of
+from fairlead_api.policies.index import READ_ONLY, IndexedServer, ToolIndex
+from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merge_in_steps, selects, verdict
+from fairlead_api.policies.subjects import Key, PoliciesBySubject, keys_of
 from fairlead_api.slices import finish, list_in_slices
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
@@ -187,7 +187,7 @@ class Policies:
         self._servers = snapshot.servers
         same = before is not None and before.rules == rules
         speakers = before.speakers if before is not None and same else None
-        self.speakers: Speakers = speakers or Speakers(rules.policies)
+        self.speakers: PoliciesBySubject = speakers or PoliciesBySubject(rules.policies)
         self._by_namespace: dict[str, dict[int, Policy]] = {}
         for index, policy in enumerate(rules.policies):
             self._by_namespace.setdefault(policy.namespace, {})[index] = policy
@@ -262,7 +262,7 @@ class Policies:
         return self.index(namespace).select(bits, self.indexed[namespace][2])
 
     def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
-        return merging(
+        return merge_in_steps(
             self.index(namespace),
             self._by_namespace[namespace],
             frozenset(key),
@@ -331,13 +331,13 @@ class Policies:
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
         indexed = before.indexed.get(namespace) if before is not None else None
         if indexed is not None and len(indexed[0]) == len(servers) and all(map(_is, indexed[0], servers)):
-            yield from indexed[1].preparing(policies)
+            yield from indexed[1].prepare_in_slices(policies)
             return indexed
         index = ToolIndex()
-        yield from index.filling(
-            Shelved(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
+        yield from index.fill_in_slices(
+            IndexedServer(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
         )
-        yield from index.preparing(policies)
+        yield from index.prepare_in_slices(policies)
         refs = {}
         for server in servers:
             refs[server.key.name] = {tool.name: tool.ref for tool in server.tools}

@@ -1,4 +1,4 @@
-"""Searches of the archive, and the answers that the tools of its servers give."""
+"""Searches of the archive of sessions, and the result types of the archive's tools."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fairlead_servers.fulltext import cut, matches
 from fairlead_servers.tool import ToolError
 
 MOST_TEXT: Final = 600
-"""Characters of one found text."""
+"""Largest number of characters of one text in a result."""
 MOST_SUMMARY: Final = 8_000
 KNOWN: Final = 8
-"""Sessions that the answer to an unknown id names."""
+"""Number of latest sessions that the error about an unknown session id names."""
 
 Query = Annotated[str, Field(description="What to look for, in plain words", min_length=1, max_length=500)]
 Limit = Annotated[int, Field(description="Most results", ge=1, le=20)]
-SessionId = Annotated[str, Field(description="Id of a session, as searches give it", min_length=1, max_length=200)]
+SessionId = Annotated[str, Field(description="Id of a session, from a search", min_length=1, max_length=200)]
 
 
 class SessionFound(BaseModel):
-    """Session that a search found, with the part that matched."""
+    """Session that matches a search, with the matching part."""
 
     session_id: str
     title: str
@@ -32,13 +32,13 @@ class SessionFound(BaseModel):
 
 
 class SessionsFound(BaseModel):
-    """Sessions, best first."""
+    """Matching sessions, best match first."""
 
     sessions: list[SessionFound]
 
 
 class SpokenTurn(BaseModel):
-    """SpokenTurn of a session."""
+    """One speaker's turn in a session."""
 
     number: int
     speaker: str
@@ -46,7 +46,7 @@ class SpokenTurn(BaseModel):
 
 
 class TurnFound(SpokenTurn):
-    """SpokenTurn that a search found, with those around it."""
+    """Turn that matches a search, with the turns around it."""
 
     session_id: str
     before: list[SpokenTurn]
@@ -54,7 +54,7 @@ class TurnFound(SpokenTurn):
 
 
 class TurnsFound(BaseModel):
-    """Turns, best first."""
+    """Matching turns, best match first."""
 
     turns: list[TurnFound]
 
@@ -70,13 +70,13 @@ class Entity(BaseModel):
 
 
 class EntitiesFound(BaseModel):
-    """Entities, best first."""
+    """Matching entities, best match first."""
 
     entities: list[Entity]
 
 
 class Fact(BaseModel):
-    """A statement and the session that it is from."""
+    """A statement and the session that it comes from."""
 
     id: str
     subject: str
@@ -85,7 +85,7 @@ class Fact(BaseModel):
 
 
 class FactsFound(BaseModel):
-    """Facts, best first."""
+    """Matching facts, best match first."""
 
     facts: list[Fact]
 
@@ -162,7 +162,7 @@ def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFo
 
 
 def find_entities(archive: Archive, query: str, kind: str, limit: int) -> EntitiesFound:
-    """Entities whose name, aliases or description match; a name that is the query's comes first."""
+    """Entities whose name, aliases or description match. An entity whose name equals the query comes first."""
     with archive.connect() as connection:
         rows = matches(
             connection,
@@ -206,13 +206,13 @@ def find_facts(archive: Archive, query: str, limit: int) -> FactsFound:
 
 
 def summary_of(archive: Archive, session_id: str) -> Summary:
-    """Summary of a session. Raises ToolError for an unknown one, and for one without a summary."""
+    """Summary of a session. Raises ToolError if the session does not exist or has no summary."""
     with archive.connect() as connection:
         row = connection.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if row is None:
             latest = connection.execute("SELECT id FROM sessions ORDER BY started DESC, id DESC LIMIT ?", (KNOWN,))
             known_ids = ", ".join(each["id"] for each in latest) or "none"
-            raise ToolError(f"there is no session {cut(session_id, 60)!r}; the latest are: {known_ids}.")
+            raise ToolError(f"session {cut(session_id, 60)!r} does not exist; the latest are: {known_ids}.")
         turns = connection.execute("SELECT count(*) FROM turns WHERE session = ?", (session_id,)).fetchone()[0]
     if not row["summary"]:
         raise ToolError(f"session {session_id!r} has no summary yet; its {turns} turns can be searched.")

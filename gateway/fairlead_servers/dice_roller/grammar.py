@@ -1,21 +1,22 @@
-"""Parser of dice expressions: text to a tree. Pure, and bounded in length and depth.
+"""Parser of dice expressions into syntax trees, with bounds on length and depth. This module has no I/O.
 
-    expression := product (("+" | "-") product)*
-    product    := signed (("*" | "/" | "%") signed)*            division rounds down
-    signed     := "-"* value
-    value      := NUMBER | "(" expression ")" | function | dice | group
-    function   := ("min" | "max" | "abs") "(" expression ("," expression)* ")"
-    dice       := [NUMBER | "(" expression ")"] "d" (NUMBER | "%" | "F" | "(" expression ")") modifier*
-    group      := "{" expression ("," expression)* "}" (select | count)*
+expression := product (("+" | "-") product)*
+product    := signed (("*" | "/" | "%") signed)*            division rounds down
+signed     := "-"* value
+value      := NUMBER | "(" expression ")" | function | dice | group
+function   := ("min" | "max" | "abs") "(" expression ("," expression)* ")"
+dice       := [NUMBER | "(" expression ")"] "d" (NUMBER | "%" | "F" | "(" expression ")") modifier*
+group      := "{" expression ("," expression)* "}" (select | count)*
     modifier   := select | explode | reroll | limit | count
     select     := ("k" | "kh" | "kl" | "d" | "dh" | "dl" | "dr") NUMBER     keep or drop; k = kh, d = dr = dl
-    explode    := ("!" | "!!" | "!p") [compare NUMBER]          once more per hit; !! adds up in one die; !p minus 1
+    explode    := ("!" | "!!" | "!p") [compare NUMBER]          roll again per hit; !! sums up in one die; !p minus
+    1
     reroll     := ("r" | "ro") [compare] NUMBER                 until it no longer matches; ro at most once
     limit      := ("mi" | "ma") NUMBER                          dice below or above count as NUMBER
     count      := (">=" | ">" | "<=" | "<" | "=") NUMBER        pool: counts successes
-                | "f" compare NUMBER                            subtracts failures from them
+                | "f" compare NUMBER                            subtracts failures from the successes
 
-A word in square brackets behind a value, `2d6[fire]`, labels it.
+A word in square brackets after a value labels the value: `2d6[fire]`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Comparison = Literal[">=", ">", "<=", "<", "="]
 
 
 class BadExpression(ValueError):
-    """A text that is not a dice expression; the message says where, and what is expected there."""
+    """A text that is not a dice expression; the message says where, and which token is expected."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Compare:
     number: int
 
     def holds(self, value: int) -> bool:
-        """Whether it holds for that value."""
+        """Whether a value meets the condition."""
         match self.how:
             case ">=":
                 return value >= self.number
@@ -69,7 +70,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Explode:
-    """Roll again for each hit; without a condition for the highest face."""
+    """Roll another die for each hit. Without a condition, the highest face is a hit."""
 
     how: Literal["!", "!!", "!p"]
     compare: Compare | None
@@ -77,7 +78,7 @@ class Explode:
 
 @dataclass(frozen=True)
 class Reroll:
-    """Roll dice that match again, at most once or until they no longer match."""
+    """Roll matching dice again, at most once or until they no longer match."""
 
     compare: Compare
     at_most_once: bool
@@ -85,7 +86,7 @@ class Reroll:
 
 @dataclass(frozen=True)
 class Limit:
-    """Smallest or largest value that a die counts for."""
+    """Smallest or largest value of a die; values beyond it are replaced by it."""
 
     smallest: bool
     number: int
@@ -93,7 +94,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Count:
-    """Count of dice that match, as successes or as failures."""
+    """Count of matching dice, as successes or as failures."""
 
     compare: Compare
     success: bool
@@ -104,14 +105,14 @@ Modifier = Select | Explode | Reroll | Limit | Count
 
 @dataclass(frozen=True)
 class Number:
-    """A number as written."""
+    """A literal number."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Negative:
-    """Value with its sign turned."""
+    """A value with its sign reversed."""
 
     of: Node
 
@@ -135,7 +136,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Dice:
-    """Dice with as many sides each; "F" are Fate dice (−1, 0, 1)."""
+    """A number of dice with the same number of sides; `F` stands for Fate dice (−1, 0, 1)."""
 
     count: Node
     sides: Node | Literal["F"]
@@ -145,7 +146,7 @@ class Dice:
 
 @dataclass(frozen=True)
 class Group:
-    """Values that are selected from or counted as if each was a die."""
+    """Values that modifiers select or count as if each was a die."""
 
     of: tuple[Node, ...]
     modifiers: tuple[Modifier, ...]
@@ -177,7 +178,7 @@ def parse(text: str) -> Node:
 
 
 class _Parser:
-    """Recursive descent over one text."""
+    """Recursive-descent parser of one expression."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -193,7 +194,7 @@ class _Parser:
     def _sum(self) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise BadExpression(f"an expression has at most {DEEPEST} brackets in one another")
+            raise BadExpression(f"an expression nests at most {DEEPEST} brackets")
         node = self._product()
         while operator := self._take(r"[+-]"):
             node = Operation(operator, node, self._product())

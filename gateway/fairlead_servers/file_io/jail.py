@@ -1,8 +1,8 @@
-"""Files below one folder, opened in a way that no path, symbolic link or race leads out of it.
+"""Files below one folder. No path, symbolic link or race leads out of the folder.
 
-Each part of a path is opened relative to the descriptor of the folder before it, with O_NOFOLLOW, so that a folder
-that is replaced by a link between two steps is refused and not followed. A file is written beside its place and
-renamed: readers see the whole old or the whole new text, and a full disk leaves the old one.
+Each part of a path is opened relative to the descriptor of its parent folder, with O_NOFOLLOW. A folder that is
+replaced by a link between two steps is therefore refused. A file is written under a temporary name and renamed: readers
+see the whole old or the whole new text, and a full disk leaves the old one.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from pathlib import Path
 from typing import Final
 
 DEEPEST: Final = 16
-"""Folders that a path may lead through."""
+"""Largest number of folders in a path."""
 LONGEST_NAME: Final = 200
-"""Bytes of one part of a path; a temporary file has a longer name than its place."""
+"""Bytes of one part of a path; the names of temporary files are longer."""
 _PART: Final = ".fairlead-"
-"""Begin of the names of temporary files, which no path may name."""
+"""Prefix of the names of temporary files, which no path may use."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
-    """A path, or a text, that is not read or written; the message is a sentence without its full stop."""
+    """A path or a text that cannot be read or written; the message is a sentence without its full stop."""
 
 
 class Missing(Refused):
-    """A path that names no file."""
+    """A path of a file that does not exist."""
 
 
 @dataclass(frozen=True)
 class FolderQuota:
-    """Bounds on what the folder may hold."""
+    """Limits on the folder's content."""
 
     file_bytes: int
     total_bytes: int
@@ -45,10 +45,10 @@ class FolderQuota:
 
 
 class Jail:
-    """The files below `root`. Calls may come from several threads; writes take turns."""
+    """The files below `root`. It may be used from several threads; writes are serialized."""
 
     def __init__(self, root: Path, quota: FolderQuota) -> None:
-        """Raises OSError where the folder cannot be created or opened."""
+        """Raises OSError if the folder cannot be created or opened."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._quota = quota
@@ -56,7 +56,7 @@ class Jail:
         _sweep(self._root, 0)
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the descriptor of the folder."""
         os.close(self._root)
 
     def read(self, path: str) -> bytes:
@@ -64,7 +64,7 @@ class Jail:
         *folders, name = parts(path)
         with self._open(folders, path, make=False) as folder:
             try:
-                # O_NONBLOCK: a FIFO would keep the thread until somebody writes to it
+                # O_NONBLOCK: a FIFO would keep the thread until another process writes to it
                 handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             except OSError as error:
                 raise _refusal(path, error) from error
@@ -79,14 +79,14 @@ class Jail:
         return text
 
     def write(self, path: str, content: bytes) -> bool:
-        """Make `content` that of a file, with the folders of its path; whether the file is new. Raises Refused."""
+        """Write a file and create the folders of its path. Returns whether the file is new. Raises Refused."""
         *folders, name = parts(path)
         if len(content) > self._quota.file_bytes:
             raise Refused(f"content has {len(content):,} bytes; a file may have {self._quota.file_bytes:,} here")
         with self._writing:
             before = self._before(folders, name, path)
             self._within_quota(len(content) - (before or 0), new=before is None)
-            # folders are made last: refused writes, of which there is no end, would leave theirs
+            # folders are created last, so that refused writes do not leave any
             with self._open(folders, path, make=True) as folder:
                 temporary = f"{_PART}{secrets.token_hex(8)}"
                 try:
@@ -100,7 +100,7 @@ class Jail:
 
     @contextmanager
     def _open(self, folders: list[str], path: str, *, make: bool) -> Iterator[int]:
-        """Descriptor of the folder of a path, part by part. Raises Refused."""
+        """Open the folder of a path part by part, as a descriptor. Raises Refused."""
         folder = os.dup(self._root)
         try:
             for name in folders:
@@ -117,7 +117,9 @@ class Jail:
             os.close(folder)
 
     def _before(self, folders: list[str], name: str, path: str) -> int | None:
-        """Bytes of the file that is there; None where there is none. Raises Refused for anything but a file."""
+        """Size of the existing file in bytes; None if there is none. Raises Refused if the path is not a regular
+        file.
+        """
         try:
             with self._open(folders, path, make=False) as folder:
                 try:
@@ -127,24 +129,26 @@ class Jail:
         except Missing:
             return None
         if stat.S_ISLNK(status.st_mode):
-            raise Refused(f"{path} leads through a symbolic link, which is not followed here")
+            raise Refused(f"{path} leads through a symbolic link, which this server does not follow")
         if not stat.S_ISREG(status.st_mode):
             raise Refused(f"{path} is {_kind(status)}")
         return status.st_size
 
-    def _within_quota(self, more: int, *, new: bool) -> None:
+    def _within_quota(self, growth: int, *, new: bool) -> None:
         files, total = _usage(self._root, 0)
         if new and files >= self._quota.files:
-            raise Refused(f"there are {files:,} files already, as many as there may be; write to one of them instead")
-        if more > 0 and total + more > self._quota.total_bytes:
+            raise Refused(f"the limit of {files:,} files is reached; overwrite one of them instead")
+        if growth > 0 and total + growth > self._quota.total_bytes:
             raise Refused(
-                f"the folder holds {total:,} of {self._quota.total_bytes:,} bytes, and this needs {more:,} more; "
+                f"the folder holds {total:,} of {self._quota.total_bytes:,} bytes, and this adds {growth:,}; "
                 "shorten other files first"
             )
 
 
 def parts(path: str) -> list[str]:
-    """Parts of a relative path. Raises Refused where it leaves the folder or holds what no name may."""
+    """Parts of a relative path. Raises Refused if the path leaves the folder or contains characters or names that are
+    not allowed.
+    """
     if "\0" in path or path.startswith("/") or "\\" in path:
         raise Refused(f"{path[:100]!r} is not a relative path such as notes/today.md")
     names = [part for part in path.split("/") if part not in ("", ".")]
@@ -160,15 +164,15 @@ def parts(path: str) -> list[str]:
         if not part.isprintable():
             raise Refused(f"{part[:100]!r} holds characters that cannot be shown")
         if part.startswith(_PART):
-            raise Refused(f"names that begin with {_PART} are for files that are being written")
+            raise Refused(f"names that begin with {_PART} are reserved for temporary files")
     return names
 
 
 def _kind(status: os.stat_result) -> str:
-    """Description of what is not a file of this folder alone."""
+    """Why a path is not a plain file, as part of a sentence."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
-    return "a file of two names (a hard link)" if stat.S_ISREG(status.st_mode) else "no regular file"
+    return "a hard link" if stat.S_ISREG(status.st_mode) else "not a regular file"
 
 
 def _make(folder: int, name: str) -> None:
@@ -194,7 +198,7 @@ def _remove(folder: int, name: str) -> None:
 
 
 def _walk(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
-    """Files below a folder, each with the descriptor of its own; links are not followed."""
+    """Files below a folder, each with the descriptor of its own folder; links are not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
@@ -221,7 +225,7 @@ def _usage(folder: int, depth: int) -> tuple[int, int]:
 
 
 def _sweep(folder: int, depth: int) -> None:
-    """Remove what a process that was killed had begun to write."""
+    """Remove temporary files that a killed process left."""
     for parent, entry in _walk(folder, depth):
         if entry.name.startswith(_PART):
             _remove(parent, entry.name)
@@ -237,9 +241,9 @@ def _refusal(path: str, error: OSError, *, writing: bool = False) -> Refused:
         case errno.ENOENT:
             return Missing(f"there is no file {path}")
         case errno.ELOOP:
-            return Refused(f"{path} leads through a symbolic link, which is not followed here")
+            return Refused(f"{path} leads through a symbolic link, which this server does not follow")
         case errno.ENOTDIR:
-            return Refused(f"{path} leads through a file, or a link, as if that was a folder")
+            return Refused(f"{path} leads through a file or a link that is used as a folder")
         case errno.ENOSPC | errno.EDQUOT:
             return Refused(f"{path} was not written: the disk is full")
         case _:

@@ -15,7 +15,7 @@ from typing import Literal
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
-from fairlead_api.policies.index import Shelved
+from fairlead_api.policies.index import IndexedServer
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.condition_types import ABNORMAL, ConditionType
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
@@ -36,7 +36,7 @@ class PolicyStatuses:
         self._platform = platform
         self._now = now
         self._rules = Rules()
-        self._shelves: dict[ServerKey, Shelved] = {}
+        self._shelves: dict[ServerKey, IndexedServer] = {}
         self._unlisted: set[ServerKey] = set()
         """Servers that were looked at, and have not listed their tools."""
         self._told: dict[ServerKey, tuple[Cause, ...]] = {}

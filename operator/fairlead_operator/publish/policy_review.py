@@ -15,7 +15,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rules
 from fairlead_api.meta import ServerKey
-from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.index import IndexedServer, ToolIndex
 from fairlead_api.policies.merge import ALLOW, DENY, selected_by, selects
 from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
 from fairlead_api.v1alpha1.causes import Cause
@@ -79,7 +79,7 @@ class SelectableTool(msgspec.Struct, frozen=True):
     """The definition, for its annotations; `{}` if the server's annotations are not trusted."""
 
 
-def selectable(catalog: Catalog) -> Shelved:
+def selectable(catalog: Catalog) -> IndexedServer:
     """A server's tools for the review of policies, which takes far less memory than the whole catalog."""
     trusted = catalog.trust_annotations
     tools = tuple(
@@ -87,7 +87,7 @@ def selectable(catalog: Catalog) -> Shelved:
         for tool in catalog.tools
         if tool.enabled
     )
-    return Shelved(catalog.name, tools, trusted)
+    return IndexedServer(catalog.name, tools, trusted)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Space:
 
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
-    shelves: dict[str, Shelved] = field(default_factory=dict)
+    shelves: dict[str, IndexedServer] = field(default_factory=dict)
     unlisted: Collection[str] = ()
     """Servers that were reconciled and have not listed their tools."""
 
@@ -107,7 +107,7 @@ class _Space:
 def review(
     rules: Rules,
     servers: Collection[ServerKey],
-    shelves: Mapping[ServerKey, Shelved],
+    shelves: Mapping[ServerKey, IndexedServer],
     unlisted: Collection[ServerKey] = (),
 ) -> dict[ServerKey, Review]:
     """Review every policy of the rules; the result is by namespace and name.

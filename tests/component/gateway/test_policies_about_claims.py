@@ -10,7 +10,7 @@ import pytest
 
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_api.policies.subjects import Speakers, keys_of
+from fairlead_api.policies.subjects import PoliciesBySubject, keys_of
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
@@ -55,21 +55,21 @@ TABLE: list[tuple[str, str, Any, bool]] = [
 
 @pytest.mark.parametrize(("name", "value", "claim", "spoken_of"), TABLE)
 def test_a_claim_is_compared_whole(name: str, value: str, claim: Any, spoken_of: bool) -> None:
-    speakers = Speakers([refunds(name=name, value=value)])
+    speakers = PoliciesBySubject([refunds(name=name, value=value)])
     keys = keys_of("npc", (), None, authenticated=True)
     assert bool(speakers.of(keys, {"iss": "https://i", name: claim})) is spoken_of
     assert not speakers.of(keys), "who has no token has no claim"
 
 
 def test_a_dot_leads_into_objects_where_no_claim_has_that_very_name() -> None:
-    speakers = Speakers([refunds(name="realm.roles", value="clerk")])
+    speakers = PoliciesBySubject([refunds(name="realm.roles", value="clerk")])
     assert speakers.of((), {"realm": {"roles": ["clerk"]}})
     assert not speakers.of((), {"realm": {"roles": ["clerk"]}, "realm.roles": "guest"})
     assert not speakers.of((), {"realm": ["roles"], "roles": "clerk"})
 
 
 def test_a_group_or_an_agent_of_that_name_is_not_a_claim() -> None:
-    speakers = Speakers([refunds(name="department", value="sales")])
+    speakers = PoliciesBySubject([refunds(name="department", value="sales")])
     assert not speakers.of(
         keys_of("department", ("sales", "department"), None, authenticated=True), {"iss": "https://i"}
     )

@@ -259,7 +259,7 @@ async def test_a_call_that_may_have_been_made_is_not_made_twice(tmp_path: Path) 
             answer_modern(request, reply, [tool("once")])
 
     async with raw_server(handle) as server, Client(bridging(server.url), mode="auto") as client:
-        with refused("may have been done"):
+        with refused("may have been executed"):
             await client.call_tool("once", {})
     assert len(calls) == 1
 

@@ -180,7 +180,7 @@ async def test_a_server_behind_a_proxy_can_be_a_server_of_its_own(proxy_of: Make
 async def test_the_gateways_own_address_is_refused_as_that_of_a_proxy(tmp_path: Path) -> None:
     async with started_up("--litellm", "http://localhost:8080", cwd=tmp_path) as up:
         assert await up.ended() == 2
-        assert "--litellm: this is the gateway's own address" in await up.errors()
+        assert "--litellm names this gateway's own address" in await up.errors()
 
 
 async def test_a_wrong_key_fails_the_server_and_is_not_shown(proxy_of: MakeProxy, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from waiting import until_async
 
 UNSET = "FAIRLEAD_TEST_UNSET"
 WHY = f"mcpServers.mail.env.MAIL_TOKEN: environment variable {UNSET} is not set"
-REMEDY = "Once it is set where fairlead up starts, start that again."
+REMEDY = "Set the variable in the environment of fairlead up, and start the command again."
 
 
 def mail_beside_a_good_server(folder: Path, **more: Any) -> Path:

@@ -89,7 +89,7 @@ def test_a_bad_field_is_named_with_file_and_line(spec: str, sentence: str) -> No
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("- 1\n", "m.yaml:1: not a Kubernetes object: a mapping with apiVersion, kind, metadata and spec is needed"),
+        ("- 1\n", "m.yaml:1: must be a Kubernetes object: a mapping with apiVersion, kind, metadata and spec"),
         ("a: 1\n", "m.yaml:1: apiVersion: Required value"),
         ("apiVersion: v1\n", "m.yaml:1: kind: Required value"),
         (
@@ -119,8 +119,8 @@ def test_faults_of_a_manifest_are_told_at_once_in_the_order_of_the_rules() -> No
             "m.yaml:4: spec: set exactly one of image, package, url, command: it says where the server runs; "
             "the command of an image is image.command"
         ),
-        "m.yaml:6: spec.remote: remote goes with url, and its caBundle with an https url",
-        "m.yaml:4: spec: replicas, resources and pod templates describe pods: they go with image or package",
+        "m.yaml:6: spec.remote: remote needs url, and remote.caBundle needs an https url",
+        "m.yaml:4: spec: replicas, resources and pod templates describe pods: they need image or package",
     ]
 
 

@@ -105,7 +105,7 @@ def test_a_network_of_egress_is_taken(cidr: str) -> None:
     "cidr", ["10.0.0.300/8", "10.0.0.0/33", "10.09.0.0/16", "10.0.0.0", "10.0/8", "a::b::c/32", "2001:db8::/129", ":/0"]
 )
 def test_invalid_networks_are_refused_in_egress(cidr: str) -> None:
-    with pytest.raises(ValidationError, match="must be a network with the length of its prefix"):
+    with pytest.raises(ValidationError, match="must be a network with its prefix length"):
         spec(**IMAGE, network={"egress": {"rules": [{"cidrs": [cidr]}]}})
 
 

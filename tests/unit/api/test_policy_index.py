@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.rules import Policy, Rule
-from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.index import IndexedServer, ToolIndex
 from fairlead_api.slices import finish
 
 
@@ -37,22 +37,22 @@ def names(index: ToolIndex, rule: Rule) -> list[str]:
 
 def test_tags_and_annotations_are_read_when_rules_are_prepared_and_never_again() -> None:
     tools = [Tool("get", reads=True), Tool("put", reads=False)]
-    index = ToolIndex([Shelved("web", tools, trusted=True)])
+    index = ToolIndex([IndexedServer("web", tools, trusted=True)])
     readers = Rule(action="Allow", annotations={"readOnlyHint": True})
-    finish(index.preparing([policy(Rule(action="Allow", tools=("*",)))]))
+    finish(index.prepare_in_slices([policy(Rule(action="Allow", tools=("*",)))]))
     assert [tool.looks for tool in tools] == [0, 0]
-    finish(index.preparing([policy(readers)]))
+    finish(index.prepare_in_slices([policy(readers)]))
     looks = [tool.looks for tool in tools]
     assert min(looks) > 0
     assert names(index, readers) == ["get"]
-    finish(index.preparing([policy(readers)]))
+    finish(index.prepare_in_slices([policy(readers)]))
     assert names(index, readers) == ["get"]
     assert [tool.looks for tool in tools] == looks
 
 
 def test_tools_stand_in_the_order_of_name_and_server_whatever_either_is() -> None:
     shelves = [
-        Shelved(server, [Tool(name, reads=True) for name in ("b", "a\0", "a\0b", "a")], trusted=True)
+        IndexedServer(server, [Tool(name, reads=True) for name in ("b", "a\0", "a\0b", "a")], trusted=True)
         for server in ("web", "a", "file")
     ]
     index = ToolIndex(shelves)
@@ -65,9 +65,9 @@ def test_each_annotation_counts_by_its_own_value(hint: str) -> None:
     tools = [Tool("yes", reads=False), Tool("no", reads=False)]
     for tool, value in zip(tools, (b"true", b"false"), strict=True):
         tool._raw = b'{"annotations":{"%b":%b}}' % (hint.encode(), value)
-    index = ToolIndex([Shelved("web", tools, trusted=True)])
+    index = ToolIndex([IndexedServer("web", tools, trusted=True)])
     rules = [Rule(action="Allow", annotations={hint: value}) for value in (True, False)]
-    finish(index.preparing([policy(*rules)]))
+    finish(index.prepare_in_slices([policy(*rules)]))
     assert [names(index, rule) for rule in rules] == [["yes"], ["no"]]
 
 
@@ -75,6 +75,6 @@ def test_a_rule_about_categories_matches_tools_of_one_of_them() -> None:
     tools = [Tool("get", reads=True), Tool("put", reads=True)]
     tools[0].categories = ("search",)
     rule = Rule(action="Allow", categories=("search", "other"))
-    index = ToolIndex([Shelved("web", tools, trusted=True)])
-    finish(index.preparing([policy(rule)]))
+    index = ToolIndex([IndexedServer("web", tools, trusted=True)])
+    finish(index.prepare_in_slices([policy(rule)]))
     assert names(index, rule) == ["get"]

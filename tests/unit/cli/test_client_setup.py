@@ -14,7 +14,7 @@ import yaml
 from fairlead_api.client_files.edits import UnreadableFile, entry_of, with_entry
 from fairlead_api.client_files.known_clients import CLIENTS
 from fairlead_cli.clients.options import ConfigScope, SetupWishes
-from fairlead_cli.clients.setup import found_clients, own_program, run_setup
+from fairlead_cli.clients.setup import own_program, print_clients, run_setup
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
 
@@ -47,11 +47,11 @@ def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pyte
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         run_setup("cursor", wishes(url=url), Output.table)
-    assert "nothing answers" not in capsys.readouterr().err
+    assert "no gateway listens" not in capsys.readouterr().err
     run_setup("cursor", wishes(url=url, name="again"), Output.table)
-    assert f"nothing answers at {url} now: start a gateway with `fairlead up`" in capsys.readouterr().err
+    assert f"no gateway listens at {url} yet: start one with `fairlead up`" in capsys.readouterr().err
     run_setup("cursor", wishes(url="https://tools.example.com/mcp", name="far"), Output.table)
-    assert "nothing answers" not in capsys.readouterr().err
+    assert "no gateway listens" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("client", [name for name, editor in CLIENTS.items() if editor.form == "json"])
@@ -95,13 +95,13 @@ def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str
     file = home / ".cursor/mcp.json"
     file.parent.mkdir()
     file.write_text(text)
-    with pytest.raises(Failure, match=r"is left as it is: .*put in by hand"):
+    with pytest.raises(Failure, match=r"is not changed: .*add this by hand"):
         run_setup("cursor", wishes(), Output.table)
     assert file.read_text() == text
 
 
 def test_an_inline_table_of_toml_is_not_touched() -> None:
-    with pytest.raises(UnreadableFile, match="another form"):
+    with pytest.raises(UnreadableFile, match="does not define mcp_servers.fairlead as a table"):
         with_entry('mcp_servers = {fairlead = {url = "x"}}', "mcp_servers", "fairlead", {"url": URL}, "toml")
 
 
@@ -114,7 +114,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Path, capsys: pytes
 
 
 def test_client_setup_writes_nothing_where_nobody_can_be_asked(home: Path) -> None:
-    with pytest.raises(Failure, match="--yes writes it"):
+    with pytest.raises(Failure, match="pass --yes to write it"):
         run_setup("cursor", wishes(yes=False), Output.table)
     assert not (home / ".cursor").exists()
 
@@ -152,14 +152,14 @@ def test_a_key_itself_is_refused() -> None:
 def test_a_file_of_the_project_is_that_of_the_folder(home: Path) -> None:
     run_setup("vscode", wishes(scope=ConfigScope.project), Output.table)
     assert json.loads((home / "project/.vscode/mcp.json").read_text())["servers"]["fairlead"]["type"] == "http"
-    with pytest.raises(Failure, match="no file of a project"):
+    with pytest.raises(Failure, match="no project file"):
         run_setup("windsurf", wishes(scope=ConfigScope.project), Output.table)
 
 
 def test_the_list_says_which_clients_are_set_up(capsys: pytest.CaptureFixture[str]) -> None:
     run_setup("cursor", wishes(), Output.table)
     capsys.readouterr()
-    found_clients(Output.json, "fairlead")
+    print_clients(Output.json, "fairlead")
     states = {(row["client"], row["scope"]): row["state"] for row in json.loads(capsys.readouterr().out)}
     assert states["cursor", "user"] == "set up"
     assert states["cursor", "project"] == "no file"
@@ -207,7 +207,7 @@ def test_comments_stay_and_undo_gives_the_file_as_it_was(
     for comment in ("// my settings", "// at night", "/* the first */", "// a program", "// the end"):
         assert comment in after
     assert "s3cr3t" not in capsys.readouterr().err
-    found_clients(Output.json, "fairlead")
+    print_clients(Output.json, "fairlead")
     rows = json.loads(capsys.readouterr().out)
     assert ("user", "set up") in [(row["scope"], row["state"]) for row in rows if row["client"] == client]
     run_setup(client, wishes(undo=True), Output.table)
@@ -327,15 +327,15 @@ def test_a_yaml_file_keeps_its_comments_and_other_blocks(home: Path) -> None:
     run_setup("goose", wishes(undo=True), Output.table)
     assert file.read_text() == text
     file.write_text("extensions: {developer: {enabled: true}}\n")
-    with pytest.raises(Failure, match="is left as it is"):
+    with pytest.raises(Failure, match="is not changed"):
         run_setup("goose", wishes(), Output.table)
 
 
 def test_a_yaml_file_gets_no_second_member_and_no_entry_that_cannot_be_read() -> None:
     assert with_entry("extensions:\n", "extensions", "f", {"a": 1}, "yaml") == "extensions:\n  f:\n    a: 1\n"
-    with pytest.raises(UnreadableFile, match="another form than a block"):
+    with pytest.raises(UnreadableFile, match="does not have extensions as a block"):
         with_entry("extensions: {}\n", "extensions", "f", {"a": 1}, "yaml")
-    with pytest.raises(UnreadableFile, match="it is not YAML"):
+    with pytest.raises(UnreadableFile, match="it is not valid YAML"):
         with_entry("extensions:\n    a:\n        x: 1\n", "extensions", "f", "  f:\n    y: 1\n", "yaml")
 
 
@@ -365,7 +365,7 @@ def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "There are")],
+    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "Clients: ")],
 )
 def test_near_names_are_suggested_for_a_wrong_client(name: str, meant: str) -> None:
     with pytest.raises(Failure, match=re.escape(meant)) as caught:

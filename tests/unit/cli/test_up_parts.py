@@ -96,7 +96,7 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
     assert (row.text, row.tools) == ("ready, 1 tool", ("greet",))
     assert [str(problem) for problem in shown.problems] == [
         "mine.py: it is broken",
-        "default/local: custom tools are published under this name: rename the server",
+        "default/local: the name is taken by the gateway's custom tools: rename the server",
     ]
 
 

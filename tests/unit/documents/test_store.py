@@ -139,7 +139,7 @@ def test_a_compressed_document_that_ends_early_is_reported() -> None:
     (head,) = pack("doc", "catalog", b"x" * 2_000_000)
     cut = replace(head, binary={GZIPPED: head.binary[GZIPPED][:-9]})
     (change,) = DocumentAssembler().put(cut)
-    assert change.problem == "compressed data ends early"
+    assert change.problem == "the compressed document is truncated"
 
 
 def test_a_head_that_goes_takes_its_document_along_and_a_listing_shows_what_went_meanwhile() -> None:

@@ -11,7 +11,7 @@ from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
-from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.index import IndexedServer, ToolIndex
 from fairlead_api.policies.merge import merge_policies
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.identity import Identity
@@ -167,7 +167,7 @@ def test_a_policy_cannot_lower_the_floor_of_a_server_nor_the_place_where_latency
 
 
 def test_a_policy_that_only_restricts_somebody_gives_its_floor_all_the_same() -> None:
-    index = ToolIndex([Shelved("s", (entry("x"),), trusted=False)])
+    index = ToolIndex([IndexedServer("s", (entry("x"),), trusted=False)])
     policies = {0: policy("q", allow("*")), 1: policy("p", allow("*", tier="deep"))}
     merge = merge_policies(index, policies, (0, ~1), allow_by_default=True, ranks={"fast": 0, "deep": 1})
     assert (merge.visible, merge.floors) == (1, ((1, "deep"),))

@@ -114,11 +114,11 @@ def test_files_of_gemini_cli_name_variables_without_braces(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("{env:TOKEN}", "goes out with {env:TOKEN} in it, which looks like a variable that was not filled in"),
-        ("%TOKEN%", "goes out with %TOKEN% in it"),
-        ("Bearer $TOKEN", "goes out with $TOKEN in it"),
-        ("{{TOKEN}}", "goes out with {{TOKEN}} in it"),
-        ("${user_config.key}", "goes out with ${user_config.key} in it"),
+        ("{env:TOKEN}", "contains {env:TOKEN}, which looks like a variable but is sent as it is"),
+        ("%TOKEN%", "contains %TOKEN%, which"),
+        ("Bearer $TOKEN", "contains $TOKEN, which"),
+        ("{{TOKEN}}", "contains {{TOKEN}}, which"),
+        ("${user_config.key}", "contains ${user_config.key}, which"),
         ("<your-token>", "looks like a placeholder"),
         ("YOUR_API_KEY", "looks like a placeholder"),
         ("Bearer your-token", "looks like a placeholder"),
@@ -187,7 +187,7 @@ def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_ot
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
     (remark,) = configuration.remarks
     assert remark.message == (
-        "is of an extension of Zed, which alone has its program; it is ignored, and nothing has to be done"
+        "belongs to an extension of Zed, which includes the program; it is ignored, and nothing has to be done"
     )
     assert remark.is_note
     goose = "extensions: {memory: {type: builtin, enabled: true}, b: {type: stdio, cmd: y, enabled: true}}"
@@ -200,7 +200,7 @@ def test_many_entries_that_only_goose_can_serve_are_one_note() -> None:
     (note,) = configuration.remarks
     assert note.is_note
     assert note.message == (
-        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is of goose itself; they are ignored, "
+        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is built into goose; they are ignored, "
         "and nothing has to be done"
     )
 

@@ -80,7 +80,7 @@ def test_a_file_with_a_second_name_elsewhere_is_not_read_and_a_write_leaves_the_
     outside = tmp_path / "secret"
     outside.write_text("secret")
     os.link(outside, tmp_path / "files" / "linked")
-    assert refused(jail, "linked") == "linked is a file of two names (a hard link)"
+    assert refused(jail, "linked") == "linked is a hard link"
     assert not jail.write("linked", b"new")
     assert (jail.read("linked"), outside.read_text()) == (b"new", "secret")
 
@@ -143,8 +143,8 @@ def test_paths_that_are_not_files_are_neither_read_nor_replaced(tmp_path: Path) 
     os.mkfifo(tmp_path / "files" / "pipe")
     assert "is a folder" in refused(jail, "folder")
     assert "is a folder" in refused(jail, "folder", b"x")
-    assert "no regular file" in refused(jail, "pipe")
-    assert "no regular file" in refused(jail, "pipe", b"x")
+    assert "not a regular file" in refused(jail, "pipe")
+    assert "not a regular file" in refused(jail, "pipe", b"x")
     assert refused(jail, "gone") == "there is no file gone"
 
 

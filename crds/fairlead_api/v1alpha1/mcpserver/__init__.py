@@ -1,7 +1,7 @@
-"""The McpServer kind: one MCP server, where it runs and what Fairlead does with it.
+"""The McpServer kind: one MCP server, how Fairlead runs or reaches it, and how it offers the server's tools.
 
-Parts: `spec` with `spec_rules`, `source`, `container`, `podtemplate`, `auth`, `operation`, `tools`; `status`.
-Import names from here.
+The modules are `spec` with `spec_rules`, `source`, `container`, `podtemplate`, `auth`, `operation` and `tools`, and
+`status`. Import their names from this package.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class McpServer(Resource):
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
             cel=f"self.metadata.name.matches('{_NAME}')",
-            message="an McpServer's name begins with a lower-case letter, goes on with lower-case letters, digits "
-            "and -, and has at most 50 characters: its Service and its tools are named after it",
+            message="an McpServer's name must begin with a lower-case letter, continue with lower-case letters, digits "
+            "and -, and have at most 50 characters: its Service and its tools are named after it",
             holds=lambda server: re.fullmatch(_NAME, server.metadata.name) is not None,
             path=".metadata.name",
         ),

@@ -1,6 +1,6 @@
-"""How Fairlead shows itself to a server: a credential from a Secret, as a bearer token or in a header of a given name.
+"""Authentication of Fairlead to a server: a credential from a Secret, as a bearer token or in a named header.
 
-Holds references only; values never enter a resource. Pure.
+Only references are stored; values never enter a resource. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ _RESERVED: Final = (
 
 HEADER_NAME = ValidationRule(
     cel=f"self.matches(r'{_HEADER}') && !(self.lowerAscii() in {list(_RESERVED)!r})",
-    message="must be the name of an HTTP header that carries a credential, such as X-API-Key; "
-    "headers of HTTP and MCP themselves are not for it",
+    message="must be the name of an HTTP header for a credential, such as X-API-Key; "
+    "headers of HTTP and MCP themselves cannot be used",
     holds=lambda name: re.fullmatch(_HEADER, name) is not None and name.lower() not in _RESERVED,
 )
 
 
 class CredentialSource(Model):
-    """One key of a Secret of the same namespace that carries the label `fairlead.dev/credential: "true"`.
+    """One key of a Secret of the same namespace that has the label `fairlead.dev/credential: "true"`.
 
-    Where the Secret has the annotation `fairlead.dev/hosts` (comma-separated), its value goes to those places only:
+    If the Secret has the annotation `fairlead.dev/hosts` (comma-separated), its value is only sent to these hosts:
     `tools.example.com` (https, any port), `tools.example.com:8443`, `https://tools.example.com:8443`, or
-    `http://tools.example.com:8080`, without which it is sent in clear to Services of the cluster and loopback alone.
+    `http://tools.example.com:8080`. Without such an http entry, the value is sent unencrypted only to Services of the
+    cluster and to loopback addresses.
     """
 
     atomic: ClassVar[bool] = True
@@ -52,32 +53,32 @@ class CredentialSource(Model):
     name: ObjectName
     """Name of the Secret."""
     key: SecretKey = "token"
-    """Key within its data."""
+    """Key within the Secret's data."""
 
 
 class BearerAuth(Model):
-    """Sent as `Authorization: Bearer VALUE`; also the place for an API key."""
+    """Credential that is sent as `Authorization: Bearer VALUE`: a token or an API key."""
 
     secret_ref: CredentialSource
-    """Where the token stands."""
+    """Secret with the token."""
 
 
 class HeaderAuth(Model):
-    """Sent in a header of another name, its value as it stands in the Secret."""
+    """Credential that is sent in another header, with the Secret's value unchanged."""
 
     name: Annotated[str, Field(min_length=1, max_length=128), HEADER_NAME]
     """Name of the header, such as `X-API-Key`."""
     secret_ref: CredentialSource
-    """Where the value stands."""
+    """Secret with the value."""
 
 
 class Auth(Model):
-    """How requests to the server are authenticated: exactly one of its members."""
+    """How requests to the server are authenticated: exactly one member is set."""
 
     bearer: BearerAuth | None = None
     """A token or API key in the `Authorization` header."""
     header: HeaderAuth | None = None
-    """A value in a header of a given name."""
+    """A value in a named header."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -89,8 +90,8 @@ class Auth(Model):
 
     @property
     def secret_ref(self) -> CredentialSource:
-        """The Secret behind whichever member is set."""
+        """The Secret of the member that is set. Raises ValueError if none is set."""
         member = self.bearer or self.header
-        if member is None:  # the rule above refuses it; a model built without validation may still arrive here
+        if member is None:  # possible only in a model that was not validated
             raise ValueError("auth has no member")
         return member.secret_ref

@@ -1,6 +1,6 @@
 """Container of a server: its package, environment variables and resources.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ _PACKAGE_VERSION: Final = r"^[0-9][0-9A-Za-z.+!_-]*$"
 
 PACKAGE_NAME = ValidationRule(
     cel=f"self.matches(r'{_PACKAGE_NAME}')",
-    message="must be the name of one package, such as mcp-server-time or @scope/name; the version stands in version",
+    message="must be the name of one package, such as mcp-server-time or @scope/name; the version goes into version",
     holds=lambda name: re.fullmatch(_PACKAGE_NAME, name) is not None,
 )
 PACKAGE_VERSION = ValidationRule(
     cel=f"self.matches(r'{_PACKAGE_VERSION}')",
-    message="must be one exact version, such as 1.2.3: a tag or a range would change the server without notice",
+    message="must be one exact version, such as 1.2.3: a tag or a range could change the server unnoticed",
     holds=lambda version: re.fullmatch(_PACKAGE_VERSION, version) is not None,
 )
 
 
 class Package(Model):
-    """A published package that holds an MCP server speaking stdio."""
+    """A published package with an MCP server that speaks stdio."""
 
     registry: Literal["npm", "pypi"]
-    """Where it is published: `npm` (started by Node.js) or `pypi` (started by uv, in an environment of its own)."""
+    """Registry of the package: `npm` (runs with Node.js) or `pypi` (runs with uv, in its own environment)."""
     name: Annotated[str, Field(min_length=1, max_length=214), PACKAGE_NAME]
     """Name of the package."""
     version: Annotated[str, Field(min_length=1, max_length=64), PACKAGE_VERSION]
-    """The exact version. There is no default: what runs today runs tomorrow."""
+    """The exact version. It has no default, so that the server does not change by itself."""
     executable: str | None = Field(default=None, min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")
-    """The program of the package to run. Absent: the one that is called like the package."""
+    """The program of the package to run. Absent: the program with the package's name."""
     args: list[Argument] = Field(default=[], max_length=128)
-    """Arguments for the program, one per item; no shell reads them."""
+    """Arguments of the program, one per item, without a shell."""
     allow_build: bool = False
-    """Whether its installation may run code of the package and of what it needs: builds of what has no wheel (pypi),
-    install scripts (npm). By default only wheels are installed, and no script is run."""
+    """Whether installing may run code of the package and its dependencies: builds without a wheel (pypi), install
+    scripts (npm). By default, only wheels are installed and no scripts run."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -72,9 +72,9 @@ class SecretKeySelector(Model):
     name: ObjectName
     """Name of the Secret."""
     key: SecretKey
-    """Key within its data."""
+    """Key within the Secret's data."""
     optional: bool | None = None
-    """Whether the server starts without it. Absent: it does not."""
+    """Whether the server starts if the key is missing. Absent: no."""
 
 
 class ConfigMapKeySelector(Model):
@@ -85,9 +85,9 @@ class ConfigMapKeySelector(Model):
     name: ObjectName
     """Name of the ConfigMap."""
     key: SecretKey
-    """Key within its data."""
+    """Key within the ConfigMap's data."""
     optional: bool | None = None
-    """Whether the server starts without it. Absent: it does not."""
+    """Whether the server starts if the key is missing. Absent: no."""
 
 
 class FieldSelector(Model):
@@ -98,24 +98,24 @@ class FieldSelector(Model):
     field_path: Annotated[str, Field(min_length=1, max_length=400, pattern=_FIELD_PATH)]
     """Path of the field."""
     api_version: ShortText | None = None
-    """Version that the path is written for. Absent: `v1`."""
+    """API version of the path. Absent: `v1`."""
 
 
 class ResourceFieldSelector(Model):
-    """A resource figure of the container, such as `limits.memory`."""
+    """A resource value of the container, such as `limits.memory`."""
 
     atomic: ClassVar[bool] = True
 
     resource: Annotated[str, Field(min_length=1, max_length=64, pattern=_FIGURE)]
-    """Which figure."""
+    """Name of the value."""
     container_name: ShortText | None = None
-    """Container that it is taken from. Absent: the server's own."""
+    """Container that the value is taken from. Absent: the server's own."""
     divisor: Quantity | None = None
-    """Unit that it is divided by. Absent: 1."""
+    """Unit that the value is divided by. Absent: 1."""
 
 
 class EnvVarSource(Model):
-    """Where the value of an environment variable comes from: one of its members."""
+    """Source of an environment variable's value: exactly one member is set."""
 
     secret_key_ref: SecretKeySelector | None = None
     """A key of a Secret."""
@@ -124,7 +124,7 @@ class EnvVarSource(Model):
     field_ref: FieldSelector | None = None
     """A field of the pod; on a cluster only."""
     resource_field_ref: ResourceFieldSelector | None = None
-    """A resource figure of the container; on a cluster only."""
+    """A resource value of the container; on a cluster only."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -142,9 +142,9 @@ class EnvVar(Model):
     name: EnvName
     """Name of the variable."""
     value: str | None = Field(default=None, max_length=32768)
-    """Its value. Absent, and without `valueFrom`: the empty text."""
+    """Value of the variable. Absent, and without `valueFrom`: the empty string."""
     value_from: EnvVarSource | None = None
-    """Where the value comes from, instead of `value`."""
+    """Source of the value, instead of `value`."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
@@ -156,21 +156,21 @@ class EnvVar(Model):
 
 
 class EnvFromReference(Model):
-    """A Secret or ConfigMap of the same namespace, as a whole."""
+    """All keys of a Secret or ConfigMap of the same namespace."""
 
     atomic: ClassVar[bool] = True
 
     name: ObjectName
-    """Its name."""
+    """Name of the object."""
     optional: bool | None = None
-    """Whether the server starts without it. Absent: it does not."""
+    """Whether the server starts if the object is missing. Absent: no."""
 
 
 class EnvFromSource(Model):
     """All keys of a Secret or of a ConfigMap as environment variables."""
 
     prefix: str | None = Field(default=None, max_length=64)
-    """Put before each name. Absent: nothing."""
+    """Prefix of each variable's name. Absent: none."""
     secret_ref: EnvFromReference | None = None
     """The Secret."""
     config_map_ref: EnvFromReference | None = None
@@ -191,4 +191,4 @@ class ResourceRequirements(Model):
     requests: dict[str, Quantity] | None = Field(default=None, max_length=16)
     """Reserved amounts, such as `cpu: 50m`, `memory: 64Mi`. Absent: the namespace's defaults."""
     limits: dict[str, Quantity] | None = Field(default=None, max_length=16)
-    """Amounts that are never exceeded. Absent: the namespace's defaults."""
+    """Largest amounts. Absent: the namespace's defaults."""

@@ -1,6 +1,6 @@
-"""Where the pods of a server may connect to.
+"""Connections that the pods of a server may open.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CIDR: Final = f"^({IPV4_ADDRESS}{IPV4_LENGTH}|{IPV6_ADDRESS}{IPV6_LENGTH})$"
 
 CIDR: Final = ValidationRule(
     cel=f"self.matches(r'{_CIDR}')",
-    message="must be a network with the length of its prefix, such as 10.1.0.0/16 or 203.0.113.7/32",
+    message="must be a network with its prefix length, such as 10.1.0.0/16 or 203.0.113.7/32",
     holds=lambda text: re.fullmatch(_CIDR, text) is not None,
 )
 
@@ -28,7 +28,7 @@ _DOMAIN: Final = r"^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]*
 
 DOMAIN: Final = ValidationRule(
     cel=f"self.matches(r'{_DOMAIN}')",
-    message="must be a domain name in lower case, such as api.example.com, or *.example.com for all right below it",
+    message="must be a domain name in lower case, such as api.example.com, or *.example.com for its direct subdomains",
     holds=lambda text: re.fullmatch(_DOMAIN, text) is not None,
 )
 
@@ -41,20 +41,20 @@ class PodPeer(Model):
     """Pods of the cluster, by their labels and by those of their namespace."""
 
     namespace_labels: dict[str, LabelValue] | None = Field(default=None, max_length=16)
-    """Labels of the namespaces; an empty map is every namespace. Absent: the server's own."""
+    """Labels of the namespaces; an empty map is every namespace. Absent: the server's own namespace."""
     labels: dict[str, LabelValue] = Field(default={}, max_length=16)
-    """Labels of the pods. Empty: all of these namespaces."""
+    """Labels of the pods. Empty: all pods of these namespaces."""
 
 
 class EgressRule(Model):
-    """Destinations, each at each of the ports."""
+    """Allowed destinations; each may be reached at each of the ports."""
 
     cidrs: Annotated[list[Cidr], Distinct()] = Field(default=[], max_length=64)
-    """Networks. Addresses at which clouds tell a machine its secrets are left out of them, and so is the API server."""
+    """Networks. Cloud metadata addresses and the API server are always excluded."""
     pods: list[PodPeer] = Field(default=[], max_length=32)
     """Pods of the cluster."""
     domain_names: Annotated[list[DomainName], Distinct()] = Field(default=[], max_length=64)
-    """Hosts, by the names that the pods look up; `*.example.com` is every one right below it. Needs Cilium."""
+    """Host names; `*.example.com` stands for its direct subdomains. Needs Cilium."""
     ports: Annotated[list[Port], Distinct()] = Field(default=[], max_length=64)
     """TCP ports. Empty: every port and protocol."""
 
@@ -62,24 +62,24 @@ class EgressRule(Model):
         ValidationRule(
             cel="(has(self.cidrs) && size(self.cidrs) > 0) || (has(self.pods) && size(self.pods) > 0) || "
             "(has(self.domainNames) && size(self.domainNames) > 0)",
-            message="names no destination: set cidrs, pods or domainNames",
+            message="must have a destination: set cidrs, pods or domainNames",
             holds=lambda rule: bool(rule.cidrs or rule.pods or rule.domain_names),
         ),
     )
 
 
 class NetworkEgress(Model):
-    """Everything that the pods may connect to, beside name servers. Empty: nothing else."""
+    """All destinations that the pods may connect to, in addition to name servers. Empty: none."""
 
     rules: list[EgressRule] = Field(default=[], max_length=32)
-    """Destinations that are allowed."""
+    """Allowed destinations."""
     kubernetes_api: bool = Field(default=False, alias="kubernetesAPI")
-    """Whether the API server of the cluster is one of them. It asks for a credential all the same, which the pods have
-    none of unless `podTemplate` gives them one."""
+    """Whether the pods may connect to the cluster's API server. It requires a credential, which pods only have if
+    `podTemplate` gives them one."""
 
 
 class Network(Model):
-    """Connections of the pods that are allowed. Counts only where the cluster's network enforces NetworkPolicies."""
+    """Allowed connections of the pods. It has an effect only if the cluster enforces NetworkPolicies."""
 
     egress: NetworkEgress | None = None
-    """Where the pods may connect to. Absent: anywhere."""
+    """Destinations that the pods may connect to. Absent: any."""

@@ -1,6 +1,6 @@
-"""Containers of a pod template's overlay: probes, hooks and security context included.
+"""Containers of a pod template's overlay, including probes, hooks and security context.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ class SeccompProfile(Model):
     """System calls that a process may make."""
 
     type: Literal["RuntimeDefault", "Localhost"]
-    """Which profile."""
+    """Type of the profile."""
     localhost_profile: ShortText | None = None
-    """File of the node, for `Localhost`."""
+    """File on the node, for `Localhost`."""
 
 
 class UserSecurity(Model):
-    """User of the processes."""
+    """User of a container's processes."""
 
     run_as_non_root: Literal[True] | None = None
-    """Never `false`."""
+    """Whether the kubelet rejects containers that run as root. Never `false`."""
     run_as_user: int | None = Field(default=None, ge=1, le=2147483647)
     """User id; never 0, which is root."""
     run_as_group: int | None = Field(default=None, ge=0, le=2147483647)
     """Group id."""
     seccomp_profile: SeccompProfile | None = None
-    """Absent: `RuntimeDefault`."""
+    """Seccomp profile. Absent: `RuntimeDefault`."""
 
 
 class Capabilities(Model):
-    """Capabilities of the processes."""
+    """Linux capabilities of a container's processes."""
 
     drop: list[Literal["ALL"]] | None = Field(default=None, min_length=1, max_length=1)
-    """`[ALL]`, which is the default."""
+    """Capabilities to drop: `[ALL]`, which is the default."""
     add: list[Literal["NET_BIND_SERVICE"]] | None = Field(default=None, max_length=1)
-    """`[NET_BIND_SERVICE]`: ports below 1024."""
+    """Capabilities to add: `[NET_BIND_SERVICE]`, for ports below 1024."""
 
 
 class ContainerSecurity(UserSecurity):
     """Security context of a container, within the Pod Security Standard "restricted"."""
 
     privileged: Literal[False] | None = None
-    """Never `true`."""
+    """Whether the container is privileged. Never `true`."""
     allow_privilege_escalation: Literal[False] | None = None
-    """Never `true`."""
+    """Whether a process can gain privileges. Never `true`."""
     read_only_root_filesystem: bool | None = None
-    """Absent: `true` for the server."""
+    """Whether the root file system is read-only. Absent: `true` for the server."""
     capabilities: Capabilities | None = None
-    """Absent: none."""
+    """Linux capabilities. Absent: none."""
 
 
 class ExecAction(Model):
     """A program within the container."""
 
     command: list[Argument] = Field(default=[], max_length=64)
-    """Program and arguments; no shell reads them."""
+    """Program and arguments, which run without a shell."""
 
 
 class HttpHeader(Model):
@@ -76,18 +76,18 @@ class HttpHeader(Model):
     name: ShortText
     """Name of the header."""
     value: str = Field(max_length=4096)
-    """Its value."""
+    """Value of the header."""
 
 
 class HttpGetAction(Model):
-    """A request to the pod itself: the kubelet would make one to another host past every NetworkPolicy."""
+    """An HTTP request to the pod itself. Other hosts are not allowed: the kubelet would bypass every NetworkPolicy."""
 
     path: str | None = Field(default=None, max_length=1024)
     """Path of the request."""
     port: IntOrString
     """Number or name of a port."""
     scheme: Literal["HTTP", "HTTPS"] | None = None
-    """Absent: `HTTP`."""
+    """URL scheme. Absent: `HTTP`."""
     http_headers: list[HttpHeader] | None = Field(default=None, max_length=16)
     """Headers of the request."""
 
@@ -100,23 +100,23 @@ class TcpSocketAction(Model):
 
 
 class GrpcAction(Model):
-    """A call of gRPC's health service."""
+    """A call of gRPC's health checking service."""
 
     port: PortNumber
     """Number of a port."""
     service: str | None = Field(default=None, max_length=253)
-    """Name of the service that is asked for."""
+    """Name of the service to check."""
 
 
 class SleepAction(Model):
     """A pause."""
 
     seconds: Seconds
-    """How long."""
+    """Length of the pause in seconds."""
 
 
 class Handler(Model):
-    """Action of the kubelet: one of its members. `null` takes a generated one away."""
+    """Action of the kubelet: exactly one member is set. `null` removes a generated one."""
 
     removable: ClassVar[frozenset[str]] = frozenset({"httpGet", "tcpSocket", "exec"})
 
@@ -129,108 +129,108 @@ class Handler(Model):
 
 
 class ContainerProbe(Handler):
-    """How the kubelet looks whether the container works."""
+    """Check of the kubelet whether the container works."""
 
     grpc: GrpcAction | None = None
-    """Makes a call of gRPC to the pod."""
+    """Calls the gRPC health checking service of the pod."""
     initial_delay_seconds: Seconds | None = None
-    """Wait before the first look."""
+    """Seconds before the first check."""
     timeout_seconds: Seconds | None = None
-    """How long one may take."""
+    """Seconds that one check may take."""
     period_seconds: Seconds | None = None
-    """Time between two."""
+    """Seconds between two checks."""
     success_threshold: int | None = Field(default=None, ge=1, le=1000)
-    """Good ones in a row that make it work."""
+    """Number of successful checks in a row after which the container counts as working."""
     failure_threshold: int | None = Field(default=None, ge=1, le=1000)
-    """Bad ones in a row that make it fail."""
+    """Number of failed checks in a row after which the probe fails."""
     termination_grace_period_seconds: Seconds | None = None
-    """How long it may take to end after a failure."""
+    """Seconds that the container has to exit after the probe failed."""
 
 
 class LifecycleHandler(Handler):
-    """Action at the start or the end of a container."""
+    """Action after the start or before the stop of a container."""
 
     sleep: SleepAction | None = None
-    """Waits."""
+    """Pauses."""
 
 
 class Lifecycle(Model):
     """Hooks of a container."""
 
     post_start: LifecycleHandler | None = None
-    """Right after its start."""
+    """Action right after the start."""
     pre_stop: LifecycleHandler | None = None
-    """Before it is told to end."""
+    """Action before the stop signal is sent."""
     stop_signal: ShortText | None = None
-    """Signal that tells it to end."""
+    """Signal that stops the container."""
 
 
 class ContainerPort(Model):
     """A port that the container listens on."""
 
     container_port: PortNumber
-    """Its number."""
+    """Port number."""
     name: Annotated[str, Field(min_length=1, max_length=15)] | None = None
-    """Its name; `mcp` is the server's."""
+    """Name of the port; the server's port is `mcp`."""
     protocol: Literal["TCP", "UDP", "SCTP"] | None = None
-    """Absent: `TCP`."""
+    """Protocol. Absent: `TCP`."""
 
 
 class VolumeMount(Model):
-    """Where a volume appears in the container."""
+    """Mount of a volume in the container."""
 
     mount_path: MountPath
-    """Its folder or file."""
+    """Path of the mount in the container."""
     name: DnsLabel | None = None
-    """Name of the volume; absent where a generated mount is changed only."""
+    """Name of the volume; absent to only change a generated mount."""
     sub_path: str | None = Field(default=None, max_length=1024)
-    """Part of the volume."""
+    """Path within the volume."""
     sub_path_expr: str | None = Field(default=None, max_length=1024)
-    """Part of the volume, with `$(VARIABLE)`."""
+    """Path within the volume, with variables as `$(VARIABLE)`."""
     read_only: bool | None = None
-    """Absent: no."""
+    """Whether the mount is read-only. Absent: no."""
 
 
 class PodContainer(Model):
-    """A container: `server` is that of the MCP server, and its members are laid over the generated ones."""
+    """A container. `server` is the MCP server's container, whose members override the generated ones."""
 
     removable: ClassVar[frozenset[str]] = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
 
     name: DnsLabel
-    """Its name."""
+    """Name of the container."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Reference to its image."""
+    """Reference to the image."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    """When the image is pulled."""
+    """When to pull the image."""
     command: list[Argument] | None = Field(default=None, max_length=64)
-    """Program; absent: the image's entry point."""
+    """Program. Absent: the image's entry point."""
     args: list[Argument] | None = Field(default=None, max_length=128)
-    """Arguments."""
+    """Arguments of the program."""
     working_dir: str | None = Field(default=None, max_length=1024)
-    """Folder that it starts in."""
+    """Working directory."""
     env: Annotated[list[EnvVar], Distinct(key="name")] | None = Field(default=None, max_length=256)
     """Environment variables."""
     env_from: list[EnvFromSource] | None = Field(default=None, max_length=32)
     """Secrets and ConfigMaps whose keys become environment variables."""
     resources: ResourceRequirements | None = None
-    """Requests and limits."""
+    """Resource requests and limits."""
     restart_policy: Literal["Always"] | None = None
-    """`Always` makes an init container run beside the others."""
+    """`Always` makes an init container a sidecar, which runs beside the others."""
     ports: Annotated[list[ContainerPort], Distinct(key="containerPort")] | None = Field(default=None, max_length=64)
-    """Ports, none of the node's."""
+    """Ports of the container; host ports are not allowed."""
     volume_mounts: Annotated[list[VolumeMount], Distinct(key="mountPath")] | None = Field(default=None, max_length=64)
-    """Volumes."""
+    """Mounts of volumes."""
     liveness_probe: ContainerProbe | None = None
-    """Restarts it when it fails."""
+    """Probe whose failure restarts the container."""
     readiness_probe: ContainerProbe | None = None
-    """Takes it out of service while it fails; `null` takes the generated one away."""
+    """Probe during whose failure the pod receives no traffic; `null` removes the generated probe."""
     startup_probe: ContainerProbe | None = None
-    """Holds the others back until it works."""
+    """Probe that must succeed before the other probes start."""
     lifecycle: Lifecycle | None = None
-    """Hooks at start and end."""
+    """Hooks after the start and before the stop."""
     security_context: ContainerSecurity | None = None
     """User and privileges."""
     termination_message_path: ShortText | None = None
-    """File of its last words."""
+    """File with the container's termination message."""
     termination_message_policy: Literal["File", "FallbackToLogsOnError"] | None = None
-    """Where its last words are."""
+    """Source of the termination message."""

@@ -1,6 +1,6 @@
-"""Placement of pods in a pod template's overlay: affinity, tolerations, spread.
+"""Placement of pods in a pod template's overlay: affinity, tolerations, topology spread.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ class LabelCondition(Model):
     """A condition on one label."""
 
     key: LabelName
-    """The label."""
+    """Name of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """How it is compared."""
+    """How the label is compared with `values`."""
     values: list[LabelValue] | None = Field(default=None, max_length=64)
-    """With `In` and `NotIn`."""
+    """Values for `In` and `NotIn`."""
 
 
 class LabelSelection(Model):
-    """Objects by their labels; empty: all."""
+    """Selects objects by their labels; empty selects all."""
 
     atomic: ClassVar[bool] = True
 
     match_labels: dict[str, LabelValue] | None = Field(default=None, max_length=32)
-    """Labels that are as given."""
+    """Labels with exactly these values."""
     match_expressions: list[LabelCondition] | None = Field(default=None, max_length=32)
-    """Conditions that hold."""
+    """Conditions on labels, all of which must hold."""
 
 
 class NodeCondition(Model):
     """A condition on a label or field of a node."""
 
     key: LabelName
-    """The label or field."""
+    """Name of the label or field."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-    """How it is compared."""
+    """How the label or field is compared with `values`."""
     values: list[ShortText] | None = Field(default=None, max_length=64)
-    """Values that it is compared with."""
+    """Values to compare with."""
 
 
 class NodeTerm(Model):
-    """Nodes for which all conditions hold."""
+    """Nodes that meet all conditions."""
 
     atomic: ClassVar[bool] = True
 
@@ -60,7 +60,7 @@ class NodeTerm(Model):
 
 
 class NodeTerms(Model):
-    """Nodes for which one of the terms holds."""
+    """Nodes that meet any of the terms."""
 
     atomic: ClassVar[bool] = True
 
@@ -69,106 +69,106 @@ class NodeTerms(Model):
 
 
 class PreferredNodes(Model):
-    """Nodes that are better than others."""
+    """Nodes that are preferred."""
 
     weight: Weight
-    """How much better."""
+    """Weight of the preference, from 1 to 100."""
     preference: NodeTerm
-    """Which nodes."""
+    """The preferred nodes."""
 
 
 class NodeAffinity(Model):
-    """Nodes by their labels."""
+    """Requirements on and preferences for nodes."""
 
     required: NodeTerms | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-    """No other node will do."""
+    """Nodes that the pod must run on."""
     preferred: list[PreferredNodes] | None = Field(
         default=None, max_length=32, alias="preferredDuringSchedulingIgnoredDuringExecution"
     )
-    """Better nodes."""
+    """Nodes that the pod should run on."""
 
 
 class PodTerm(Model):
-    """Pods in whose neighbourhood it is, or is not, placed."""
+    """Pods in whose topology domain the pod is, or is not, placed."""
 
     label_selector: LabelSelection | None = None
-    """Which pods."""
+    """Labels of these pods."""
     namespaces: list[DnsLabel] | None = Field(default=None, max_length=32)
-    """Their namespaces. Absent, with the next too: its own."""
+    """Namespaces of these pods. Absent, and without `namespaceSelector`: the pod's own."""
     namespace_selector: LabelSelection | None = None
-    """Labels of their namespaces."""
+    """Labels of the namespaces of these pods."""
     topology_key: LabelName
-    """Label of nodes that are one neighbourhood."""
+    """Label of nodes whose value is the topology domain, such as `topology.kubernetes.io/zone`."""
     match_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
-    """Labels whose values are the pod's own."""
+    """Labels that must have the same value as on the pod itself."""
     mismatch_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
-    """Labels whose values are not the pod's own."""
+    """Labels that must have another value than on the pod itself."""
 
 
 class WeightedPodTerm(Model):
-    """Neighbourhoods that are better than others."""
+    """Topology domains that are preferred."""
 
     weight: Weight
-    """How much better."""
+    """Weight of the preference, from 1 to 100."""
     pod_affinity_term: PodTerm
-    """Which pods."""
+    """The pods in those domains."""
 
 
 class PodAffinity(Model):
-    """Pods that it is placed near to, or away from."""
+    """Pods that the pod is placed near to, or away from."""
 
     required: list[PodTerm] | None = Field(
         default=None, max_length=32, alias="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    """Nothing else will do."""
+    """Requirements that must be met."""
     preferred: list[WeightedPodTerm] | None = Field(
         default=None, max_length=32, alias="preferredDuringSchedulingIgnoredDuringExecution"
     )
-    """Better places."""
+    """Preferences, with weights."""
 
 
 class PodAffinityRules(Model):
-    """Nodes and pods that a pod is placed by."""
+    """Affinity to nodes and pods."""
 
     node_affinity: NodeAffinity | None = None
-    """Nodes."""
+    """Affinity to nodes."""
     pod_affinity: PodAffinity | None = None
-    """Pods to be near to."""
+    """Pods to run near to."""
     pod_anti_affinity: PodAffinity | None = None
-    """Pods to be away from."""
+    """Pods to run away from."""
 
 
 class Toleration(Model):
-    """A taint that does not keep the pod away."""
+    """A taint that the pod tolerates."""
 
     key: LabelName | None = None
-    """Taint. Absent, with `Exists`: every one."""
+    """Key of the taint. Absent, with `Exists`: every taint."""
     operator: Literal["Exists", "Equal"] | None = None
-    """Absent: `Equal`."""
+    """How the value is compared. Absent: `Equal`."""
     value: LabelValue | None = None
     """Value of the taint, with `Equal`."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Absent: every effect."""
+    """Effect of the taint. Absent: every effect."""
     toleration_seconds: int | None = None
-    """How long it stays, with `NoExecute`."""
+    """Seconds that the pod stays on the node, with `NoExecute`."""
 
 
 class TopologySpreadConstraint(Model):
-    """How evenly replicas are spread."""
+    """How evenly replicas are spread over topology domains."""
 
     max_skew: int = Field(ge=1, le=1000)
-    """Greatest difference between two neighbourhoods."""
+    """Largest difference between the numbers of pods in two domains."""
     topology_key: LabelName
-    """Label of nodes that are one neighbourhood."""
+    """Label of nodes whose value is the topology domain, such as `topology.kubernetes.io/zone`."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
-    """Outcome where it cannot be kept."""
+    """Action if the constraint cannot be met."""
     label_selector: LabelSelection | None = None
-    """Which pods are counted."""
+    """Labels of the pods that are counted."""
     min_domains: int | None = Field(default=None, ge=1, le=1000)
-    """Least neighbourhoods that there have to be."""
+    """Smallest number of domains."""
     node_affinity_policy: Literal["Honor", "Ignore"] | None = None
-    """Whether only nodes that fit are counted."""
+    """Whether only nodes that the pod's node affinity matches are counted."""
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
-    """Whether tainted nodes are left out."""
+    """Whether nodes with taints that the pod does not tolerate are left out."""
     match_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
-    """Labels whose values are the pod's own."""
+    """Labels that must have the same value as on the pod itself."""

@@ -1,7 +1,7 @@
-"""Overlay on the pods of a server: the fields of a pod template that every installation lets it set.
+"""Overlay on the pods of a server: the fields of a pod template that servers may set in every installation.
 
-The models are an allow-list: a field that a later Kubernetes adds is unknown until it is listed here. What they take,
-laid over the generated template, fulfils the Pod Security Standard "restricted". Pure.
+The models are an allow-list: a field of a later Kubernetes is unknown until it is added here. Every valid overlay on
+the generated template meets the Pod Security Standard "restricted". This module has no I/O.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from fairlead_api.v1alpha1.names import LABEL_NAMES, Labels, ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _PROFILES: Final = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/")
-"""Annotations that older versions read as members of a security context, and newer ones turn into such."""
+"""Annotations that Kubernetes treats as members of a security context."""
 
 ANNOTATIONS: Final = ValidationRule(
     cel="self.all(name, " + " && ".join(f"!name.startsWith('{prefix}')" for prefix in _PROFILES) + ")",
-    message="AppArmor and seccomp are not set by annotations: use securityContext.seccompProfile",
+    message="AppArmor and seccomp cannot be set by annotations: use securityContext.seccompProfile",
     holds=lambda annotations: not any(name.startswith(_PROFILES) for name in annotations),
 )
 
 
 NOT_ALLOWED: Final = (
-    "this installation does not let a server set spec.unrestrictedPodTemplate: leave it out, or have "
-    "servers.podTemplates of the chart set to Any (FAIRLEAD_POD_TEMPLATES of the operator)"
+    "this installation does not allow spec.unrestrictedPodTemplate: remove it, or have servers.podTemplates of the "
+    "chart "
+    "set to Any (FAIRLEAD_POD_TEMPLATES of the operator)"
 )
-"""Refusal of an `unrestrictedPodTemplate`; the chart's admission policy says the same."""
+"""Message for an `unrestrictedPodTemplate` that is not allowed; the chart's admission policy has the same."""
 
 
 class PodOverlayMetadata(Model):
     """Labels and annotations of the pods."""
 
     labels: Labels | None = Field(default=None, max_length=64)
-    """Added to those that Services and policies select the pods by."""
+    """Labels in addition to those of the operator, by which Services and policies select the pods."""
     annotations: Annotated[dict[str, str], Field(max_length=64), LABEL_NAMES, ANNOTATIONS] | None = None
-    """Added to those of the operator."""
+    """Annotations in addition to those of the operator."""
 
 
 GroupId = Annotated[int, Field(ge=0, le=2147483647)]
@@ -56,63 +57,63 @@ class PodSecurity(UserSecurity):
     fs_group: int | None = Field(default=None, ge=0, le=2147483647)
     """Group that owns the files of volumes."""
     fs_group_change_policy: Literal["OnRootMismatch", "Always"] | None = None
-    """When their owner is set."""
+    """When the group of files is changed."""
     supplemental_groups: list[GroupId] | None = Field(default=None, max_length=32)
-    """Further groups of the processes."""
+    """Additional groups of the processes."""
     supplemental_groups_policy: Literal["Merge", "Strict"] | None = None
-    """Whether groups of the image's own count too."""
+    """Whether the groups in the image count too."""
 
 
 class LocalReference(Model):
-    """An object of the same namespace, by its name."""
+    """Reference to an object of the same namespace."""
 
     atomic: ClassVar[bool] = True
 
     name: ObjectName
-    """Its name."""
+    """Name of the object."""
 
 
 class HostAlias(Model):
-    """Names that an address has in `/etc/hosts`."""
+    """Entry of `/etc/hosts`."""
 
     ip: IpAddress
-    """The address."""
+    """IP address."""
     hostnames: list[ObjectName] = Field(default=[], max_length=32)
-    """The names."""
+    """Host names of the address."""
 
 
 class DnsOption(Model):
-    """One option of the resolver."""
+    """One option of the DNS resolver."""
 
     name: ShortText
     """Name of the option, such as `ndots`."""
     value: str | None = Field(default=None, max_length=253)
-    """Its value, where it has one."""
+    """Value of the option, if it has one."""
 
 
 class DnsConfig(Model):
-    """Settings of the resolver, beside those of `dnsPolicy`."""
+    """Settings of the DNS resolver in addition to those of `dnsPolicy`."""
 
     nameservers: list[IpAddress] | None = Field(default=None, max_length=8)
     """Addresses of name servers."""
     searches: list[Annotated[str, Field(max_length=253)]] | None = Field(default=None, max_length=32)
-    """Domains that short names are looked up in."""
+    """Search domains for short names."""
     options: list[DnsOption] | None = Field(default=None, max_length=16)
-    """Options of the resolver."""
+    """Options of the DNS resolver."""
 
 
 Containers = Annotated[list[PodContainer], Distinct(key="name"), Field(max_length=16)]
 
 
 class PodOverlaySpec(Model):
-    """Fields of the pod. Lists whose items have a name are merged by it, all others are replaced."""
+    """Fields of the pod. Lists of named items are merged by name; other lists are replaced."""
 
     containers: Containers | None = None
-    """Containers: `server` is that of the MCP server; others run beside it."""
+    """Containers. `server` is the MCP server's container; the others run beside it."""
     init_containers: Containers | None = None
-    """Containers that run before, or beside with `restartPolicy: Always`."""
+    """Init containers, which run before the others; with `restartPolicy: Always`, beside them."""
     volumes: Annotated[list[PodVolume], Distinct(key="name")] | None = Field(default=None, max_length=64)
-    """Volumes; `tmp` and `home` are there, for a package `cache` too."""
+    """Volumes in addition to the generated `tmp` and `home`, and `cache` for a package."""
     security_context: PodSecurity | None = None
     """User, groups and seccomp profile of all containers."""
     image_pull_secrets: Annotated[list[LocalReference], Distinct(key="name")] | None = Field(
@@ -121,43 +122,43 @@ class PodOverlaySpec(Model):
     """Secrets for private registries, labelled `fairlead.dev/credential: "true"`."""
 
     node_selector: Labels | None = Field(default=None, max_length=32)
-    """Labels that a node needs."""
+    """Labels that a node must have."""
     affinity: PodAffinityRules | None = None
-    """Nodes and pods that it is placed by."""
+    """Affinity to nodes and pods."""
     tolerations: list[Toleration] | None = Field(default=None, max_length=32)
-    """Taints of nodes that do not keep it away."""
+    """Taints of nodes that the pod tolerates."""
     topology_spread_constraints: list[TopologySpreadConstraint] | None = Field(default=None, max_length=16)
     """How replicas are spread over zones and nodes."""
 
     termination_grace_period_seconds: int | None = Field(default=None, ge=0, le=86400)
-    """How long a pod may take to end."""
+    """Seconds that a pod has to stop."""
     dns_policy: Literal["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"] | None = None
-    """Where names are looked up."""
+    """DNS policy of the pod."""
     dns_config: DnsConfig | None = None
-    """Settings of the resolver."""
+    """Settings of the DNS resolver."""
     host_aliases: Annotated[list[HostAlias], Distinct(key="ip")] | None = Field(default=None, max_length=32)
-    """Lines of `/etc/hosts`."""
+    """Entries of `/etc/hosts`."""
     enable_service_links: bool | None = None
     """Whether Services of the namespace become environment variables. Absent: no."""
 
     automount_service_account_token: Literal[False] | None = None
-    """A token of the API server: never."""
+    """Whether the pod has an API server token. Never `true`."""
     host_network: Literal[False] | None = None
-    """Network of the node: never."""
+    """Whether the pod uses the node's network. Never `true`."""
     host_pid: Literal[False] | None = Field(default=None, alias="hostPID")
-    """Processes of the node: never."""
+    """Whether the pod sees the node's processes. Never `true`."""
     host_ipc: Literal[False] | None = Field(default=None, alias="hostIPC")
-    """Shared memory of the node: never."""
+    """Whether the pod sees the node's shared memory. Never `true`."""
     host_users: Literal[False] | None = None
-    """`false` maps the pod's users to others on the node."""
+    """Whether the pod uses the node's user ids. `false` maps them to others."""
 
     moved: ClassVar[tuple[MovedField, ...]] = (MovedField("runtimeClassName", "string", "spec.runtimeClassName"),)
 
 
 class PodTemplateOverlay(Model):
-    """Laid over the generated pod template, member by member.
+    """Overlay on the generated pod template, merged member by member.
 
-    What is not listed here goes into `unrestrictedPodTemplate`, where the installation allows that.
+    Other fields need `unrestrictedPodTemplate`, if the installation allows it.
     """
 
     metadata: PodOverlayMetadata | None = None
@@ -166,5 +167,5 @@ class PodTemplateOverlay(Model):
     """The pod."""
 
     def overlay(self) -> dict[str, Any]:
-        """As it was written: members that were set, null where one removes a member of the generated template."""
+        """The members that were set; null removes a member of the generated template."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

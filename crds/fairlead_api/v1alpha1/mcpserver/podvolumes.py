@@ -1,6 +1,6 @@
-"""Volumes of a pod template's overlay: what holds no file of the node and no token of the API server.
+"""Volumes of a pod template's overlay. Files of the node and API server tokens are not available.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ AnyName = Annotated[str, Field(max_length=253)]
 
 
 class KeyToPath(Model):
-    """One key as a file."""
+    """Mapping of one key to a file."""
 
     key: ShortText
-    """The key."""
+    """Key of the ConfigMap or Secret."""
     path: RelativePath
     """Path of the file within the volume."""
     mode: FileMode | None = None
@@ -34,9 +34,9 @@ class EmptyDirVolume(Model):
     """An empty folder that lives as long as the pod."""
 
     medium: Literal["", "Memory", "HugePages"] | None = None
-    """`Memory` keeps it there."""
+    """`Memory` keeps the files in memory."""
     size_limit: Quantity | None = None
-    """Most that it may hold."""
+    """Largest size of the folder."""
 
 
 class ConfigMapVolume(Model):
@@ -45,11 +45,11 @@ class ConfigMapVolume(Model):
     name: AnyName | None = None
     """Name of the ConfigMap."""
     items: list[KeyToPath] | None = Field(default=None, max_length=128)
-    """Which keys. Absent: all."""
+    """Keys to include. Absent: all."""
     default_mode: FileMode | None = None
     """Permissions of the files."""
     optional: bool | None = None
-    """Whether it may be missing."""
+    """Whether the ConfigMap may be missing."""
 
 
 class SecretVolume(Model):
@@ -58,22 +58,22 @@ class SecretVolume(Model):
     secret_name: AnyName | None = None
     """Name of the Secret."""
     items: list[KeyToPath] | None = Field(default=None, max_length=128)
-    """Which keys. Absent: all."""
+    """Keys to include. Absent: all."""
     default_mode: FileMode | None = None
     """Permissions of the files."""
     optional: bool | None = None
-    """Whether it may be missing."""
+    """Whether the Secret may be missing."""
 
 
 class DownwardFile(Model):
-    """A figure or field of the pod as a file."""
+    """A field or resource value of the pod as a file."""
 
     path: RelativePath
     """Path of the file within the volume."""
     field_ref: FieldSelector | None = None
-    """A field."""
+    """Field of the pod."""
     resource_field_ref: ResourceFieldSelector | None = None
-    """A resource figure."""
+    """Resource request or limit of a container."""
     mode: FileMode | None = None
     """Permissions of the file."""
 
@@ -91,9 +91,9 @@ class ClaimVolume(Model):
     """A PersistentVolumeClaim of the namespace."""
 
     claim_name: ObjectName
-    """Its name."""
+    """Name of the claim."""
     read_only: bool | None = None
-    """Absent: no."""
+    """Whether the volume is mounted read-only. Absent: no."""
 
 
 class ClaimMetadata(Model):
@@ -111,55 +111,55 @@ class DataSource(Model):
     atomic: ClassVar[bool] = True
 
     api_group: AnyName | None = None
-    """Its group; absent for a claim."""
+    """API group of the object; absent for a claim."""
     kind: ShortText
-    """Its kind."""
+    """Kind of the object."""
     name: ShortText
-    """Its name."""
+    """Name of the object."""
 
 
 class ClaimResources(Model):
     """Size of a claim."""
 
     requests: dict[str, Quantity] | None = Field(default=None, max_length=1)
-    """`storage` is its size."""
+    """`storage` is the requested size."""
     limits: dict[str, Quantity] | None = Field(default=None, max_length=1)
-    """`storage` is the most that it may grow to."""
+    """`storage` is the largest size that the claim may grow to."""
 
 
 class ClaimSpec(Model):
-    """Demands on the storage."""
+    """Requirements on the storage."""
 
     access_modes: list[ShortText] | None = Field(default=None, max_length=8)
-    """Such as `ReadWriteOnce`."""
+    """Access modes, such as `ReadWriteOnce`."""
     resources: ClaimResources | None = None
-    """`requests.storage` is its size."""
+    """`requests.storage` is the requested size."""
     storage_class_name: AnyName | None = None
-    """Absent: the cluster's default."""
+    """StorageClass. Absent: the cluster's default."""
     volume_mode: Literal["Filesystem"] | None = None
-    """`Filesystem`."""
+    """`Filesystem` is the only mode."""
     volume_name: AnyName | None = None
-    """A volume that exists."""
+    """Name of an existing PersistentVolume."""
     selector: LabelSelection | None = None
-    """Labels of the volume."""
+    """Labels that the PersistentVolume must have."""
     data_source: DataSource | None = None
-    """Object that it is filled from."""
+    """Object that the volume is filled from."""
 
 
 class ClaimTemplate(Model):
-    """A claim that is made with the pod."""
+    """A claim that is created with the pod."""
 
     metadata: ClaimMetadata | None = None
     """Labels and annotations."""
     spec: ClaimSpec
-    """Demands on the storage."""
+    """Requirements on the storage."""
 
 
 class EphemeralVolume(Model):
-    """A claim that is made with the pod and goes with it."""
+    """A claim that is created and deleted with the pod."""
 
     volume_claim_template: ClaimTemplate
-    """The claim."""
+    """Template of the claim."""
 
 
 class ProjectedConfigMap(Model):
@@ -168,9 +168,9 @@ class ProjectedConfigMap(Model):
     name: AnyName | None = None
     """Name of the ConfigMap."""
     items: list[KeyToPath] | None = Field(default=None, max_length=128)
-    """Which keys. Absent: all."""
+    """Keys to include. Absent: all."""
     optional: bool | None = None
-    """Whether it may be missing."""
+    """Whether the object may be missing."""
 
 
 class ProjectedSecret(ProjectedConfigMap):
@@ -188,19 +188,19 @@ class TrustBundle(Model):
     """Certificates of a ClusterTrustBundle."""
 
     name: AnyName | None = None
-    """Name of one bundle."""
+    """Name of a single bundle."""
     signer_name: AnyName | None = None
-    """All of a signer."""
+    """Signer, all of whose bundles are included."""
     label_selector: LabelSelection | None = None
-    """Which of them."""
+    """Labels that select among the signer's bundles."""
     optional: bool | None = None
-    """Whether it may be missing."""
+    """Whether the bundle may be missing."""
     path: RelativePath
     """Path of the file within the volume."""
 
 
 class ProjectedSource(Model):
-    """One of the sources; a token of the API server is none of them."""
+    """One source of a projected volume. API server tokens are not available."""
 
     config_map: ProjectedConfigMap | None = None
     """Keys of a ConfigMap."""
@@ -222,14 +222,14 @@ class ProjectedVolume(Model):
 
 
 class PodVolume(Model):
-    """A volume: its name and one of the other members, each of which `null` takes away."""
+    """A volume: its name and one source. `null` removes a generated source."""
 
     removable: ClassVar[frozenset[str]] = frozenset({"emptyDir"})
 
     name: DnsLabel
-    """Its name."""
+    """Name of the volume."""
     empty_dir: EmptyDirVolume | None = None
-    """An empty folder; `null` where a generated one gets another source."""
+    """An empty folder; `null` if a generated volume gets another source."""
     config_map: ConfigMapVolume | None = None
     """Keys of a ConfigMap."""
     secret: SecretVolume | None = None
@@ -239,6 +239,6 @@ class PodVolume(Model):
     persistent_volume_claim: ClaimVolume | None = None
     """A claim of the namespace."""
     ephemeral: EphemeralVolume | None = None
-    """A claim that goes with the pod."""
+    """A claim that is created and deleted with the pod."""
     projected: ProjectedVolume | None = None
-    """Several sources in one."""
+    """Several sources in one volume."""

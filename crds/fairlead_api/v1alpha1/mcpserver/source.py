@@ -1,6 +1,6 @@
-"""Members of an McpServer that belong to one source: the image that is deployed, the server behind a URL.
+"""Sources of an McpServer: the image that Fairlead deploys, or the remote server behind a URL.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ HostHeader = Annotated[str, Field(min_length=1, max_length=253), HOST_HEADER]
 
 
 class ImageSource(Model):
-    """Container image of a server, how it is started and where it listens."""
+    """Container image of a server, how the server is started and where it listens."""
 
     name: Annotated[str, Field(min_length=1, max_length=512), IMAGE]
     """Reference to the image, such as `ghcr.io/example/server:1.2.3`."""
     command: list[Argument] | None = Field(default=None, min_length=1, max_length=64)
-    """Program that its container runs. Absent: the image's own entry point; `stdio` needs it."""
+    """Program that the container runs; required for `stdio`. Absent: the image's entry point."""
     args: list[Argument] = Field(default=[], max_length=128)
-    """Arguments, one per item; no shell reads them."""
+    """Arguments of the program, one per item, without a shell."""
     transport: Transport | None = None
-    """How the server speaks MCP. Absent: `streamable-http`."""
+    """Transport of the server. Absent: `streamable-http`."""
     port: int | None = Field(default=None, ge=1, le=65535)
-    """Port that it listens on. Absent: 8080."""
+    """Port that the server listens on. Absent: 8080."""
     path: Annotated[str, Field(min_length=1, max_length=1024), PATH] | None = None
-    """Path of its MCP endpoint. Absent: `/mcp`, for `sse` `/sse`."""
+    """Path of the MCP endpoint. Absent: `/mcp`, or `/sse` for `sse`."""
     host_header: HostHeader | None = None
-    """Sent as `Host`, for servers that answer to certain names only. Absent: the address that is dialled."""
+    """Value of the `Host` header, for servers that only accept certain names. Absent: the address of the connection."""
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (IMAGE_SOURCE,)
 
 
 class RemoteSource(Model):
-    """How the server behind `url` is reached."""
+    """How to connect to the server behind `url`."""
 
     transport: Literal["streamable-http", "sse"] | None = None
-    """How it speaks MCP. Absent: `streamable-http`."""
+    """Transport of the server. Absent: `streamable-http`."""
     host_header: HostHeader | None = None
-    """Sent as `Host`, for servers that answer to certain names only. Absent: the host of the URL."""
+    """Value of the `Host` header, for servers that only accept certain names. Absent: the host of the URL."""
     ca_bundle: Annotated[str, Field(min_length=1, max_length=131072), CA_BUNDLE] | None = None
-    """Certificates (PEM) that an https server is verified against. Absent: the authorities of the system."""
+    """Certificates (PEM) that verify an https server. Absent: the system's authorities."""

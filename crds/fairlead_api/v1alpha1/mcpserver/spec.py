@@ -1,6 +1,6 @@
-"""The spec of an McpServer: where it runs, how it is spoken to, what Fairlead does with it.
+"""The spec of an McpServer: where the server runs, how Fairlead connects to it and how its tools are offered.
 
-The one place for its fields; rules between them stand in `spec_rules`. Pure.
+Rules between the fields are in `spec_rules`. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -45,70 +45,70 @@ _DEFAULT_PATHS: Final = {"streamable-http": "/mcp", "sse": "/sse", "stdio": ""}
 
 
 class McpServerSpec(Model):
-    """Exactly one of `image`, `package`, `url` and `command` says where the server runs."""
+    """Desired state of an MCP server. Exactly one of `image`, `package`, `url` and `command` says where it runs."""
 
     image: ImageSource | None = None
     """Container image of the server, which the operator deploys. On a cluster only."""
     package: Package | None = None
-    """Published package of the server: run in a runner image on a cluster, as a child process off one."""
+    """Published package of the server. It runs in a runner image on a cluster, and as a child process on a laptop."""
     url: Annotated[str, Field(min_length=1, max_length=2048), URL] | None = None
-    """Address of a server that runs elsewhere, with its path: `https://tools.example.com/mcp`."""
+    """URL of a server that Fairlead does not run, with its path: `https://tools.example.com/mcp`."""
     remote: RemoteSource | None = None
-    """How the server behind `url` is reached. Absent: over streamable HTTP, by the host and certificate of its URL."""
+    """How to connect to the server behind `url`. Absent: streamable HTTP, with the host and certificate of the URL."""
     command: list[Argument] | None = Field(default=None, min_length=1, max_length=129)
-    """Program and arguments of a local child process that speaks stdio, one per item, for `fairlead up` only."""
+    """Program and arguments of a local stdio server, one per item; for `fairlead up` only."""
 
     env: Annotated[list[EnvVar], Distinct(key="name")] = Field(default=[], max_length=256)
     """Environment variables of a server that Fairlead starts."""
     env_from: list[EnvFromSource] = Field(default=[], max_length=32)
     """Secrets and ConfigMaps whose keys become environment variables."""
     resources: Annotated[ResourceRequirements, RESOURCE_NAMES, ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS] | None = None
-    """Resources of the container: `cpu` in cores, `memory` in bytes, requests no higher than limits. Absent: the
+    """Resources of the container: `cpu` in cores, `memory` in bytes; requests must not exceed limits. Absent: the
     namespace's defaults."""
     replicas: int | None = Field(default=None, ge=0, le=1000)
-    """Pods; 0 stops the server. `kubectl scale` and an autoscaler of this object set it. Absent: 1, or what an
-    autoscaler of the Deployment says."""
+    """Number of pods; 0 stops the server. `kubectl scale` and autoscalers of this object set it. Absent: 1, or the
+    number that an autoscaler of the Deployment sets."""
     pod_template: PodTemplateOverlay | None = None
-    """Overlay on the generated pod template, merged strategically: nodes, volumes, other containers, users. Holds what
-    keeps pods within the Pod Security Standard "restricted"."""
+    """Overlay on the generated pod template, merged strategically: nodes, volumes, other containers, users. It only has
+    fields that keep pods within the Pod Security Standard "restricted"."""
     unrestricted_pod_template: dict[str, Any] | None = None
-    """Overlay of any fields of a pod template, laid over `podTemplate`. Only where the installation allows it
-    (`servers.podTemplates: Any` or `servers.anyPodTemplatesIn` of the chart), as it can give pods the node."""
+    """Overlay of any fields of a pod template, applied after `podTemplate`. It needs `servers.podTemplates: Any` or
+    `servers.anyPodTemplatesIn` of the chart, because it can give pods access to the node."""
 
     network: Network | None = None
-    """Connections that the pods of an image or package may make, on a cluster. Absent: any."""
+    """Connections that the pods of an image or package may open, on a cluster. Absent: any."""
     runtime_class_name: ObjectName | None = None
-    """RuntimeClass of the pods of an image or package, such as one of gVisor or Kata. Absent: the nodes' default."""
+    """RuntimeClass of the pods of an image or package, such as gVisor or Kata. Absent: the nodes' default."""
 
     auth: Auth | None = None
-    """Credential that is sent to the server. Absent: none. A server on stdio takes it from `env` instead."""
+    """Credential that is sent to the server. Absent: none. A stdio server receives its credential in `env` instead."""
     prefix: Annotated[str, Field(min_length=1, max_length=40), PREFIX] | None = None
-    """Put before the names of its tools: `PREFIX__TOOL`.
-    Absent: the resource's name, or `namespace-name`, as installed."""
+    """Prefix of its tools' names: `PREFIX__TOOL`.
+    Absent: the resource's name, or `namespace-name`, as the installation is configured."""
     trust_annotations: bool | None = None
     """Whether the server's own `readOnlyHint` and `idempotentHint` allow retries, hedges and, with
-    `calibration.probe: ReadOnly`, probes.
-    Absent: true for `image`, `package` and `command`, false for `url`."""
+    `calibration.probe: ReadOnly`, probes. Absent: true for `image`, `package` and `command`, false for `url`."""
     pin: bool = False
-    """Whether definitions that change are held back until `approval` names their hash.
-    What was approved, or listed first, is served meanwhile."""
+    """Whether changed definitions are held back until `approval` names their hash. Until then, the approved definitions
+    are served, or those of the first listing."""
     approval: DefinitionApproval | None = None
-    """The last approval of definitions that were held back, as `fairlead approve` writes it.
-    Absent: none was given; the annotation `fairlead.dev/approve` counts as a hash, too."""
+    """The last approval of definitions that were held back, as `fairlead approve` writes it. Absent: none. The
+    annotation
+    `fairlead.dev/approve` can give the hash, too."""
     discovery: Discovery = Discovery()
-    """When the server's tools are listed, and what becomes of them when it is gone."""
+    """When the server's tools are listed, and what happens to them when the server is unreachable."""
     calibration: Calibration = Calibration()
-    """Which of its tools Fairlead calls by itself to measure them."""
+    """Which tools Fairlead probes to measure their latency."""
     session: Literal["Shared", "PerClient"] = "Shared"
     """`Shared`: all clients share sessions with the server.
-    `PerClient`: each has one of its own, for servers that keep state."""
+    `PerClient`: each client has its own session, for servers that keep state."""
     limits: ServerLimits = ServerLimits()
-    """Bounds on the calls to this server."""
+    """Limits on calls of this server."""
     tools: Annotated[list[ToolOverride], Distinct(key="name")] = Field(default=[], max_length=1000)
-    """Overrides for single tools; a tool that is not named here is offered as the server lists it."""
+    """Overrides for single tools; a tool without an override is offered as the server lists it."""
 
     moved: ClassVar[tuple[MovedField, ...]] = (
-        MovedField("args", "array", "image.args, or stands in command after the program"),
+        MovedField("args", "array", "image.args, or the items of command after the program"),
         MovedField("transport", "string", "image.transport or remote.transport"),
         MovedField("port", "integer", "image.port"),
         MovedField("path", "string", "image.path"),
@@ -119,7 +119,7 @@ class McpServerSpec(Model):
 
     @property
     def source_kind(self) -> SourceKind:
-        """Where the server runs."""
+        """Which of the four sources is set."""
         if self.image is not None:
             return "image"
         if self.package is not None:
@@ -128,7 +128,7 @@ class McpServerSpec(Model):
 
     @property
     def effective_transport(self) -> Transport:
-        """Transport of an image or a URL, or its default; others speak stdio."""
+        """Transport of an image or a URL, or its default; packages and commands use stdio."""
         if self.image is not None:
             return self.image.transport or "streamable-http"
         if self.url is not None:
@@ -142,9 +142,9 @@ class McpServerSpec(Model):
 
     @property
     def effective_path(self) -> str:
-        """Path of an image's endpoint; empty for stdio."""
-        own = None if self.image is None else self.image.path
-        return _DEFAULT_PATHS[self.effective_transport] if own is None else own
+        """Path of an image's MCP endpoint; empty for stdio."""
+        path = None if self.image is None else self.image.path
+        return _DEFAULT_PATHS[self.effective_transport] if path is None else path
 
     @property
     def host_header(self) -> str | None:
@@ -154,16 +154,16 @@ class McpServerSpec(Model):
 
     @property
     def ca_bundle(self) -> str | None:
-        """Certificates that the server is verified against; None = the system's authorities."""
+        """Certificates that verify the server; None: the system's authorities."""
         return None if self.remote is None else self.remote.ca_bundle
 
     @property
     def effective_replicas(self) -> int:
-        """Pods wanted."""
+        """Number of pods that the spec asks for."""
         return 1 if self.replicas is None else self.replicas
 
     def offers(self, override: ToolOverride | None) -> bool:
-        """Whether a tool is offered for which `tools` has `override`, or nothing."""
+        """Whether a tool with that override in `tools`, or with none, is offered."""
         return self.discovery.tools == "All" if override is None else override.enabled
 
     @property

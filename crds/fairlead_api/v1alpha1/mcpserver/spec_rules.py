@@ -1,7 +1,7 @@
-"""The rules of an McpServer's spec: of single values first, then between its fields.
+"""Validation rules of an McpServer's spec: first those of single values, then those between fields.
 
-One entry each: what an API server evaluates, what is told, the same in Python. Predicates take the spec, loosely typed
-because it is declared on top of this module. Pure.
+Each rule has the CEL for the API server, the message, and the same condition in Python. The Python predicates take the
+spec untyped, because its model imports this module. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def _text(pattern: str) -> Callable[[str], bool]:
 
 PREFIX: Final = ValidationRule(
     cel=f"self.matches(r'{_PREFIX}') && !self.contains('__')",
-    message="must consist of lower-case letters, digits, - and _, begin and end with a letter or digit, "
-    "and not hold __, which separates prefix and tool",
+    message="must consist of lower-case letters, digits, - and _, must begin and end with a letter or digit, "
+    "and must not contain __, which separates prefix and tool",
     holds=lambda prefix: re.fullmatch(_PREFIX, prefix) is not None and "__" not in prefix,
 )
 URL: Final = ValidationRule(
@@ -41,12 +41,12 @@ URL: Final = ValidationRule(
 )
 PATH: Final = ValidationRule(
     cel=f"self.matches(r'{_PATH}')",
-    message="must begin with / and hold neither blanks nor a fragment, such as /mcp",
+    message="must begin with / and contain neither blanks nor a fragment, such as /mcp",
     holds=_text(_PATH),
 )
 HOST_HEADER: Final = ValidationRule(
     cel=f"self.matches(r'^{_HOST}$')",
-    message="must be a host name, with a port if need be, such as tools.example.com:8443",
+    message="must be a host name, optionally with a port, such as tools.example.com:8443",
     holds=_text(rf"^{_HOST}$"),
 )
 IMAGE: Final = ValidationRule(
@@ -56,7 +56,7 @@ IMAGE: Final = ValidationRule(
 )
 CA_BUNDLE: Final = ValidationRule(
     cel=f"self.contains('{_PEM}')",
-    message="must hold certificates as PEM text, beginning with " + _PEM,
+    message="must contain PEM certificates, which begin with " + _PEM,
     holds=lambda text: _PEM in text,
 )
 
@@ -101,7 +101,7 @@ def _within_limits(resources: Any) -> bool:
 
 
 def _cel_of_each(names: tuple[str, ...], condition: str) -> str:
-    """CEL that holds where `condition`, over `NUMBER`, does for each of these resources in requests and limits."""
+    """CEL that holds if `condition`, over `NUMBER`, is true for each of the resources in requests and limits."""
     return " && ".join(
         f"(!has(self.{part}) || !('{name}' in self.{part}) || "
         + condition.replace("NUMBER", f"quantity(string(self.{part}['{name}']))")
@@ -113,13 +113,13 @@ def _cel_of_each(names: tuple[str, ...], condition: str) -> str:
 
 ENOUGH_BYTES: Final = ValidationRule(
     cel=_cel_of_each(_BYTES, f"NUMBER.compareTo(quantity('{_LEAST}')) >= 0 || NUMBER.compareTo(quantity('0')) == 0"),
-    message="memory and ephemeral-storage must be at least 1Mi, such as 64Mi: without a unit they are bytes, and m is "
-    "a thousandth of one",
+    message="memory and ephemeral-storage must be at least 1Mi, such as 64Mi: a number without a unit means bytes, "
+    "and m means thousandths of a byte",
     holds=_enough_bytes,
 )
 REAL_CPUS: Final = ValidationRule(
     cel=_cel_of_each(("cpu",), f"NUMBER.compareTo(quantity('{_MOST_CPU}')) <= 0"),
-    message="cpu must be at most 10000, such as 2 or 250m: it counts cores, not bytes",
+    message="cpu must be at most 10000, such as 2 or 250m: the unit is cores, not bytes",
     holds=_real_cpus,
 )
 WITHIN_LIMITS: Final = ValidationRule(
@@ -130,11 +130,11 @@ WITHIN_LIMITS: Final = ValidationRule(
         for name in _COMPARED
     )
     + ")",
-    message="requests must not exceed limits: no pod with such resources can be made",
+    message="requests must not exceed limits: Kubernetes rejects such pods",
     holds=_within_limits,
 )
 RESOURCES: Final = (ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS)
-"""Rules of the resources of any container."""
+"""Rules of the resources of every container."""
 
 
 def _sources(spec: Any) -> int:
@@ -176,34 +176,34 @@ IMAGE_SOURCE: Final = ValidationRule(
 SPEC: Final = (
     ValidationRule(
         cel="[has(self.image), has(self.__package__), has(self.url), has(self.command)].filter(x, x).size() == 1",
-        message="set exactly one of image, package, url, command: it says where the server runs; "
+        message="set exactly one of image, package, url, command, which says where the server runs; "
         "the command of an image is image.command",
         holds=lambda spec: _sources(spec) == 1,
     ),
     ValidationRule(
         cel="!has(self.command)",
-        message="command runs a local child process, which a cluster has no place for: use image, package or url",
+        message="command runs a local child process, which is not possible on a cluster: use image, package or url",
         holds=None,
         path=".command",
         reason="FieldValueForbidden",
     ),
     ValidationRule(
         cel="!has(self.remote) || (has(self.url) && (!has(self.remote.caBundle) || self.url.startsWith('https://')))",
-        message="remote goes with url, and its caBundle with an https url",
+        message="remote needs url, and remote.caBundle needs an https url",
         holds=_remote_fits,
         path=".remote",
     ),
     ValidationRule(
         cel="!has(self.auth) || has(self.url) || "
         "(has(self.image) && (!has(self.image.transport) || self.image.transport != 'stdio'))",
-        message="auth goes out as an HTTP header; a server on stdio takes its credential from env",
+        message="auth is sent as an HTTP header; pass a credential to a stdio server in env",
         holds=lambda spec: spec.auth is None or _speaks_http(spec),
         path=".auth",
     ),
     ValidationRule(
         cel="!has(self.url) || ((!has(self.env) || size(self.env) == 0) && "
         "(!has(self.envFrom) || size(self.envFrom) == 0))",
-        message="env and envFrom go to a server that Fairlead starts; behind a url it runs already",
+        message="env and envFrom only apply to a server that Fairlead starts, not to a url",
         holds=lambda spec: spec.url is None or not (spec.env or spec.env_from),
         path=".env",
     ),
@@ -211,12 +211,12 @@ SPEC: Final = (
         cel="!(has(self.replicas) || has(self.resources) || has(self.podTemplate) || "
         "has(self.unrestrictedPodTemplate)) || "
         "has(self.image) || has(self.__package__)",
-        message="replicas, resources and pod templates describe pods: they go with image or package",
+        message="replicas, resources and pod templates describe pods: they need image or package",
         holds=lambda spec: not _pod_fields(spec) or spec.image is not None or spec.package is not None,
     ),
     ValidationRule(
         cel="!(has(self.network) || has(self.runtimeClassName)) || has(self.image) || has(self.__package__)",
-        message="network and runtimeClassName are about pods: they go with image or package",
+        message="network and runtimeClassName apply to pods: they need image or package",
         holds=lambda spec: (
             (spec.network is None and spec.runtime_class_name is None)
             or spec.image is not None

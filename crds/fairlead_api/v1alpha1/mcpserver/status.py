@@ -1,6 +1,6 @@
-"""Status of an McpServer, as the operator reports it.
+"""Status of an McpServer. Only the operator writes it.
 
-Written by the operator only; read by people, `kubectl` columns and tests. Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -16,88 +16,88 @@ Transport = Literal["streamable-http", "sse", "stdio"]
 
 
 class ServerInfo(Model):
-    """How the server introduces itself."""
+    """Identity that the server reports in MCP (`serverInfo`)."""
 
     name: str = Field(default="", max_length=1024)
-    """Its name for programs."""
+    """Name for programs."""
     title: str | None = Field(default=None, max_length=1024)
-    """Its name for people, where it gives one."""
+    """Name for people, if there is one."""
     version: str = Field(default="", max_length=1024)
-    """Its version."""
+    """Version of the server."""
 
 
 class CatalogReference(Model):
-    """The published catalog."""
+    """Reference to the published catalog."""
 
     name: str = Field(max_length=253)
     """Name of the ConfigMap in the release's namespace."""
     hash: str = Field(max_length=128)
-    """Hash over the definitions; the same as long as the server lists the same."""
+    """Hash over the definitions; it only changes when they do."""
     updated_at: Time
-    """When it last changed."""
+    """Time of the last change."""
 
 
 class LatencySummary(Model):
-    """Measured durations, in milliseconds."""
+    """Measured durations of the slowest tool, in milliseconds."""
 
     slowest_tool: str = Field(default="", max_length=256)
-    """The tool with the highest p95."""
+    """Name of the tool with the highest p95."""
     p50_ms: int | None = Field(default=None, ge=0)
-    """Median of its calls."""
+    """Median duration of its calls."""
     p95_ms: int | None = Field(default=None, ge=0)
-    """95 of 100 of its calls are at most this long."""
+    """95th percentile of the duration of its calls."""
 
 
 class ApprovalRecord(Model):
-    """One approval that put held-back definitions in force."""
+    """One approval of held-back definitions."""
 
     hash: str = Field(max_length=128)
-    """Hash of the definitions that it let through."""
+    """Hash of the approved definitions."""
     at: Time
-    """When they came in force."""
+    """Time from which they were served."""
     by: str = Field(default="", max_length=256)
-    """User who gave it, as `spec.approval` says. Empty: nobody said."""
+    """User who approved, from `spec.approval`. Empty: unknown."""
     definitions: int = Field(ge=0)
-    """Number of definitions that it let through."""
+    """Number of approved definitions."""
 
 
 class McpServerStatus(Model):
-    """Observations. No `phase`: the conditions say what is and is not."""
+    """Observed state of an McpServer. There is no `phase`: the conditions have the details."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, and `Ready`, which follows from them. Beside them
-    `Calibrated`, `DefinitionsClean`, `Approved` where definitions are
-    pinned, and `NetworkPolicyEnforced` where the installation probes that."""
+    """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, and `Ready`, which summarizes them. Also `Calibrated` and
+    `DefinitionsClean`; `Approved` if definitions are pinned; `NetworkPolicyEnforced` if the installation probes
+    that."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     replicas: int | None = Field(default=None, ge=0)
-    """Pods that there are, ready or not. Absent: none are run here."""
+    """Number of existing pods, ready or not. Absent: the server has no pods."""
     selector: str | None = Field(default=None, max_length=512)
-    """Labels of the pods, for an autoscaler. Absent: none are run here."""
+    """Labels of the pods, for an autoscaler. Absent: the server has no pods."""
     transport: Transport | None = None
-    """How the server is spoken to, also where the spec leaves it to its default."""
+    """Transport in use, from the spec or its default."""
     tools: int | None = Field(default=None, ge=0)
-    """Tools in the catalog that are offered. Absent: not known yet."""
+    """Number of offered tools. Absent: not determined yet."""
     tools_offline: int | None = Field(default=None, ge=0)
-    """Discovered tools that cannot be called now."""
+    """Number of discovered tools that cannot be called now."""
     tools_left_out: int | None = Field(default=None, ge=0)
-    """Tools that the server lists and that cannot be offered; the message of `Verified` names them. Absent: none."""
+    """Number of listed tools that cannot be offered; the message of `Verified` names them. Absent: none."""
     endpoint: str | None = Field(default=None, max_length=2048)
-    """Where the server is reached; a URL, or the command of a child process."""
+    """Endpoint of the server: a URL, or the command of a child process."""
     protocol_version: str | None = Field(default=None, max_length=64)
     """MCP revision in use, such as `2025-11-25`."""
     server_info: ServerInfo | None = None
-    """How the server introduces itself."""
+    """Identity that the server reports in MCP."""
     extensions: list[Annotated[str, Field(max_length=128)]] | None = Field(default=None, max_length=32)
     """Extensions of MCP that the server declares, such as `io.modelcontextprotocol/tasks`; the first 32. Absent: none,
-    or not known yet."""
+    or not determined yet."""
     catalog: CatalogReference | None = None
-    """The published catalog. Absent: none yet."""
+    """The published catalog. Absent: not published yet."""
     approvals: list[ApprovalRecord] | None = Field(default=None, max_length=10)
-    """The last approvals of pinned definitions, newest first; ten at most. Absent: none was needed."""
+    """The last ten approvals of pinned definitions, newest first. Absent: none."""
     latency: LatencySummary | None = None
     """Measured durations of the slowest tool. Absent: not measured."""
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type; None where it was not reported."""
+        """The condition of that type; None if it was not reported."""
         return next((condition for condition in self.conditions if condition.type == type_), None)

@@ -1,6 +1,6 @@
 """Overrides for single tools of a server: visibility, description, latency, probe.
 
-Pure.
+This module has no I/O.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ ToolName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ToolLatency(Model):
-    """Declared latency of a tool; measured figures replace it when there are enough."""
+    """Declared latency of a tool; measurements replace it once there are enough."""
 
     estimated: Annotated[Duration, duration_rule("0ms", "300ms")] | None = None
-    """Declared median. Absent: what the tool's own definition declares, if anything."""
+    """Declared median. Absent: that of the tool's definition, if any."""
     max: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
-    """Declared upper bound; a call is cut off here. Absent: what the definition declares, if anything."""
+    """Declared upper bound, which is the timeout of a call. Absent: that of the tool's definition, if any."""
     idempotent: bool | None = None
-    """Whether a call may be repeated without harm. Absent: what the server says, where its annotations are trusted."""
+    """Whether a call may be repeated without harm. Absent: the server's annotation, if its annotations are trusted."""
     cacheable: Annotated[Duration, duration_rule("0s", "1m", "720h")] | None = None
-    """How long a result may be served again for the same arguments, in whole seconds; `0s`: never.
-    Absent: what the definition declares, else never."""
+    """How long a result may be reused for the same arguments, in whole seconds; `0s`: never.
+    Absent: as the tool's definition declares, else never."""
 
     moved: ClassVar[tuple[MovedField, ...]] = (
         MovedField("estimatedDurationMs", "integer", "estimated, a duration: 300 is 300ms"),
@@ -42,7 +42,7 @@ class ToolLatency(Model):
             cel="!has(self.estimated) || !has(self.max) || "
             f"!self.estimated.matches('{DURATION_PATTERN}') || !self.max.matches('{DURATION_PATTERN}') || "
             "duration(self.estimated) <= duration(self.max)",
-            message="latency: estimated must not be above max",
+            message="latency: estimated must not be longer than max",
             holds=lambda latency: (
                 latency.estimated is None
                 or latency.max is None
@@ -53,51 +53,53 @@ class ToolLatency(Model):
 
 
 class Probe(Model):
-    """How the tool is called to measure it."""
+    """How the tool is probed to measure its latency."""
 
     arguments: dict[str, Any] | None = None
-    """Arguments that are safe to call it with at any time; `{}` for none.
-    Giving them has the tool probed, whether it is read-only or not."""
+    """Arguments with which the tool may safely be called at any time; `{}` for none.
+    With arguments, the tool is probed even if it is not read-only."""
 
 
 class ToolLimits(Model):
-    """Bounds on the calls of one tool, all agents together, and on its results. Absent members bound nothing."""
+    """Limits on calls of one tool over all agents, and on its results. Absent members do not limit anything."""
 
     calls_per_minute: int | None = Field(default=None, ge=1, le=1000000)
-    """Calls started per minute; those of a whole minute may come at once. Of all gateway replicas where they share
-    limits, else of each.
+    """Limit on calls started per minute; a whole minute's calls may start at once. It applies to all gateway replicas
+    together if they share limits, else to each.
     """
     concurrency: int | None = Field(default=None, ge=1, le=100000)
-    """Calls in flight, per gateway replica. One beyond it is refused; it does not wait."""
+    """Limit on concurrent calls, per gateway replica. A call beyond it is refused instead of queued."""
     result_tokens: int | None = Field(default=None, ge=200, le=10000000)
-    """Tokens of a result. A longer one is kept for its caller, who gets its beginning, end and shape, and the tool
-    `read_result` to read on. Absent: what the definition says as `fairlead.dev/result_tokens`, else any number."""
+    """Limit on the tokens of a result. The gateway stores a longer result for the caller and returns its beginning, end
+    and shape; the tool `read_result` reads the rest. Absent: `fairlead.dev/result_tokens` of the definition, else no
+    limit."""
 
 
 class ToolOverride(Model):
-    """Says something about one tool of the server, found by its name."""
+    """Settings of one tool of the server, identified by its name."""
 
     name: ToolName
     """The tool's name as the server lists it, without prefix."""
     enabled: bool = True
-    """Whether it is offered at all."""
+    """Whether the tool is offered."""
     description: str | None = Field(default=None, max_length=16384)
-    """Shown to models instead of the server's own. Absent: the server's own."""
+    """Description that models see instead of the server's. Absent: the server's."""
     tags: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=32)
     """Free words for search, policies and filters."""
     categories: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=16)
-    """Kinds of tools that it belongs to, such as `web-search`."""
+    """Categories of the tool, such as `web-search`."""
     latency: ToolLatency | None = None
     """Declared latency."""
     min_tier: TierName | None = None
-    """The fastest latency tier that shows it, however fast it is; measured latency can move it to slower ones only.
-    Absent: what its definition says as `fairlead.dev/min_tier`, if anything. The slower of both counts."""
+    """The fastest latency tier that shows the tool, whatever its measured latency; a high latency can still move it to
+    slower tiers. Absent: `fairlead.dev/min_tier` of the definition, if any. The slower of both counts."""
     limits: ToolLimits | None = None
-    """How often it may be called, by all agents together, and how long its results may be."""
+    """Limits on calls of the tool, over all agents, and on the length of its results."""
     speech: SpokenResult | None = None
-    """When a speech model that can go on during a call (Gemini Live) says its result. `Wait`: it is silent until then;
-    `WhenIdle`: once it has finished; `Interrupt`: at once, in the middle of a sentence; `Silent`: it knows of it, and
-    says nothing. Absent: `Wait` for calls that usually take up to a second, else `WhenIdle`."""
+    """When a speech model that can continue during a call (Gemini Live) speaks the result. `Wait`: the model is silent
+    until the result; `WhenIdle`: when the model has finished speaking; `Interrupt`: at once, in the middle of a
+    sentence; `Silent`: never, although the model receives it. Absent: `Wait` for calls that usually take up to a
+    second, else `WhenIdle`."""
     probe: Probe | None = None
-    """How Fairlead may call it by itself, in order to measure it.
+    """How Fairlead may probe the tool to measure its latency.
     Absent: not at all, except with `calibration.probe: ReadOnly`."""
