@@ -153,7 +153,7 @@ async def test_an_answer_with_an_id_that_no_request_has_fails_the_only_one_that_
     request = stream.ask()
     await settle()
     stream.answer(ident)
-    with pytest.raises(NotMcp, match="which no request has"):
+    with pytest.raises(NotMcp, match="not the id of any request"):
         await request
 
 
