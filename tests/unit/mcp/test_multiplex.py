@@ -201,8 +201,8 @@ async def test_an_id_as_a_text_is_matched_with_the_number_that_it_is() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"result":{"v":NaN}}', "the answer holds NaN, which JSON does not have"),
-        (b'{"jsonrpc":"2.0","result":{"v":-Infinity},"id":"1"}', "the answer holds -Infinity"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"v":NaN}}', "the answer has the value NaN, which JSON does not allow"),
+        (b'{"jsonrpc":"2.0","result":{"v":-Infinity},"id":"1"}', "the answer has the value -Infinity"),
         (b'{"jsonrpc":"2.0","id":1,"result":{"v":tru', "ends too early"),
         (b'{"jsonrpc":"2.0","id":1,"result":{nope}}', "the answer is not JSON"),
         (b'  "id": 1,', "the answer spans several lines"),
