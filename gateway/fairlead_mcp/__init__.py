@@ -1,11 +1,11 @@
-"""The MCP wire: framing, protocol eras, HTTP and child-process transports.
+"""Client side of MCP: message framing, protocol eras, transports over HTTP, TCP and stdio.
 
-It reads no configuration, starts no task at import, and depends on nothing of ours but the API package.
+It reads no configuration, starts no task at import, and imports no other package of ours than `fairlead_api`.
 
 Start at:
 
-- `fairlead_mcp.session.McpSession` to list what a server offers or to call a tool now and then;
+- `fairlead_mcp.session.McpSession` for listings and occasional calls;
 - `fairlead_mcp.http.pool.Pool` for many calls per second over HTTP;
 - `fairlead_mcp.host.ChildHost` for servers that are child processes;
-- `fairlead_mcp.errors` for what can go wrong, each with a stable reason.
+- `fairlead_mcp.errors` for the exceptions, each with a stable reason.
 """

@@ -1,8 +1,7 @@
-"""IP addresses and host names: as they are written, and which `Host` and `Origin` a request may carry.
+"""IP addresses and host names: their notation, and the check of the `Host` and `Origin` of requests. No I/O.
 
-Pure but for a small memory of what was allowed. `AllowList` is the defense against DNS rebinding: a browser that was
-lured onto a name pointing at this machine sends that name as `Host`, and its page as `Origin`; neither is on the lists
-(MCP 2025-11-25 and 2026-07-28, Transports, "Security").
+`AllowList` prevents DNS rebinding: a browser on a page whose name resolves to this machine sends that name as `Host`
+and the page as `Origin`, and neither is listed (MCP 2025-11-25 and 2026-07-28, Transports, "Security").
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 EVERY_ADDRESS: Final = "::"
-"""Address to listen on: every address of the machine, IPv4 ones too."""
+"""Bind address for all interfaces, over IPv6 and IPv4."""
 EVERY_IPV4_ADDRESS: Final = "0.0.0.0"
 _MAPPED: Final = "::ffff:"
 _CLIENT_BITS: Final = 64
@@ -23,7 +22,7 @@ LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 ANY: Final = "*"
 _REMEMBERED: Final = 1024
 _REMEMBERED_BYTES: Final = 256
-"""Longer hosts are looked at each time: where any host is let in, a client chooses what would be kept."""
+"""Length up to which an allowed `Host` is cached, as clients can fill the cache where any host is allowed."""
 
 
 def authority(host: str, port: int) -> str:
@@ -32,20 +31,20 @@ def authority(host: str, port: int) -> str:
 
 
 def listen_address(pod_ips: Iterable[str]) -> str:
-    """Address that a process in a pod with these addresses listens on: `::` where one is IPv6, else `0.0.0.0`."""
+    """Bind address of a process in a pod with these addresses: `::` if one of them is IPv6, else `0.0.0.0`."""
     return EVERY_ADDRESS if any(":" in address for address in pod_ips) else EVERY_IPV4_ADDRESS
 
 
 def unmapped(address: str) -> str:
-    """The IPv4 address of a peer that a socket of both families calls `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2);
-    any other as it is.
+    """Convert an IPv4-mapped address such as `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2) to IPv4; return others
+    unchanged.
     """
     return address[len(_MAPPED) :] if address.startswith(_MAPPED) and "." in address else address
 
 
 def client_of(address: str) -> str:
-    """Name that an unknown client is counted by: its address, of IPv6 the /64 network, in which every machine may
-    choose its address (RFC 4862, RFC 8981). Loopback addresses and what is not an address stay as they are.
+    """Key for the limits of an unauthenticated client: its IPv4 address, or the /64 network of its IPv6 address, within
+    which a machine may choose its address (RFC 4862, RFC 8981). Loopback addresses and other texts stay unchanged.
     """
     return _network(address) if ":" in address else address
 
@@ -62,7 +61,7 @@ def _network(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a bind address is reachable from this machine alone."""
+    """Whether a bind address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -72,10 +71,9 @@ def is_loopback(host: str) -> bool:
 
 
 class AllowList:
-    """Hosts and origins that are let in.
+    """Hosts and origins that requests may have.
 
-    An entry is a host name with or without a port (any port then), for origins with or without a scheme; `*` is
-    anything.
+    An entry is a host name, with a port or else for any port; entries for origins may have a scheme. `*` allows all.
     """
 
     def __init__(self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False) -> None:
@@ -86,20 +84,23 @@ class AllowList:
 
     @classmethod
     def for_bind(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> AllowList:
-        """The configured lists. Without one for hosts: local names on a loopback address, any name elsewhere.
+        """Make the list for a bind address. Hosts default to local names on a loopback address, else to any name.
 
-        Local origins are allowed unless origins are configured.
+        Origins default to local ones.
         """
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
         return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES)
 
     @classmethod
     def for_operations(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> AllowList:
-        """As `for_bind`, and by what a cluster reaches pods: IP addresses (kubelets, Prometheus), names of Services."""
+        """As `for_bind`, and allow IP addresses (kubelets, Prometheus) and names of Services, by which a cluster
+        reaches pods.
+        """
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
         return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, cluster=True)
 
     def host(self, value: bytes | None) -> bool:
+        """Whether a `Host` is allowed."""
         if value in self._good_hosts:
             return True
         if value is None:
@@ -111,7 +112,7 @@ class AllowList:
         return True
 
     def origin(self, value: bytes | None) -> bool:
-        """A request without an origin does not come from a web page."""
+        """Whether an `Origin` is allowed. A request without one is, as it does not come from a web page."""
         if value is None or ANY in self._origins:
             return True
         origin = value.decode("latin-1").lower()
@@ -133,9 +134,7 @@ class AllowList:
 
 
 def is_within_cluster(authority: str) -> bool:
-    """Whether a Host is an IP address, or the name of a Service (`.svc`): no web page can have pointed such a name
-    here, as public DNS has none.
-    """
+    """Whether a `Host` is an IP address or the name of a Service (`.svc`), which public DNS cannot point at a pod."""
     name, colon, port = authority.rpartition(":")
     bare = name if colon and port.isdigit() else authority
     if bare.rstrip(".").endswith((".svc", ".svc.cluster.local")):

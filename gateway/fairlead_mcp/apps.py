@@ -1,7 +1,7 @@
-"""MCP Apps (`io.modelcontextprotocol/ui`, SEP-1865): what a tool's definition says of its user interface.
+"""MCP Apps (`io.modelcontextprotocol/ui`, SEP-1865): reads the user interface that a tool definition declares. No I/O.
 
-Pure module. A tool names a `ui://` resource whose HTML a host shows; that resource need not be listed. The HTML calls
-tools by the names that its own server knows.
+A tool names a `ui://` resource with HTML that a host shows; the resource need not be listed. The HTML calls tools by
+their names at its own server.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MODEL: Final = "model"
 
 
 class UserInterface(msgspec.Struct, frozen=True):
-    """The user interface of one tool."""
+    """User interface that one tool declares."""
 
     resources: tuple[str, ...] = ()
-    """`ui://` URIs that the definition names, as the server calls them."""
+    """`ui://` URIs in the definition, without a prefix of the gateway."""
     for_app: bool = True
     """Whether apps may call the tool (`visibility`)."""
     for_model: bool = True
-    """Whether models may see it."""
+    """Whether models may see the tool (`visibility`)."""
 
 
 NONE: Final = UserInterface()
@@ -50,7 +50,7 @@ _decode_ui: Final = msgspec.json.Decoder(_Ui).decode
 
 
 def interface_of(definition: bytes) -> UserInterface:
-    """The interface that a raw definition declares; a part of another shape than the specification's says nothing."""
+    """Read the user interface of a raw definition; malformed members are ignored."""
     if b'"ui' not in definition and b'"openai' not in definition and b"\\u" not in definition:
         return NONE
     named = tuple(uri for uri in uris.found_in(definition, uris.TOOL) if uris.scheme_of(uri) == "ui")
@@ -68,8 +68,10 @@ def _visibility(definition: bytes) -> list[str] | None:
 
 
 def without_domain(resource: bytes | Raw) -> bytes | Raw:
-    """The definition of a resource, or one of its contents, without `_meta.ui.domain`, which is good for one URL of its
-    server alone: hosts compute it from the URL that they connect to. The same object where it has none.
+    """Remove `_meta.ui.domain` from a resource definition or from one item of its contents.
+
+    Hosts derive the domain from the URL that they connect to, so the server's own is wrong behind a gateway. Returns
+    the same object if there is no domain.
     """
     if not _may_have_domain(resource):
         return resource
@@ -86,7 +88,7 @@ def without_domain(resource: bytes | Raw) -> bytes | Raw:
 
 
 def read_without_domain(result: bytes | Raw) -> bytes | Raw:
-    """The result of `resources/read` whose contents have no `_meta.ui.domain`; the same object where they had none."""
+    """Remove `_meta.ui.domain` from a result of `resources/read`; returns the same object if there is none."""
     if not _may_have_domain(result):
         return result
     try:

@@ -1,4 +1,4 @@
-"""When to try again: exponential delays with jitter. Pure; randomness is a parameter."""
+"""Exponential back-off with jitter. No I/O; randomness is a parameter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 
 class Backoff:
-    """Delays in seconds: `base` doubled per failure in a row up to `cap`, each cut by up to a half at random.
+    """Delays in seconds: `base`, doubled with each consecutive failure up to `cap`, less a random part of up to a half.
 
-    A life of at least `stable` seconds ends a row of failures.
+    A connection that lasted `stable` seconds resets the delay to `base`.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Backoff:
         self._random = random
 
     def after(self, lived: float) -> float:
-        """The delay after a failure that ended a life of `lived` seconds (0: it never came up)."""
+        """Return the delay after a connection failed that had lasted `lived` seconds (0 if it was never open)."""
         if lived >= self.stable:
             self.failures = 0
         delay = min(self.cap, self.base * 2.0 ** min(self.failures, 30))

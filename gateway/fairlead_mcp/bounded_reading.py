@@ -1,4 +1,4 @@
-"""Decodes JSON documents of peers within `read_bounds`, long ones beside the event loop."""
+"""Decoding of untrusted JSON documents within `read_bounds`; long ones are decoded in a thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fairlead_mcp.read_bounds import MAX_VALUES, excess, is_long
 
 
 class UnreadableAnswer(ValueError):
-    """A document that is not decoded, or not one of its kind. The message says why."""
+    """A document exceeds the bounds or is not of the expected type. The message says why."""
 
 
 async def decode_bounded(document: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
-    """The document as a value of `kind`, where it holds at most so many values. Raises UnreadableAnswer."""
+    """Decode a document of at most `values` JSON values as the type `kind`. Raises UnreadableAnswer."""
     if not is_long(document):
         return _decode(document, kind)
     return await asyncio.to_thread(_within, document, kind, values)
@@ -24,7 +24,7 @@ async def decode_bounded(document: bytes, kind: Any, *, values: int = MAX_VALUES
 def _within(document: bytes, kind: Any, values: int) -> Any:
     held = excess(document, values)
     if held is not None:
-        raise UnreadableAnswer(f"it holds {held}")
+        raise UnreadableAnswer(f"the document has {held}")
     return _decode(document, kind)
 
 

@@ -1,8 +1,8 @@
-"""Client capabilities (roots, sampling, elicitation): declared by a discovery, which declines what is then asked of it,
-and looked up in what a client declared.
+"""Client capabilities (roots, sampling, elicitation): encoding, lookup, and the answers of a discovery to servers that
+use them. No I/O.
 
-Pure module: no I/O. A capability is named as in `initialize`, one of its members with a dot: `elicitation.url`
-(MCP 2025-11-25 and 2026-07-28, client capabilities).
+A capability has its name in `initialize`, a member of one has a dotted name: `elicitation.url` (MCP 2025-11-25 and
+2026-07-28, client capabilities).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_mcp.errors import RpcError
 from fairlead_mcp.messages import Message
 
 ALL: Final = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
-"""Capabilities that a discovery declares, raw JSON."""
+"""All capabilities, as raw JSON, for a discovery to declare."""
 SINGLE: Final[tuple[tuple[str, bytes], ...]] = (
     ("roots", b'{"roots":{}}'),
     ("sampling", b'{"sampling":{}}'),
@@ -25,12 +25,12 @@ SINGLE: Final[tuple[tuple[str, bytes], ...]] = (
     ("elicitation.url", b'{"elicitation":{"url":{}}}'),
     ("sampling.tools", b'{"sampling":{"tools":{}}}'),
 )
-"""One capability each, by its name; those that servers use most come first."""
+"""Names of capabilities and the raw JSON that declares one alone, the most used first."""
 TOGETHER: Final = ("roots", "sampling", "elicitation")
-"""Names of the capabilities that are required of a tool which no single one brings forth."""
+"""Capabilities that count as required by a tool that is not listed for any single one."""
 
 _REJECTED: Final = -1
-"""Code of a sampling request that the user rejected (MCP 2025-11-25, Sampling, "Error Handling")."""
+"""Error code for a rejected sampling request (MCP 2025-11-25, Sampling, "Error Handling")."""
 
 
 def decline(request: Message, answer: Callable[[bytes], None]) -> None:
@@ -47,8 +47,9 @@ def decline(request: Message, answer: Callable[[bytes], None]) -> None:
 
 
 def declares(capabilities: bytes | None, name: str) -> bool:
-    """Whether a client that declared these capabilities (raw JSON) has the named one. An elicitation capability without
-    members is that of forms (MCP 2025-11-25, Elicitation, "Capabilities").
+    """Whether client capabilities (raw JSON) include the named one.
+
+    An elicitation capability without members means forms (MCP 2025-11-25, Elicitation, "Capabilities").
     """
     if capabilities is None:
         return False
@@ -61,7 +62,7 @@ def declares(capabilities: bytes | None, name: str) -> bool:
 
 
 def required(names: Iterable[str]) -> bytes:
-    """`data` of the error MissingRequiredClientCapability (-32021), raw JSON (MCP 2026-07-28)."""
+    """Make the `data` of the error MissingRequiredClientCapability (-32021, MCP 2026-07-28), as raw JSON."""
     wanted: dict[str, dict[str, dict[str, str]]] = {}
     for name in names:
         whole, _, part = name.partition(".")
@@ -72,16 +73,17 @@ def required(names: Iterable[str]) -> bytes:
 
 
 def extensions(capabilities: bytes | Raw) -> frozenset[str]:
-    """Identifiers of the extensions in the capabilities of a client or a server, raw JSON (SEP-2133)."""
+    """Return the identifiers of the extensions (SEP-2133) in capabilities of a client or server, raw JSON."""
     return frozenset(extension_settings(capabilities))
 
 
 def extension_settings(capabilities: bytes | Raw) -> jsonrpc.RawObject:
-    """Extensions in the capabilities of a client or a server, raw JSON: identifier to raw settings, an object each.
-    Tolerant: what has another shape declares nothing.
+    """Return the raw settings of the extensions in capabilities of a client or server, by identifier.
+
+    Extensions whose settings are not an object are ignored.
     """
     if b'"extensions"' not in bytes(capabilities) and b"\\" not in bytes(capabilities):
-        return {}  # a name can be written with escapes too
+        return {}  # the name does not occur, not even with escapes
     try:
         by_name = jsonrpc.decode_object(jsonrpc.decode_object(capabilities).get("extensions", Raw(b"{}")))
     except jsonrpc.UNREADABLE:
@@ -90,33 +92,34 @@ def extension_settings(capabilities: bytes | Raw) -> jsonrpc.RawObject:
 
 
 def declaring(capabilities: bytes | None, name: str) -> bytes:
-    """Client capabilities, raw JSON, with an extension among them."""
+    """Add an extension to client capabilities (raw JSON)."""
     members = {} if capabilities is None else jsonrpc.decode_object(capabilities)
     return jsonrpc.encode({**members, "extensions": {**extension_settings(capabilities or b""), name: Raw(b"{}")}})
 
 
 def for_method(capabilities: bytes, method: str, declares: str = "") -> bytes:
-    """Client capabilities, raw JSON, with the extension that a method belongs to, for servers may insist on it, or the
-    one that a request declares.
+    """Add to client capabilities (raw JSON) the extension that a request `declares` or its method belongs to.
+
+    Servers may require it.
     """
     name = declares or methods.extension_of(method)
     return declaring(capabilities, name) if name else capabilities
 
 
 def unanswerable(method: str, message: str) -> RpcError:
-    """Error MissingRequiredClientCapability (-32021) for a server's question that its client cannot answer."""
+    """Make the error MissingRequiredClientCapability (-32021) for a server's request that its client cannot answer."""
     missing = jsonrpc.CAPABILITY_OF.get(method)
     data = None if missing is None else jsonrpc.encode({"requiredCapabilities": {missing: {}}})
     return RpcError(jsonrpc.MISSING_CLIENT_CAPABILITY, f"{method}: {message}", data)
 
 
 def required_extension(name: str) -> bytes:
-    """`data` of the error -32021 for an extension that a request has to declare, raw JSON (SEP-2133)."""
+    """Make the `data` of the error -32021 for an extension that a request has to declare (SEP-2133), as raw JSON."""
     return jsonrpc.encode({"requiredCapabilities": {"extensions": {name: {}}}})
 
 
 def requires_extension(data: bytes | None, name: str) -> bool:
-    """Whether the `data` of such an error names an extension."""
+    """Whether the `data` of an error -32021 names an extension."""
     try:
         wanted = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
     except (*jsonrpc.UNREADABLE, KeyError):
@@ -125,7 +128,7 @@ def requires_extension(data: bytes | None, name: str) -> bool:
 
 
 def names_in(data: bytes | None) -> tuple[str, ...]:
-    """Names of the capabilities in the `data` of such an error; none where it has another shape."""
+    """Return the names of the capabilities in the `data` of an error -32021; empty if it is malformed."""
     try:
         wanted = jsonrpc.decode_object(jsonrpc.decode_object(data or b"")["requiredCapabilities"])
     except (*jsonrpc.UNREADABLE, KeyError):
@@ -134,7 +137,7 @@ def names_in(data: bytes | None) -> tuple[str, ...]:
 
 
 def sentence(tool: str, names: Iterable[str]) -> str:
-    """Message for a client that lacks capabilities which a tool requires."""
+    """Make the message for a client without the capabilities that a tool requires."""
     wanted = list(names)
     kind = "capability" if len(wanted) == 1 else "capabilities"
     return f"{tool} needs the client {kind} {' and '.join(wanted)}, which this client has not declared"

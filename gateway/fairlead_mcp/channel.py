@@ -1,4 +1,4 @@
-"""A server that is spoken to by lines (a child process, a link) as the transport of an `McpSession`."""
+"""Channel of an `McpSession` over a stream of lines: a child process or a link."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from fairlead_mcp.stream_client import StreamClient
 
 
 class LineChannel:
-    """Channel of a session over a stream of lines. `close` ends what is spoken to, where that is the session's own.
-    `capabilities` (raw JSON) are declared with each modern request; a legacy server was given them in its handshake.
+    """Channel of a session over the streams of a `StreamClient`. `close` closes the client, if the session owns it.
+
+    `capabilities` (raw JSON) are declared in each modern request; legacy servers got them in the handshake.
     """
 
     def __init__(
@@ -30,16 +31,17 @@ class LineChannel:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """None: nothing is done here to reach the server."""
+        """Empty, as this transport has no workarounds."""
         return ()
 
     async def connect(self, deadline: float) -> Negotiated:
-        """Connect and negotiate, or wait until that is done. Raises McpError."""
+        """Wait until the stream is open and negotiated. Raises McpError."""
         return await self._client.ready(deadline)
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
-        """The raw result; the envelope of the era is added here, with the extension that a modern request `declares`.
-        Raises McpError.
+        """Send a request in the envelope of the era and return the raw result. Raises McpError.
+
+        `declares` is an extension to declare to a modern server in addition to the capabilities.
         """
         agreed = await self._client.ready(deadline)
         if agreed.era is Era.MODERN:

@@ -1,7 +1,7 @@
-"""MCP server as a child process of ours: started at once, kept running, and started again after its end.
+"""MCP server as a child process: started at once, kept running, and restarted after its end.
 
-`fairlead_mcp.host.ChildHost` makes it for operator and gateway at the same time. `Program` opens the streams: it starts
-the process, keeps what it prints, and finds in that why it ended. All else is a `StreamClient`.
+A `Child` is a `StreamClient` whose streams are processes. `Program` starts them, stores what they print, and finds in
+that why a process ended. `fairlead_mcp.host.ChildHost` shares a child between operator and gateway.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from fairlead_mcp.stream_client import (
 logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
-"""From start to handshake. What `npx` or `uvx` finds and fetches before has a limit of its own (`direct`)."""
+"""Limit from start to handshake, without the fetching by `npx` or `uvx`, which `direct` limits."""
 STOP_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 10.0
-"""From start on; a process that wrote nothing at all for so long is spoken of."""
+"""Time after the start from which a process that has written nothing is reported as silent."""
 _SILENT_GRACE: Final = 0.5
-"""`initialize` goes out that late where a server ignores what comes before it, and is answered within this time."""
+"""Addition to SILENT_SECONDS: `initialize` may be sent only after an unanswered probe of `PROBE_SECONDS`."""
 _EXITED_WELL: Final = "exited with code 0"
 BEFORE_ANSWERING: Final = "before it answered, and a server runs until its input ends"
-"""Said of a start whose program ended well, such as one that defines a server and never runs it."""
+"""Explanation for a program that exits with code 0 at once, such as one that defines a server but never runs it."""
 
 
 class Child(StreamClient):
@@ -61,9 +61,10 @@ class Child(StreamClient):
 
 
 class Program(StreamOpener):
-    """Program of a child process, started once for each stream. `printed` gets the lines that its processes print,
-    without the secrets of their environment; `after` is awaited before the first start: the end of what ran before in
-    its place.
+    """Program of a child process, started once per stream.
+
+    `printed` stores the lines that the process prints, with the secrets of its environment masked. `after` is awaited
+    before the first start: the task that stops a predecessor.
     """
 
     closed = "%s was stopped"
@@ -83,11 +84,11 @@ class Program(StreamOpener):
         self.spec = spec
         self.printed = printed
         self.silent = False
-        """Whether it was started `SILENT_SECONDS` ago and has written nothing since, to output or standard error."""
+        """Whether the process has written nothing to output or standard error in its first `SILENT_SECONDS`."""
         self.step = ""
-        """Work before it is started, such as `fetching x with npx`; empty when there is none."""
+        """Preparation before the start, such as `fetching x with npx`; empty if there is none."""
         self.on_state: Callable[[], None] | None = None
-        """Called in the loop when `silent` or `step` has changed; may not raise."""
+        """Called in the event loop after each change of `silent` or `step`; may not raise."""
         self.stop_seconds = stop_seconds
         self._launcher = launcher
         self._after = after
@@ -96,7 +97,7 @@ class Program(StreamOpener):
 
     @property
     def pid(self) -> int | None:
-        """Process id, while it runs."""
+        """Process ID; None while no process runs."""
         process = None if self._run is None else self._run.process
         return None if process is None else process.pid
 
@@ -108,14 +109,14 @@ class Program(StreamOpener):
         run = self._run = ProgramRun(self, connection)
         try:
             run.process = await self._launcher.launch(self.spec, run)
-        except McpError as error:  # no program that could say anything was started
+        except McpError as error:  # without a process there is no other line in the log
             self.printed.add("run", f"was not started: {error}")
             raise
         run.watch_silence(SILENT_SECONDS + _SILENT_GRACE)
         return run
 
     def explain(self, error: McpError, seconds: float) -> ConnectFailed:
-        """Implements StreamOpener, with what was printed."""
+        """Implements StreamOpener; adds what the process printed."""
         if isinstance(error, ConnectFailed):
             return error
         reason = error.reason
@@ -136,7 +137,7 @@ class Program(StreamOpener):
         return failure.reason != "StartTimeout" and is_permanent(self.printed.telling())
 
     def report(self, *, silent: bool = False, step: str = "") -> None:
-        """Take in how far the start of its process is."""
+        """Set `silent` and `step` and call `on_state` if they changed."""
         if (silent, step) != (self.silent, self.step):
             self.silent = silent
             self.step = step
@@ -144,22 +145,22 @@ class Program(StreamOpener):
                 self.on_state()
 
     def log(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
-        """Keep a line other than an MCP message."""
+        """Store a printed line that is not an MCP message."""
         line = self._mask.text(line)
         self.printed.add(stream, line)
         logger.debug("%s: %s", self.name, line)
 
 
 class ProgramRun:
-    """One run of a program: a `MessageStream` over its process, whose events it receives (`ProcessObserver`)."""
+    """One run of a program: the `MessageStream` of its process and the `ProcessObserver` that gets its events."""
 
     def __init__(self, program: Program, connection: StreamConnection) -> None:
         self.process: Process | None = None
-        """Set when it is started, until it is stopped."""
+        """The process from its start until it is stopped, else None."""
         self._program = program
         self._connection = connection
         self._heard = False
-        """Whether it wrote anything."""
+        """Whether the process wrote anything."""
         self._watch: asyncio.TimerHandle | None = None
         program.report()
 
@@ -177,8 +178,9 @@ class ProgramRun:
             await process.stop(self._program.stop_seconds)
 
     def watch_silence(self, seconds: float, before: int = 0) -> None:
-        """Speak of it where it has written nothing in `seconds`, not even `FETCHED_BYTES` more than `before` to files:
-        npx or uvx in front of it fetches.
+        """Report the process as silent if it prints nothing within `seconds`.
+
+        It is not silent while it has written `FETCHED_BYTES` more than `before` to files: npx or uvx is fetching.
         """
         if not self._heard:
             self._watch = asyncio.get_running_loop().call_later(seconds, self._look_at_silence, before)
@@ -231,9 +233,9 @@ class ProgramRun:
 
 
 def silence(name: str, seconds: float) -> str:
-    """Sentence about a process that was started and has written nothing since, with what to do."""
+    """Message about a process that has written nothing since its start, with what to do."""
     return (
-        f"{name} has said nothing for {seconds:g} s: no answer to initialize, no line on standard error. A first start "
-        "through npx or uvx may still be downloading; else run its command in a terminal, to see whether it waits for "
-        "input, or serves HTTP and not stdio"
+        f"{name} has printed nothing for {seconds:g} s: no answer to initialize, no line on standard error. A first "
+        "start through npx or uvx may still be downloading; else run its command in a terminal, to see whether it "
+        "waits for input, or serves HTTP and not stdio"
     )

@@ -1,8 +1,8 @@
-"""Containers of servers whose command is `docker run` or `podman run`: named as they start, ended with their server.
+"""Stops the containers of servers whose command is `docker run` or `podman run`.
 
-The engine runs a container, and not the client that asked for it, so the container outlives a client that is killed,
-and a program that is the first process of a container ignores SIGTERM unless it handles it. Each run gets a label, by
-which its container is ended once the client is gone.
+The container is a process of the engine, not of the client, and so survives the client's end. The first process of a
+container also ignores SIGTERM unless it handles it. Each run therefore gets a label, by which its container is found
+and killed after the client has ended.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ logger = logging.getLogger(__name__)
 ENGINES: Final = frozenset({"docker", "podman"})
 LABEL: Final = "fairlead.dev/run"
 KILL_SECONDS: Final = 5.0
-"""Bound of ending a container."""
+"""Limit for killing a container."""
 _FLAGS: Final = frozenset(
     {"-D", "--debug", "--tls", "--tlsverify", "-r", "--remote", "--noout", "--syslog", "--trace", "--transient-store"}
 )
-"""Options of the engines in front of their command that take no value; any other one takes the next word."""
+"""Options before the command `run` that take no value; other options take the next word."""
 _ENVIRONMENT: Final = ("docker_", "container_", "xdg_")
-"""How the variables begin, in lower case, by which a client finds its engine, beside `HOME` and `PATH`."""
+"""Prefixes, in lower case, of environment variables by which a client finds its engine, besides `HOME` and `PATH`."""
 
 
 def _run_at(command: str, args: Sequence[str]) -> int | None:
-    """Index of the word `run` in the arguments of an engine; None where something else is run."""
+    """Return the index of the word `run` in the arguments of an engine; None for other commands."""
     if PurePath(command).name not in ENGINES:
         return None
     index = 0
@@ -45,12 +45,12 @@ def _run_at(command: str, args: Sequence[str]) -> int | None:
 
 
 def starts_container(endpoint: Endpoint) -> bool:
-    """Whether a server is started by `docker run` or `podman run`, behind options of the engine or not."""
+    """Whether a server is started by `docker run` or `podman run`, possibly with options before `run`."""
     return isinstance(endpoint, ChildEndpoint) and _run_at(endpoint.command, endpoint.args) is not None
 
 
 class ContainerRun:
-    """One start of such a command. `environment` is the whole one of the client. `argv` is what is to be started."""
+    """One run of a container. `environment` is the complete one of the client; `argv` is the command with the label."""
 
     def __init__(self, command: str, args: Sequence[str], at: int, environment: Mapping[str, str]) -> None:
         label = f"{LABEL}={secrets.token_hex(8)}"
@@ -64,12 +64,12 @@ class ContainerRun:
 
     @classmethod
     def of(cls, command: str, args: Sequence[str], environment: Mapping[str, str]) -> ContainerRun | None:
-        """The start of a command; None where it starts no container."""
+        """Make a run for a command; None if the command starts no container."""
         at = _run_at(command, args)
         return None if at is None else cls(command, args, at, environment)
 
     def last_will(self) -> str:
-        """Line for a shell without our environment that does as `kill`."""
+        """Return a line of shell that kills the container, with the variables that it needs; empty if not possible."""
         variables = {
             name: value
             for name, value in self._environment.items()
@@ -80,7 +80,7 @@ class ContainerRun:
         return "" if "\n" in line else line
 
     async def kill(self) -> None:
-        """End the container, if it still runs. Bounded; raises nothing of the engine's."""
+        """Kill the container if it still runs. Bounded in time; failures of the engine are ignored."""
         try:
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
@@ -93,13 +93,17 @@ class ContainerRun:
                 start_new_session=True,
             )
         except OSError as error:
-            logger.warning("the container of a server may still run, as /bin/sh cannot be started: %s", error)
+            logger.warning(
+                "the container of %s cannot be killed and may still run: /bin/sh cannot be started (%s)",
+                shlex.join(self.argv),
+                error,
+            )
             return
         try:
             async with asyncio.timeout(KILL_SECONDS):
                 await process.wait()
         except TimeoutError:
             engine = PurePath(self.argv[0]).name
-            logger.warning("%s did not end a container within %g s: it may still run", engine, KILL_SECONDS)
+            logger.warning("%s did not kill a container within %g s: it may still run", engine, KILL_SECONDS)
             signal_group(process.pid, signal.SIGKILL)
             await process.wait()

@@ -1,8 +1,8 @@
-"""Structs of a `tools/call` result as the schemas of 2025-11-25 and 2026-07-28 have it (`CallToolResult`).
+"""Structs of a `tools/call` result by the schemas of 2025-11-25 and 2026-07-28 (`CallToolResult`).
 
-Declarations only: what decodes into them is accepted by clients of both eras. Where clients read more strictly than the
-schema, so do these: `format: byte` is base64 with its padding, `format: uri` is a URI that parsers read, `lastModified`
-is an ISO 8601 date and time. Members that are not declared are allowed and skipped.
+A result that decodes into them is accepted by clients of both eras. They are stricter than the schema where clients
+are: `format: byte` is padded base64, `format: uri` is a URI that parsers accept, `lastModified` is an ISO 8601 date and
+time. Undeclared members are allowed and ignored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-# each part has a length, as `re` takes half a second for a megabyte of what it looks at twice
+# each part has a maximal length: backtracking over a megabyte takes `re` half a second
 _URI: Final = (
     r"^(?!(?:[Hh][Tt][Tt][Pp][Ss]?|[Ww][Ss][Ss]?|[Ff][Tt][Pp]):/{0,9}(?:[?#]|$))[A-Za-z][A-Za-z0-9+.\-]{0,63}:"
     r"(?:(?!//)|//(?:[^\s/?#@]{0,255}@)?(?:\[[0-9A-Fa-f:.]{2,45}\]|[^\s/?#@:<>^|\\\[\]%]{0,255})"
@@ -21,16 +21,16 @@ _URI: Final = (
 _TIME: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})$"
 
 Uri: TypeAlias = Annotated[str, Meta(pattern=_URI)]
-"""Absolute URI (RFC 3986, section 3), with a host where its scheme has one."""
+"""Absolute URI (RFC 3986, section 3), with a host if its scheme requires one."""
 Time: TypeAlias = Annotated[str, Meta(pattern=_TIME)]
 Size: TypeAlias = Annotated[int, Meta(ge=-(2**53), le=2**53)]
-"""Integer that each language can hold."""
+"""Integer that a double represents exactly."""
 Priority: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Role: TypeAlias = Literal["user", "assistant"]
 
 
 class AnyObject(Struct, frozen=True, gc=False):
-    """An object, of which no member is read."""
+    """Any JSON object; its members are not read."""
 
 
 class Icon(Struct, frozen=True, gc=False, rename="camel"):
@@ -43,7 +43,7 @@ class Icon(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Annotations(Struct, frozen=True, gc=False, rename="camel"):
-    """Annotations of a block."""
+    """Annotations of a content block."""
 
     audience: list[Role] | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
@@ -56,26 +56,26 @@ class _Block(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
-    """A text."""
+    """Text content."""
 
     text: str
 
 
 class LongTextBlock(_Block, frozen=True, gc=False, kw_only=True, tag="text"):
-    """A text of which no copy is made: with many escapes that takes as long as reading the message."""
+    """Text content that is not decoded: decoding a text with many escapes takes as long as reading the message."""
 
     text: Raw
 
 
 class ImageBlock(_Block, frozen=True, gc=False, kw_only=True, tag="image"):
-    """An image."""
+    """Image content, in base64."""
 
     data: bytes
     mime_type: str
 
 
 class AudioBlock(_Block, frozen=True, gc=False, kw_only=True, tag="audio"):
-    """A sound."""
+    """Audio content, in base64."""
 
     data: bytes
     mime_type: str
@@ -108,7 +108,7 @@ class ResourceContents(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class EmbeddedResource(_Block, frozen=True, gc=False, kw_only=True, tag="resource"):
-    """The contents of a resource."""
+    """Embedded resource."""
 
     resource: ResourceContents
 
@@ -129,13 +129,13 @@ class Implementation(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class RelatedTask(Struct, frozen=True, gc=False, rename="camel"):
-    """The task that a result is of."""
+    """Task that a result belongs to."""
 
     task_id: str
 
 
 class ResultMeta(Struct, frozen=True, gc=False):
-    """Members of a result's `_meta` that clients give a type."""
+    """Members of a result's `_meta` whose type clients check."""
 
     progress_token: str | int | UnsetType = msgspec.field(name="progressToken", default=UNSET)
     related_task: RelatedTask | UnsetType = msgspec.field(name="io.modelcontextprotocol/related-task", default=UNSET)

@@ -1,4 +1,4 @@
-"""Lists with an entry that is nested too deeply to be read, which would take the whole list with it. Pure module."""
+"""Removal of values that are nested too deeply to be decoded, so that the other entries of a list survive. No I/O."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from msgspec import Raw
 
 MAX_BYTES: Final = 1 << 20
 MAX_OPENED: Final = 100_000
-"""Objects and lists of a message that is looked through, which takes up to 60 ms of the event loop."""
+"""Objects and arrays up to which a message is repaired, which takes up to 60 ms of the event loop."""
 KEPT_DEPTH: Final = 100
-"""Objects and lists in each other that stay; an entry that reaches it is listed for nobody."""
+"""Levels of nesting that are kept; definitions nested as deeply as that are never published."""
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _LISTS: Final = frozenset({"tools", "prompts", "resources", "resourceTemplates", "skills"})
-"""Members of results that list something."""
+"""Members of results that contain a list of definitions."""
 
 _decode: Final = msgspec.json.Decoder().decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def without_deep_values(message: bytes) -> bytes:
-    """A response that lists something, with null for what is nested deeper than KEPT_DEPTH, where that is why it cannot
-    be read. Any other message is returned as it is: what a tool answers is not cut.
+    """Replace values deeper than KEPT_DEPTH by null in the response to a list request that is nested too deeply.
+
+    Other messages are returned unchanged; a tool's result is never cut.
     """
     if len(message) > MAX_BYTES or b'"result"' not in message or not _is_too_deep(message):
         return message

@@ -1,12 +1,11 @@
 """Choice of the line in a program's standard error that says why it failed.
 
-Pure, with the standard library alone, for the runner image has a copy of this file. The last line is the wrong one for
-many programs: npm ends with the path of its log, docker with advice, Node.js with its version, Java with a stack
-frame. `diagnosis` reads the lines from top to bottom into statements, of which each has a rank by the table `_ROWS`;
-the last statement of the highest rank is the answer. Output that spans lines (a traceback, npm's block, uv's chain of
-causes) is one statement.
+The last line is the wrong one for many programs: npm ends with the path of its log, docker with advice, Node.js with
+its version, Java with a stack frame. `diagnosis` reads the lines into statements and ranks each by the table `_ROWS`;
+the last statement of the highest rank is the answer. A traceback, npm's block of errors or uv's chain of causes is one
+statement. Progress, banners, warnings and advice are never chosen.
 
-Nothing is chosen that says no more than what the program was doing: progress, banners, warnings, advice.
+This file imports the standard library only, because the runner image has a copy of it.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 MOST_LINES: Final = 100
-"""Lines that are looked at: the last ones."""
+"""Lines that are read, counted from the end."""
 _LOOKED_AT: Final = 600
-"""Characters of a line that are."""
+"""Characters of a line that are read."""
 MOST_CHARACTERS: Final = 400
 
 
 class LineRank(IntEnum):
-    """How surely a statement is the reason of a failure."""
+    """How likely a statement is the reason of a failure."""
 
     NOISE = 0
     """Never the reason."""
     INDENTED = 1
-    """Part of something longer."""
+    """Indented, so that it continues another statement."""
     PLAIN = 2
     COMPLAINT = 3
-    """Sounds like a failure."""
+    """Has words of failure."""
     FAILURE = 4
-    """Is one, by the form that a known program gives it."""
+    """Has the form in which a known program prints its errors."""
 
 
 class _Row(NamedTuple):
     rank: LineRank
     pattern: re.Pattern[str]
-    """Where it has a group `said`, that is the statement; otherwise the line is."""
+    """The statement is the group `said` if the pattern has one, else the whole line."""
 
 
 class _Statement(NamedTuple):
@@ -60,7 +59,7 @@ _ROWS: Final = (
     _row(LineRank.NOISE, r"^(?:The following executables are (?:available|provided)|Consider using|- )"),
     _row(LineRank.NOISE, r"^\s*(?:Installed|Resolved|Prepared|Downloaded|Audited|Uninstalled) \d+ packages? "),
     _row(LineRank.NOISE, r"^\s*(?:Building|Built|Downloading|Downloaded|Updating|Updated|Creating virtual) "),
-    # npm and npx say more than errors
+    # npm and npx, before their errors
     _row(LineRank.NOISE, r"^npm (?:warn|notice|http|info|verb|sill|timing)\b", re.IGNORECASE),
     _row(LineRank.FAILURE, r"^\s*ERR_PNPM_"),
     # docker and podman
@@ -92,7 +91,7 @@ _ROWS: Final = (
         LineRank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"
     ),
     _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
-    # what any program may print: first what it says in passing
+    # any program: first what is not an error
     _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
     _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
     _row(
@@ -105,7 +104,7 @@ _ROWS: Final = (
     ),
     _row(LineRank.NOISE, r"^\W*+(?:(?:exiting|bye|goodbye|aborted)\W*+)?$", re.IGNORECASE),
     _row(LineRank.NOISE, r"^[╭│╰├─┌└]"),  # the box of a traceback that rich prints
-    # then what it says of its failure
+    # any program: then its errors
     _row(
         LineRank.FAILURE,
         r"(?:\blevel=\"?(?:error|fatal)|\"level\":\s*(?:[56]0\b|\"(?:error|fatal)))"
@@ -131,7 +130,7 @@ _ROWS: Final = (
     ),
     _row(LineRank.PLAIN, r""),
 )
-"""The first row whose pattern is found in a line decides."""
+"""The first row whose pattern matches decides the rank of a line."""
 
 _NPM: Final = tuple(
     re.compile(pattern)
@@ -148,7 +147,7 @@ _NPM: Final = tuple(
         r"^(?P<said>404 Not Found .*)",
     )
 )
-"""Statements in npm's block of errors, the most telling first."""
+"""Patterns of statements in npm's block of errors, the most specific first."""
 _NPM_FIELD: Final = re.compile(r"^(code|syscall|path) (.+)")
 _NPM_NOISE: Final = re.compile(
     r"^(?:\s|$|errno |dest |cwd |signal |command |Lifecycle script|workspace |location |[}\]]|A complete log"
@@ -168,13 +167,13 @@ _GROUPED: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
 _GROUP: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
 _TIME: Final = re.compile(
     r"^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?[ :-]*(?=\S)"
-)  # when it was printed
+)  # timestamp in front of a line
 
 
 def diagnosis(lines: Iterable[str]) -> str:
-    """Line that says why a program failed, out of what it printed to standard error, oldest first.
+    """Choose the line that says why a program failed out of its standard error, oldest line first.
 
-    Empty where none does. At most `MOST_CHARACTERS`; control characters of the lines are the caller's affair.
+    Empty if no line says so. Returns at most `MOST_CHARACTERS`; the caller has to remove control characters.
     """
     best = _Statement(LineRank.NOISE, "")
     for statement in _statements(_flat([line[:_LOOKED_AT].rstrip() for line in lines][-MOST_LINES:])):
@@ -185,7 +184,7 @@ def diagnosis(lines: Iterable[str]) -> str:
 
 
 def _flat(lines: list[str]) -> list[str]:
-    """The lines without the frames that Python draws around the exceptions of a group."""
+    """Remove the box that Python draws around the exceptions of a group."""
     if not any(_GROUPED.match(line) for line in lines):
         return lines
     return [_GROUP.sub("", line) for line in lines]
@@ -210,7 +209,7 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
             yield _Statement(LineRank.FAILURE, panic["said"] or (lines[at] if at < len(lines) else ""))
             at += panic["said"] is None
         elif _PLACE.match(line):
-            at += 2  # Node.js shows where it threw: the next line is source code
+            at += 2  # Node.js prints file and line of an error, then the source line
         else:
             at += 1
             yield _rank(_finish(line, lines[at : at + 8]) if not line[:1].isspace() else line)
@@ -226,14 +225,14 @@ def _rank(line: str) -> _Statement:
 
 
 def _while(lines: Sequence[str], at: int, pattern: re.Pattern[str]) -> int:
-    """Index of the first line from `at` on that does not match."""
+    """Return the index of the first line at or after `at` that does not match."""
     while at < len(lines) and pattern.match(lines[at]):
         at += 1
     return at
 
 
 def _npm(block: Sequence[str]) -> str:
-    """Reason in npm's block of errors, without its prefixes; empty where it only repeats that a script failed."""
+    """Return the reason in npm's block of errors, without prefixes; empty if it only repeats that a script failed."""
     for pattern in _NPM:
         for line in block:
             if match := pattern.match(line):
@@ -249,7 +248,7 @@ def _npm(block: Sequence[str]) -> str:
 
 
 def _find_raised(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Exception at the end of a Python traceback whose frames begin at `at`, and the index behind it."""
+    """Return the exception of a Python traceback whose frames begin at `at`, and the index after it."""
     while at < len(lines):
         line = lines[at]
         at += 1
@@ -259,7 +258,7 @@ def _find_raised(lines: Sequence[str], at: int) -> tuple[str, int]:
 
 
 def _follow_chain(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Statement of an error with its last cause, as uv and other Rust programs print them, and the index behind it."""
+    """Join an error and its last cause, as uv and other Rust programs print them. Returns it and the index after it."""
     chain = [first.rstrip(":")]
     while at < len(lines) and lines[at][:1].isspace():
         if cause := _CAUSE.match(lines[at]):
@@ -274,7 +273,7 @@ def _follow_chain(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
 
 
 def _finish(line: str, following: Sequence[str]) -> str:
-    """A line, and where it opens something that only the next lines say, these too."""
+    """Append the following lines to one that ends with an opening bracket, a colon or the like."""
     if not _UNFINISHED.search(line):
         return line
     joined = line

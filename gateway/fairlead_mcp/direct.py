@@ -1,9 +1,10 @@
-"""Starts the servers of `npx` and `uvx` without these in front: wrappers that wait held half the memory of servers.
+"""Starts servers that are configured with `npx` or `uvx` without leaving these wrappers running as parents.
 
-At each start the wrapper runs first and does all that it does (resolve, fetch, install, choose the program, set up its
-environment), but what it then starts is a script of ours, which prints how it was started and ends, and so does the
-wrapper. The program is then started as the script was. So it is the same whatever the wrapper makes of its settings,
-and a wrapper that fails does so in its own words. What is unusual is started as it is written: `fairlead_mcp.wrappers`.
+A waiting wrapper took half of the memory of a server. At each start the wrapper runs first: it resolves, fetches and
+installs the package, chooses the program and sets up the environment. Instead of the program it is made to start a
+script of ours, which prints its own arguments and environment and ends; then the wrapper ends too. The program is then
+started with these arguments and this environment, so that the wrapper's settings apply as ever. If the wrapper fails,
+its own messages are shown. Commands that `fairlead_mcp.wrappers` does not recognize are started as they are written.
 """
 
 from __future__ import annotations
@@ -33,36 +34,36 @@ from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, 
 logger = logging.getLogger(__name__)
 
 RESOLVE_SECONDS: Final = 120.0
-"""To find the program of a package, and to fetch it: without `FETCHED_BYTES` more for so long, it is given up."""
+"""Limit for finding the program of a package. It starts again whenever `FETCHED_BYTES` more have been written."""
 FETCH_SECONDS: Final = 1800.0
-"""To fetch a package, however much of it arrives."""
+"""Limit for fetching a package, even if it makes progress."""
 FETCHES: Final = max(3, os.cpu_count() or 1)
-"""Packages that are fetched side by side: more share the line and the cores, and all of them come late."""
+"""Packages that are fetched at the same time; more of them would delay each other."""
 ASK_SECONDS: Final = 10.0
-"""To print a version."""
+"""Limit for printing a version."""
 END_SECONDS: Final = 1.0
-"""A wrapper has so long to end by itself after its script, and again after SIGTERM."""
+"""Grace period of a wrapper after its script has ended, and again after SIGTERM."""
 
 
 class DirectLauncher:
-    """Launches the program behind a wrapper, and everything else as `inner` does. `seconds`: limit of finding one."""
+    """Launches the program behind a wrapper, and other commands with `inner`. `seconds` limits finding the program."""
 
     def __init__(self, inner: SubprocessLauncher, *, seconds: float = RESOLVE_SECONDS) -> None:
         self._inner = inner
         self._seconds = seconds
         self._genuine: dict[tuple[str, int], bool] = {}
-        """By path and time of change, whether a program is npm's `npx`, or uv."""
+        """Whether a program is npm's `npx`, or uv, by path and modification time."""
         self._works: bool | None = None
-        """Whether scripts of ours run on this machine."""
+        """Whether scripts in the temporary folder can be executed; None until tried."""
         self._unlike: set[Wrapper] = set()
-        """Wrappers that would start another program than is expected of them."""
+        """Wrappers that would start another program than the one found."""
         self._fetched: set[tuple[str, str]] = set()
-        """Packages that were started, by kind and name."""
+        """Packages whose program was found before, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._fetches = asyncio.Semaphore(FETCHES)
 
     async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
-        """Implements Launcher. Also raises ConnectFailed (StartTimeout) where the wrapper takes too long."""
+        """Implements Launcher. Also raises ConnectFailed (StartTimeout) if the wrapper takes too long."""
         wrapped = wrapper(spec)
         environment = spec.environment(os.environ)
         if wrapped is None or wrapped in self._unlike or not await self._usable(wrapped, environment):
@@ -79,7 +80,7 @@ class DirectLauncher:
     # Whether it can be done
 
     async def _usable(self, wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
-        """Whether the wrapper is the program it is called like, and scripts of ours run on this machine."""
+        """Whether the wrapper is the genuine npx or uv, and scripts of ours run on this machine."""
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
             return False
@@ -87,7 +88,9 @@ class DirectLauncher:
         if key not in self._genuine:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
-                logger.info("%s is not the %s that is known here: servers keep it in front of them", path, wrapped.kind)
+                logger.info(
+                    "%s is not the original %s: it stays running as the parent of its servers", path, wrapped.kind
+                )
             self._genuine[key] = genuine
         return self._genuine[key] and await self._script_runs(wrapped)
 
@@ -95,16 +98,19 @@ class DirectLauncher:
         return is_uv(await self._output((path, "--version"), environment))
 
     async def _script_runs(self, wrapped: Wrapper) -> bool:
-        """Asked once: a folder for temporary files may be one that no program runs from."""
+        """Whether scripts run from the temporary folder, which may be mounted noexec; tried once."""
         if self._works is None:
             with _script(wrapped._replace(kind="uvx"), {}) as (path, mark):
                 self._works = (await self._output((path,), {})).startswith(mark)
             if not self._works:
-                logger.info("no program runs from %s: servers keep npx and uvx in front of them", tempfile.gettempdir())
+                logger.info(
+                    "programs cannot be executed in %s: npx and uvx stay running as parents of their servers",
+                    tempfile.gettempdir(),
+                )
         return self._works
 
     async def _output(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
-        """The first line that a short program prints; empty where it does not run."""
+        """Run a short program and return the first line that it prints; empty if it fails."""
         told = _Told(None, "")
         try:
             await self._run(argv, environment, None, told, ASK_SECONDS)
@@ -117,16 +123,18 @@ class DirectLauncher:
     async def _in_turn(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
-        """The program, or the wrapper as it failed, or None to start the latter. What one start fetches, another one
-        of the same package waits for: two of npm in one folder of its cache break each other. Packages that were
-        started before, or are in the cache of npm or uv, wait for no other package.
+        """Find the program, waiting for other starts where necessary. Returns what to start, the process of a failed
+        wrapper, or None to start the wrapper as it is configured.
+
+        Starts of the same package wait for each other, because two runs of npm in one folder of its cache break each
+        other. Packages that were started before, or are in the cache of npm or uv, wait for no other package.
         """
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
             return await self._look_up(wrapped, environment, spec, events)
-        # no limit of time: each of those in front has one
+        # without a timeout, as each start in front has one
         async with self._locks[package]:
-            if package in self._fetched:  # meanwhile
+            if package in self._fetched:  # by the start in front
                 return await self._look_up(wrapped, environment, spec, events)
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
                 start = await self._look_up(wrapped, environment, spec, events)
@@ -140,7 +148,7 @@ class DirectLauncher:
     async def _fetch_first(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
-        """As `_look_up`, when it is this package's turn to be fetched; what is waited for is told meanwhile."""
+        """Like `_look_up`, but waits until one of `FETCHES` fetches may begin, and reports both as steps."""
         if self._fetches.locked():
             events.on_step(f"waiting to fetch {wrapped.package}: {FETCHES} other packages are fetched first")
         try:
@@ -162,7 +170,7 @@ class DirectLauncher:
             )
         if told.answer is None:
             if wrapped.kind == "uvx" or told.end == "exited with code 0":
-                return None  # other words than the user's were run, or more than expected: the wrapper itself decides
+                return None  # the probe differs from the user's command: let the command itself succeed or fail
             if not told.printed and (words := await asyncio.to_thread(npm_failure, wrapped, environment, began)):
                 events.on_stderr(words)
             events.on_exit(told.end)
@@ -183,8 +191,9 @@ class DirectLauncher:
         seconds: float,
         most: float = 0.0,
     ) -> Process:
-        """Run a program until it has answered, or ended; whatever happens, it and all that it started are gone then.
-        It may take `seconds`, and up to `most` while it fetches.
+        """Run a program until it has answered or ended, then stop it with its descendants.
+
+        The limit is `seconds`, and `most` as long as it keeps writing files.
         """
         process = await self._inner.start(argv, environment, cwd, told)
         clock = asyncio.get_running_loop().time
@@ -201,22 +210,22 @@ class DirectLauncher:
         finally:
             if not told.done.is_set():
                 processes.signal_group(process.pid, signal.SIGTERM)
-            # a cancellation on the way must not leave it half stopped
+            # shielded, as a cancellation must not leave the process half stopped
             await asyncio.shield(asyncio.ensure_future(process.stop(END_SECONDS)))
         return process
 
 
 class _Told:
-    """Events of a wrapper on its way to the script: its log goes on to `events`, the script's line is kept.
+    """Observer of a wrapper until its script has run: stores the script's line and passes the log on to `events`.
 
-    With `holding`, what follows the first line of an error is kept back until `release`.
+    With `holding`, an error's first line and all lines after it are withheld until `release`.
     """
 
     def __init__(self, events: ProcessObserver | None, mark: str, *, holding: bool = False) -> None:
         self.answer: str | None = None
         self.end = ""
         self.printed = False
-        """Whether it wrote more to standard error than what says nothing about a failure."""
+        """Whether standard error had lines other than npm's warnings and notices."""
         self.done = asyncio.Event()
         self._events = events
         self._mark = mark.encode()
@@ -231,7 +240,7 @@ class _Told:
             self._events.on_line(line)
 
     def on_step(self, what: str) -> None:
-        """Nothing is done before a wrapper."""
+        """Ignored: a wrapper has no preparation."""
 
     def on_stderr(self, line: str) -> None:
         self.printed |= not line.startswith(_CHATTER)
@@ -250,7 +259,7 @@ class _Told:
         self.done.set()
 
     def release(self) -> None:
-        """Hand on what was kept back."""
+        """Pass on the lines that were withheld."""
         held, self._held, self._holding = self._held, [], False
         if self._events is not None:
             for line in held:
@@ -260,15 +269,17 @@ class _Told:
 _KEPT: Final = 100
 _CHATTER: Final = ("npm warn", "npm notice", "npm WARN")
 _LOOK_SECONDS: Final = 5.0
-"""Between two looks at what a wrapper has written."""
+"""Interval between checks of the bytes that a wrapper has written."""
 
 
 @contextmanager
 def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Path and mark of a script in a folder of its owner alone, which is removed at the end."""
+    """Write the script into a private temporary folder, which is removed at the end. Yields its path and the mark that
+    begins its line.
+    """
     with tempfile.TemporaryDirectory(prefix="fairlead-start-") as folder:
         path, mark = Path(folder) / "start", f"{folder} "
-        # by a link: the path of an interpreter may be too long for a first line, or hold blanks
+        # by a link, as the path of an interpreter may be too long for a #! line or contain blanks
         interpreter = Path(folder) / "python"
         interpreter.symlink_to(Path(sys.executable).resolve())
         path.write_text(script(str(interpreter), mark, wrapped, given))
@@ -277,7 +288,7 @@ def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, s
 
 
 def _changed_at(path: str) -> int:
-    """When a program last changed, in nanoseconds; 0 where that cannot be told."""
+    """Modification time of a program in nanoseconds; 0 if it cannot be read."""
     try:
         return Path(path).stat().st_mtime_ns
     except OSError:
@@ -285,7 +296,7 @@ def _changed_at(path: str) -> int:
 
 
 def _belongs_to_npm(path: str) -> bool:
-    """Whether `npx` is npm's own, and no shim of a version manager that may do more."""
+    """Whether `npx` is part of npm, and not a shim of a version manager that may do more."""
     real = Path(path).resolve()
     try:
         return real.name == "npx-cli.js" and is_npm((real.parent.parent / "package.json").read_bytes())
@@ -294,8 +305,8 @@ def _belongs_to_npm(path: str) -> bool:
 
 
 def _same(wrapped: Wrapper, start: Start) -> bool:
-    """Whether the program, started alone, is the one that the wrapper would start."""
-    if wrapped.kind == "uvx":  # one of another package, or of this machine, is for the wrapper to tell of
+    """Whether starting the program directly is the same as starting it by the wrapper."""
+    if wrapped.kind == "uvx":  # the wrapper warns of a program that is of another package or of this machine
         first = start.env.get("PATH", "").split(os.pathsep)[0]
         return os.access(Path(first) / wrapped.program, os.X_OK)
     env = start.env

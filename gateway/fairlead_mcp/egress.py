@@ -1,9 +1,8 @@
-"""Where servers may be: what keeps a `url` from leading the operator or a gateway into places that are not its own.
+"""Rules for the addresses that servers may have, against server-side request forgery through a server's `url`.
 
-Both connect through a `Resolve` of `Egress.guarded`, so the address that is connected to is the very one that was
-looked at: a name that resolves to something else the next time is looked at the next time. Names are judged by what
-they are, addresses by where they lead. Redirects are never followed, so there is no other way out.
-Pure but for the resolver that it is given.
+Operator and gateway resolve names through `Egress.guard`, which checks each resolved address right before the
+connection: DNS rebinding has no effect. A name is judged by the namespace that it belongs to, an address by the network
+that it is in. Redirects to other hosts are not followed. Apart from the given resolver this module does no I/O.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ METADATA_NETWORKS: Final = tuple(
         ),
     )
 )
-"""Where clouds tell a machine its secrets, beside the link-local 169.254.169.254."""
+"""Metadata services of clouds, which give away a machine's credentials; the link-local 169.254.169.254 is denied
+separately."""
 _LAST_32_BITS: Final = tuple(
     map(
         ip_network,
@@ -48,11 +48,11 @@ _LAST_32_BITS: Final = tuple(
         ),
     )
 )
-"""IPv6 for the IPv4 address of its last 32 bits."""
+"""IPv6 networks whose addresses embed an IPv4 address in their last 32 bits."""
 _LOCAL_NAT64: Final = ip_network("64:ff9b:1::/48")
-"""NAT64 of a network's own (RFC 8215), with a prefix of any length that RFC 6052 knows from 48 bits on."""
+"""Local-use NAT64 (RFC 8215), with prefixes of 48 bits or any longer length of RFC 6052."""
 _ISATAP: Final = frozenset((0x00005EFE, 0x02005EFE))
-"""Bits 64 to 95 of an IPv6 address for an IPv4 address behind any prefix (RFC 5214)."""
+"""Bits 64 to 95 of an ISATAP address, which embeds an IPv4 address behind any prefix (RFC 5214)."""
 _NODE_PORTS: Final[Mapping[int, str]] = {
     10250: "the kubelet of a node",
     10255: "the kubelet of a node",
@@ -63,7 +63,7 @@ _NODE_PORTS: Final[Mapping[int, str]] = {
     2379: "the cluster's etcd",
     2380: "the cluster's etcd",
 }
-"""Ports of what runs on every node, or beside the API server: the nodes' addresses are not known here."""
+"""Ports of Kubernetes components on nodes. They are denied by port because the addresses of nodes are unknown here."""
 NOT_ALLOWED: Final = "AddressNotAllowed"
 _API_SERVER: Final = "kubernetes.default.svc"
 
@@ -72,41 +72,41 @@ _Network = IPv4Network | IPv6Network
 
 
 class AddressNotAllowed(ConnectFailed):
-    """A host leads to where no server may be; nothing was sent. `target` says which host, and where it leads."""
+    """A host resolves to an address that servers may not have; nothing was sent. `target` names host and address."""
 
     reason = NOT_ALLOWED
 
     def __init__(self, target: str, allowed_by: str) -> None:
-        super().__init__(f"{target}, where no server may be; {allowed_by} can allow it")
+        super().__init__(f"{target}, which is not allowed for servers; to allow it, set {allowed_by}")
         self.target = target
 
     @property
     def problem(self) -> str:
-        return f"{self.target}, where no server may be"
+        return f"{self.target}, which is not allowed for servers"
 
 
 class BadEgress(ValueError):
-    """An entry that is neither a host name with `*` in it nor a network; the message says which."""
+    """An entry of a setting is neither a host name or pattern nor a network; the message names both."""
 
 
 @dataclass(frozen=True)
 class Egress:
-    """The rules of one installation. `Egress()` is that of a laptop: everything but link-local and metadata addresses.
+    """Egress rules of one installation. `Egress()` suits a laptop: it denies link-local and metadata addresses only.
 
-    `confined` is that of a pod, which sees what its tenants must not: itself, the API server, the Services of others.
+    `confined` suits a pod: it also denies the pod itself, the API server and Services of other namespaces.
     """
 
     confined: bool = False
     hosts: tuple[str, ...] = ()
-    """Names that are allowed although they are Services of another namespace; `*` stands for any part."""
+    """Names that are allowed even if they are Services of another namespace; `*` matches any text."""
     networks: tuple[_Network, ...] = ()
-    """Addresses that are allowed although they are none for servers."""
+    """Addresses that are allowed although a rule denies them."""
     denied: tuple[_Network, ...] = ()
-    """Addresses that only Services of a server's own namespace, and names in `hosts`, may have: those of the cluster's
-    pods and Services."""
+    """Addresses of the cluster's pods and Services, which only `hosts` and Services of the server's own namespace may
+    have."""
     api_server: tuple[_Ip, ...] = ()
     api_names: tuple[str, ...] = ()
-    """Names of the API server: what they resolve to counts as its address too."""
+    """Names of the API server, whose addresses are denied as well."""
 
     @classmethod
     def of(
@@ -117,9 +117,9 @@ class Egress:
         confined: bool | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Egress:
-        """From settings. `allowed` has host names and networks, `denied` networks; None confines in a pod only.
+        """Make the rules from settings: `allowed` has host names and networks, `denied` networks.
 
-        Raises BadEgress.
+        `confined` defaults to whether this process runs in a pod. Raises BadEgress.
         """
         inside = _IN_A_POD.exists() if confined is None else confined
         hosts = tuple(entry.lower() for entry in allowed if _network(entry) is None)
@@ -144,8 +144,10 @@ class Egress:
         )
 
     def guard(self, resolve: Resolve, namespace: str, name_of: NameOf = name_by_dns) -> Resolve:
-        """`resolve` for a server of `namespace`: gives addresses that it may be at. Raises AddressNotAllowed where
-        there is none. `name_of` tells which Service an address is that of.
+        """Wrap `resolve` for a server of `namespace`, so that it returns allowed addresses only.
+
+        It raises AddressNotAllowed if all addresses are denied. `name_of` returns the DNS name of an address, by
+        which a Service is recognized.
         """
 
         async def look(host: str, port: int) -> list[Address]:
@@ -155,7 +157,7 @@ class Egress:
                 resolve(self._absolute(host), port), *(_if_known(resolve, name) for name in self.api_names)
             )
             if not listed and isinstance(resolved, Resolved) and resolved.canonical:
-                trusted = self._trusts(resolved.canonical, namespace)  # a Service can be an alias, too (ExternalName)
+                trusted = self._trusts(resolved.canonical, namespace)  # a name can be an alias of a Service
             api = {_numeric(address) for each in others for address, _ in each}.union(self.api_server)
             names = [""] * len(resolved)
             if self.confined and not trusted:
@@ -177,12 +179,12 @@ class Egress:
         return look
 
     def _lists(self, host: str) -> bool:
-        """Whether a setting names it."""
+        """Whether `hosts` has a pattern that matches a name."""
         name = host.lower().removesuffix(".")
         return _numeric(name) is None and any(fnmatchcase(name, allowed) for allowed in self.hosts)
 
     def _trusts(self, host: str, namespace: str) -> bool:
-        """Whether a name is known to lead to where this server may be. Raises AddressNotAllowed where it must not."""
+        """Whether a name is a Service of the server's own namespace. Raises AddressNotAllowed for another namespace."""
         name = host.lower().removesuffix(".")
         if _numeric(name) is not None:
             return False
@@ -194,14 +196,14 @@ class Egress:
         return owner is not None
 
     def _absolute(self, host: str) -> str:
-        """In a pod `a.b` would be tried as a Service first, by the search list of its resolver."""
+        """Append a dot to an external name in a pod, whose DNS search list would make `a.b` a Service first."""
         inside = not self.confined or host.endswith(".") or _numeric(host) is not None
         return host if inside or service_namespace(host.lower()) is not None else f"{host}."
 
     def _why_not(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
         address = _numeric(text.partition("%")[0])
         if address is None:
-            return "an address that is not understood"
+            return "an address that cannot be parsed"
         if self._lifts(text):
             return ""
         for each in (address, *_within(address)):
@@ -211,7 +213,7 @@ class Egress:
         return another
 
     def _lifts(self, text: str) -> bool:
-        """Whether a setting names an address, or the IPv4 address that it certainly stands for."""
+        """Whether `networks` has an address, or the only IPv4 address that it embeds."""
         address = _numeric(text.partition("%")[0])
         if address is None:
             return False
@@ -221,7 +223,7 @@ class Egress:
 
     def _about(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
         if any(address in network for network in METADATA_NETWORKS):
-            return "an address for metadata of the machine"
+            return "the address of a cloud's metadata service"
         if address.is_link_local:
             return "a link-local address"
         if address.is_multicast:
@@ -229,9 +231,9 @@ class Egress:
         if address in api:
             return "the API server"
         if self.confined and (address.is_loopback or address.is_unspecified):
-            return "this machine itself"
+            return "an address of this machine"
         if not trusted and any(address in network for network in self.denied):
-            return "an address inside of the cluster"
+            return "an address inside the cluster"
         return ""
 
     def _refusal(self, host: str, why: str) -> AddressNotAllowed:
@@ -240,8 +242,9 @@ class Egress:
 
 
 def _of_another(name: str, namespace: str) -> str:
-    """Description of an address by the name that the cluster's name server has for it, where that is not this
-    namespace's; else empty. A bare name is from this machine's own list.
+    """Describe an address whose DNS name belongs to a Service of another namespace; empty for other addresses.
+
+    A name without a dot is from this machine's hosts file and says nothing.
     """
     owner = service_namespace(name.lower()) if "." in name else None
     if owner is None or owner == namespace:
@@ -250,11 +253,11 @@ def _of_another(name: str, namespace: str) -> str:
 
 
 def _whereabouts(owner: str) -> str:
-    return f"a Service of namespace {owner}" if owner else "a name inside of the cluster"
+    return f"a Service of namespace {owner}" if owner else "a name inside the cluster"
 
 
 async def _if_known(resolve: Resolve, name: str) -> list[Address]:
-    """The addresses of a name that may be one of nobody."""
+    """Resolve a name; empty if it does not exist."""
     try:
         return await resolve(name, 443)
     except (OSError, UnicodeError):
@@ -262,8 +265,9 @@ async def _if_known(resolve: Resolve, name: str) -> list[Address]:
 
 
 def service_namespace(name: str) -> str | None:
-    """The namespace that a name inside of a cluster belongs to: `demo.team.svc`, with more before and after it. Empty
-    where it cannot be told, None for a name that is none of a cluster.
+    """Return the namespace of a name inside a cluster, such as `team` of `demo.team.svc.cluster.local`.
+
+    Empty if the name is ambiguous, None for a name outside of clusters.
     """
     labels = name.removesuffix(".").split(".")
     if len(labels) == 1:
@@ -279,7 +283,7 @@ def service_namespace(name: str) -> str | None:
 
 
 def _within(address: _Ip) -> tuple[IPv4Address, ...]:
-    """IPv4 addresses that an IPv6 address stands for: more than one, where that depends on a network's settings."""
+    """Return the IPv4 addresses that an IPv6 address may embed: several, if that depends on the network's settings."""
     if isinstance(address, IPv4Address):
         return ()
     bits = int(address)

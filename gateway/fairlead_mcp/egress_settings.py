@@ -1,4 +1,4 @@
-"""Settings of where servers may be, which gateway and operator share."""
+"""Settings of egress rules, which gateway and operator share."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class EgressSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Egress: addresses that servers may have."""
 
     allowed_urls: HostsOrNetworks = ()
-    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`).
-    Gateway and operator take the same.
+    """Exceptions from the egress rules: host names (`*.tools.svc`) and networks (`192.168.0.0/16`) that servers may
+    have although they are denied otherwise. Gateway and operator need the same value.
     """
     denied_networks: Networks = ()
-    """Networks of the cluster's pods and Services: there only Services of a server's own namespace may be, and names in
-    `allowed_urls`. Gateway and operator take the same.
+    """Networks of the cluster's pods and Services. In these networks a server may use only Services of its own
+    namespace and names in `allowed_urls`. Gateway and operator need the same value.
     """
     confined: Literal["auto", "always", "never"] = "auto"
-    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
-    `never`, or `auto`, which is always in a pod. Gateway and operator take the same.
+    """Whether to deny servers this machine, the API server and Services of other namespaces: `always`, `never`, or
+    `auto`, which means `always` in a pod. Gateway and operator need the same value.
     """
 
     @property
     def rules(self) -> Egress:
-        """Raises BadEgress."""
+        """Egress rules of these settings. Raises BadEgress."""
         confined = None if self.confined == "auto" else self.confined == "always"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)

@@ -1,10 +1,8 @@
-"""The two eras of MCP: versions, `_meta` keys, header names and statuses; and how a handshake is read.
+"""The two eras of MCP: versions, `_meta` keys, header names, statuses, and the reading of handshakes. No I/O.
 
-Pure module: no I/O.
-
-*Legacy* is 2024-11-05 to 2025-11-25: `initialize`, then a session. *Modern* is 2026-07-28 on: every request carries
-its identity in `params._meta` and, over HTTP, in `MCP-Protocol-Version`, `Mcp-Method` and `Mcp-Name` (SEP-2243,
-SEP-2575).
+The *legacy* era is 2024-11-05 to 2025-11-25, in which `initialize` opens a session. The *modern* era begins with
+2026-07-28: every request carries its identity in `params._meta` and, over HTTP, in the headers `MCP-Protocol-Version`,
+`Mcp-Method` and `Mcp-Name` (SEP-2243, SEP-2575).
 """
 
 from __future__ import annotations
@@ -50,13 +48,13 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "skills/list": "skills",
     }
 )
-"""Paginated method to the member of its result that holds the items."""
+"""Members of results that have the items, by paginated method."""
 
 ANNOUNCED: Final = ("tools", "prompts", "resources")
-"""The capabilities that may have `listChanged`."""
+"""Capabilities that may have `listChanged`."""
 
 MODERN_ONLY_RESULT_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
-"""Members that a legacy client does not expect in a result."""
+"""Members of results that legacy revisions do not define."""
 
 STATUS_OF_CODE: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -74,31 +72,31 @@ STATUS_OF_CODE: Final[Mapping[int, int]] = MappingProxyType(
 _EMPTY: Final = Raw(b"{}")
 _NULL: Final = Raw(b"null")
 _NOT_DECLARED: Final = (b"null", b"false")
-"""Values of a capability with which a server says that it has none."""
+"""Values that declare a capability as absent."""
 _decode_optional_text: Final = msgspec.json.Decoder(str | None).decode
 
 
 class Era(Enum):
-    """Which of the two protocols an endpoint speaks."""
+    """Family of MCP revisions that an endpoint speaks."""
 
     LEGACY = "legacy"
     MODERN = "modern"
 
 
 def era_of(version: str) -> Era:
-    """The era of a protocol version; anything later than the last legacy revision is modern."""
+    """Return the era of a protocol version; versions after the last legacy revision are modern."""
     return Era.LEGACY if version <= LATEST_LEGACY_VERSION else Era.MODERN
 
 
 def status_for(code: int) -> int:
-    """The HTTP status of a modern answer with this JSON-RPC error code (200 where none is prescribed)."""
+    """Return the HTTP status of a modern answer with a JSON-RPC error code (200 if none is prescribed)."""
     return STATUS_OF_CODE.get(code, 200)
 
 
 def header_value(text: str) -> bytes:
-    """`text` as the value of an `Mcp-Name` or `Mcp-Param-*` header: as it is, or `=?base64?…?=` (SEP-2243).
+    """Encode the value of an `Mcp-Name` or `Mcp-Param-*` header: plain, or as `=?base64?…?=` (SEP-2243).
 
-    Encoded are non-ASCII and control characters, outer white space, and what already looks encoded.
+    Base64 is used for non-ASCII and control characters, outer white space, and text that looks encoded.
     """
     plain = text.isascii() and text.isprintable() and text == text.strip() and text != ""
     if plain and not text.startswith("=?base64?"):
@@ -107,7 +105,7 @@ def header_value(text: str) -> bytes:
 
 
 def text_of_header(value: bytes) -> str | None:
-    """The text behind a header value, or None when its encoding is broken. Inverse of `header_value`."""
+    """Decode a header value, the inverse of `header_value`; None for invalid base64."""
     value = value.strip(b" \t")
     if not (value.startswith(b"=?base64?") and value.endswith(b"?=")):
         return value.decode("latin-1")
@@ -118,7 +116,7 @@ def text_of_header(value: bytes) -> str | None:
 
 
 class Client(msgspec.Struct, frozen=True):
-    """Who we say we are: `clientInfo` of a handshake or an envelope."""
+    """`clientInfo` of our handshakes and envelopes."""
 
     name: str = "fairlead"
     version: str = "0"
@@ -133,9 +131,9 @@ class Negotiated(msgspec.Struct, frozen=True):
     capabilities: Raw
     instructions: str | None = None
     remarks: tuple[str, ...] = ()
-    """Sentences about members of another shape than the schema's, which count as absent."""
+    """Sentences about malformed members, which count as absent."""
     gateways: tuple[str, ...] = ()
-    """Installations of Fairlead that the server's tools come through (`via.META_GATEWAYS`)."""
+    """Installations of Fairlead between the client and the server's tools (`via.META_GATEWAYS`)."""
 
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
@@ -144,12 +142,12 @@ class Negotiated(msgspec.Struct, frozen=True):
 
     @property
     def announced(self) -> tuple[str, ...]:
-        """The lists ("tools", "prompts", "resources") whose changes the server says it announces."""
+        """Lists ("tools", "prompts", "resources") for which the server declared `listChanged`."""
         return announced(self.capabilities)
 
 
 def announced(capabilities: bytes | Raw) -> tuple[str, ...]:
-    """See `Negotiated.announced`. Tolerant: a capability of another shape announces nothing."""
+    """Return the lists for which capabilities have `listChanged`; malformed capabilities count as without."""
     features = []
     for feature in ANNOUNCED:
         try:
@@ -162,12 +160,12 @@ def announced(capabilities: bytes | Raw) -> tuple[str, ...]:
 
 
 def listen_params(features: Iterable[str]) -> bytes:
-    """`params` of `subscriptions/listen` for changes of these lists (MCP 2026-07-28, Subscriptions)."""
+    """Make the `params` of `subscriptions/listen` for changes of these lists (MCP 2026-07-28, Subscriptions)."""
     return jsonrpc.encode({"notifications": {f"{feature}ListChanged": True for feature in features}})
 
 
 def meta_members(client: Client, capabilities: bytes = b"{}") -> dict[str, Raw]:
-    """The three members that a modern request carries in `params._meta`."""
+    """Make the three members that a modern request has in `params._meta`."""
     return {
         META_VERSION: Raw(jsonrpc.encode(MODERN_VERSION)),
         META_CAPABILITIES: Raw(capabilities),
@@ -176,8 +174,8 @@ def meta_members(client: Client, capabilities: bytes = b"{}") -> dict[str, Raw]:
 
 
 def modern_params(params: bytes | Raw | None, client: Client, capabilities: bytes = b"{}") -> bytes:
-    """`params` with the modern envelope merged into `_meta`; every other member stays byte for byte. `capabilities` are
-    those of the client, raw JSON.
+    """Merge the modern envelope into `params._meta`; other members stay byte for byte. `capabilities` are the client's,
+    as raw JSON.
     """
     members = jsonrpc.decode_object(params) if params is not None else {}
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
@@ -187,7 +185,7 @@ def modern_params(params: bytes | Raw | None, client: Client, capabilities: byte
 
 
 def initialize_params(client: Client, capabilities: bytes = b"{}") -> bytes:
-    """`params` of a legacy `initialize`: the newest legacy revision; `capabilities` are raw JSON."""
+    """Make the `params` of a legacy `initialize` with the newest legacy revision; `capabilities` are raw JSON."""
     return b'{"protocolVersion":"%b","capabilities":%b,"clientInfo":%b}' % (
         LATEST_LEGACY_VERSION.encode(),
         capabilities,
@@ -216,7 +214,7 @@ _decode_initialized = msgspec.json.Decoder(_Initialized).decode
 
 
 def read_discover(result: bytes | Raw) -> Negotiated | None:
-    """A `server/discover` result as a positive modern answer, or None: then `initialize` decides."""
+    """Read a `server/discover` result; None if it does not offer the modern version, so that `initialize` is next."""
     try:
         discovered = _decode_discovered(result)
     except jsonrpc.UNREADABLE:
@@ -230,7 +228,7 @@ def read_discover(result: bytes | Raw) -> Negotiated | None:
 
 
 def read_initialize(result: bytes | Raw) -> Negotiated:
-    """An `initialize` result. Raises NotMcp for another shape, UnsupportedVersion for a revision unknown here."""
+    """Read an `initialize` result. Raises NotMcp for a malformed one, UnsupportedVersion for an unknown revision."""
     try:
         initialized = _decode_initialized(result)
     except jsonrpc.UNREADABLE as error:
@@ -253,12 +251,14 @@ def read_initialize(result: bytes | Raw) -> Negotiated:
 def _negotiation(
     era: Era, version: str, server_info: Raw, capabilities: Raw, instructions: Raw, meta: jsonrpc.RawObject
 ) -> Negotiated:
-    """A handshake, in which what is not of the schema's shape counts as absent: PHP writes an empty map as `[]`, Go a
-    nil one as `null`, and the lists that decide are asked for whatever the capabilities are.
+    """Make the result of a handshake; malformed members count as absent, with a remark.
+
+    PHP writes an empty map as `[]`, Go a nil map as `null`. Leniency is safe, as lists are requested whatever the
+    capabilities are.
     """
     remarks = []
     if not _is_object(capabilities):
-        remarks.append(f"its capabilities are {_excerpt(capabilities)}, not an object: they count as none")
+        remarks.append(f"its capabilities are {_excerpt(capabilities)}, not an object: they count as absent")
         capabilities = _EMPTY
     if not _is_object(server_info):
         remarks.append(f"its serverInfo is {_excerpt(server_info)}, not an object: it counts as absent")
@@ -266,7 +266,7 @@ def _negotiation(
     try:
         text = _decode_optional_text(instructions)
     except jsonrpc.UNREADABLE:
-        remarks.append(f"its instructions are {_excerpt(instructions)}, not a text: they are left out")
+        remarks.append(f"its instructions are {_excerpt(instructions)}, not a string: they are left out")
         text = None
     gateways = via.gateways(meta.get(via.META_GATEWAYS))
     return Negotiated(era, version, server_info.copy(), capabilities.copy(), text, tuple(remarks), gateways)

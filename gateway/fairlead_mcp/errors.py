@@ -1,23 +1,23 @@
-"""Everything that can go wrong on the wire, as one tree.
+"""Exceptions of communication with MCP servers.
 
-Raised by every module of this package and by nothing else. The operator turns `reason` into a condition reason, the
-gateway maps the classes onto its error codes, so reasons are part of the contract: they are added, never renamed.
+The operator publishes `reason` as the reason of a condition and the gateway maps the classes to error codes. Reasons
+are therefore part of the API: new ones may be added, existing ones are never renamed.
 
     McpError
-      TransportError            nothing that the server said: the network, the process, the clock or a bound
-        ConnectFailed           no connection came about, so nothing was sent
-        ConnectionLost          a connection went away under a request
+      TransportError            not an answer of the server: the network, the process, a deadline or a limit
+        ConnectFailed           no connection could be opened, so nothing was sent
+        ConnectionLost          a connection was lost during a request
         Timeout                 the deadline passed
-        TooLarge                a bound was exceeded; the connection was closed
+        TooLarge                an answer exceeded a limit; the connection was closed
         PoolFull                too many requests were waiting already; nothing was sent
-        HeldUp                  the answer was not read to its end, as this side had no room for it
-      ProtocolError             the server answered, but not in MCP
+        HeldUp                  the answer was not read to its end, as this side had no memory for it
+        ProtocolError             the server's answer violates the protocol
         BadHttp                 not HTTP
         NotMcp                  HTTP, but not MCP (HTML, an empty body, another content type)
         BadJson                 cut off or malformed JSON
         UnsupportedVersion      no protocol revision in common
-        BadListing              pages without end, or more than the bounds allow
-      HttpRefused               an HTTP status that is a refusal, without a JSON-RPC error
+        BadListing              an endless or too large listing
+        HttpRefused               an HTTP error status without a JSON-RPC error
       RpcError                  a JSON-RPC error
 """
 
@@ -29,7 +29,7 @@ from typing import Final
 
 
 class McpError(Exception):
-    """Base of the tree. `reason` is a stable CamelCase word; `str(error)` is one sentence for a person."""
+    """Base class. `reason` is a stable CamelCase word; `str(error)` is one sentence for a person."""
 
     reason: str = "MCPError"
 
@@ -40,18 +40,18 @@ class McpError(Exception):
 
     @property
     def problem(self) -> str:
-        """Sentence about the error, without what to do about it: for messages that end with advice of their own."""
+        """Description of the error without advice, for messages that end with other advice."""
         return str(self)
 
 
 class TransportError(McpError):
-    """Nothing can be said about the server's protocol: never an era verdict."""
+    """The request got no answer. Says nothing about the protocol or the era of the server."""
 
     reason = "TransportError"
 
 
 class ConnectFailed(TransportError):
-    """No connection: nothing was sent, so any request may be tried again.
+    """No connection could be opened. Nothing was sent, so any request may be retried.
 
     Reasons: ConnectionRefused, UnknownHost, ConnectTimeout, TLSFailed, Unreachable; for a child process StartFailed,
     CommandNotFound, BackingOff, Closed; for a server on stdio in a pod TooManyProcesses.
@@ -61,10 +61,10 @@ class ConnectFailed(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """The connection (or the process) went away under a request.
+    """The connection was closed, or the process ended, during a request.
 
-    `sent` says whether the request may have reached the server; `reused` whether the connection had served before;
-    `received` whether a part of the answer had come. Reasons: ConnectionLost, or ClosedMidAnswer when `received`.
+    `sent`: the request may have reached the server. `reused`: the connection had carried earlier exchanges. `received`:
+    a part of the answer had arrived. Reasons: ConnectionLost, or ClosedMidAnswer when `received`.
     """
 
     reason = "ConnectionLost"
@@ -85,9 +85,9 @@ class ConnectionLost(TransportError):
 
     @property
     def keep_alive_race(self) -> bool:
-        """A kept connection closed without a byte: the server most likely never read the request.
+        """Whether a kept-alive connection closed without a byte, so that the server probably never read the request.
 
-        Only likely, so that no more than an idempotent request may be repeated on it.
+        As that is not certain, only idempotent requests may be repeated.
         """
         return self.reused and not self.received
 
@@ -95,8 +95,8 @@ class ConnectionLost(TransportError):
 class Timeout(TransportError):
     """The deadline passed. `sent` is False while the request was still waiting for a connection.
 
-    Reasons: Timeout (the server did not answer in time), QueueTimeout (no connection came free in time), Silent (its
-    process was started and has not answered yet).
+    Reasons: Timeout (the server did not answer in time), QueueTimeout (no connection became free in time), Silent (the
+    server's process was started and has not answered yet).
     """
 
     reason = "Timeout"
@@ -107,39 +107,38 @@ class Timeout(TransportError):
 
 
 class TooLarge(TransportError):
-    """An answer, header block, event or line exceeded its bound. Reasons: AnswerTooLarge, HeadersTooLarge."""
+    """An answer, header block, event or line exceeded its limit. Reasons: AnswerTooLarge, HeadersTooLarge."""
 
     reason = "AnswerTooLarge"
 
 
 class PoolFull(TransportError):
-    """As many requests as allowed were already waiting for a connection; nothing was sent."""
+    """The limit of requests that wait for a connection was reached; nothing was sent."""
 
     reason = "PoolFull"
 
 
 class HeldUp(TransportError):
-    """The answer was not read to its end before the deadline: this side had no room for the rest of it."""
+    """The answer was not read to its end before the deadline, because this side had no memory for the rest."""
 
     reason = "HeldUp"
 
 
 class ProtocolError(McpError):
-    """The server answered with something that is not the protocol."""
+    """The server's answer violates the protocol."""
 
     reason = "ProtocolError"
 
 
 class BadHttp(ProtocolError):
-    """The bytes are not HTTP/1.1, or carry a coding that was not asked for."""
+    """The answer is not HTTP/1.1, or has a content coding that the request does not accept."""
 
     reason = "BadHTTP"
 
 
 class NotMcp(ProtocolError):
-    """An HTTP answer that is not MCP.
+    """The answer is HTTP but not MCP. `excerpt` has the first characters of the body.
 
-    `status`, `content_type` and `excerpt` (the first characters of the body) say what was seen.
     Reasons: HTMLInsteadOfMCP, EmptyAnswer, WrongAnswerID, NotMCP.
     """
 
@@ -161,19 +160,19 @@ class NotMcp(ProtocolError):
 
 
 class BadJson(ProtocolError):
-    """Reasons: TruncatedJSON (the document ends too early), BadJSON (it is malformed)."""
+    """The answer is not valid JSON. Reasons: TruncatedJSON (it ends too early), BadJSON (it is malformed)."""
 
     reason = "BadJSON"
 
 
 class UnsupportedVersion(ProtocolError):
-    """The server insists on a protocol revision that this side does not speak."""
+    """The server answers with a protocol revision that this side does not support."""
 
     reason = "UnsupportedVersion"
 
 
 class BadListing(ProtocolError):
-    """A listing that does not end or does not fit. Reasons: TooManyPages, TooManyItems, ListingTooLarge."""
+    """A listing is endless or too large. Reasons: TooManyPages, TooManyItems, ListingTooLarge."""
 
     reason = "BadListing"
 
@@ -192,11 +191,11 @@ REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
         508: "LoopDetected",
     }
 )
-"""HTTP statuses that have a reason of their own; the rest is Redirected (3xx), ServerError (5xx) or HTTPRefused."""
+"""Reasons by HTTP status; other statuses are Redirected (3xx), ServerError (5xx) or HTTPRefused."""
 
 
 class HttpRefused(McpError):
-    """An HTTP refusal without a JSON-RPC error in it. `status` is the HTTP status; redirects are never followed."""
+    """An HTTP status other than success, without a JSON-RPC error. Redirects to other hosts are not followed."""
 
     reason = "HTTPRefused"
 
@@ -215,7 +214,7 @@ def _refusal_reason(status: int) -> str:
 
 
 class RpcError(McpError):
-    """A JSON-RPC error (JSON-RPC 2.0 section 5.1).
+    """The server answered with a JSON-RPC error (JSON-RPC 2.0 section 5.1).
 
     `code` and `message` are the server's, `data` its raw JSON or None, `status` the HTTP status (0 off HTTP).
     """

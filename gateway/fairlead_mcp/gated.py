@@ -1,8 +1,8 @@
-"""Tools that a server lists only to clients with a capability, found by comparing its lists.
+"""Capability comparison: finds the tools that a server lists only to clients with certain capabilities.
 
-A server does not say why it lists a tool, so it is asked again as a client that has every capability, and where that
-shows more, for each capability alone. A refused call would not do in place of that: servers word an unknown tool in any
-way they like, and nothing would tell a client that there is such a tool.
+A server does not say why it lists a tool. So `tools/list` is sent again with all capabilities, and if that lists more
+tools, with each capability alone. Calling a hidden tool to see whether it is refused would not work: its name is
+unknown, and servers have no common error for unknown tools.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fairlead_mcp.jsonrpc import METHOD_NOT_FOUND, UNREADABLE
 from fairlead_mcp.session import McpSession
 
 LOOK_SECONDS: Final = 30.0
-"""Bound of each listing of a comparison."""
+"""Limit for each listing of a comparison."""
 Declaring: TypeAlias = Callable[[bytes], AbstractAsyncContextManager[McpSession]]
-"""Opens a session that declares these capabilities (raw JSON) and declines what the server asks."""
+"""Opens a session that declares the given capabilities (raw JSON) and declines the server's requests."""
 
 
 class Gated(NamedTuple):
@@ -30,11 +30,11 @@ class Gated(NamedTuple):
 
     definition: Raw
     requires: tuple[str, ...]
-    """Names of the client capabilities without which it is not listed."""
+    """Names of the client capabilities that the tool is listed for."""
 
 
 async def behind_capabilities(declaring: Declaring, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
-    """The tools that a server lists beyond `listed`, the names that it lists to clients without capabilities.
+    """Return the tools that are not in `listed`, the names that the server lists to clients without capabilities.
 
     `timeout` is in seconds, for each listing. Raises McpError.
     """
@@ -50,7 +50,7 @@ async def behind_capabilities(declaring: Declaring, listed: Collection[str], tim
 
 
 def name_of(definition: Raw) -> str | None:
-    """The name in a raw definition; None where it has none."""
+    """Return the name in a raw definition; None if there is none."""
     try:
         return _decode_named(definition).name
     except UNREADABLE:

@@ -1,8 +1,8 @@
-"""Handshake over a message stream, in the era that the server speaks.
+"""Handshake over a message stream, which finds out the era of the server.
 
-On a stream a legacy server may ignore a request that comes before `initialize`, so silence is not a failure here (MCP
-2026-07-28, stdio): `initialize` is sent after `probe_seconds`, and the first answer decides. A server answers in order,
-so one that was only slow to start is still recognized as modern.
+A legacy server on a stream may ignore requests before `initialize` (MCP 2026-07-28, stdio). So if `server/discover` is
+not answered within `probe_seconds`, `initialize` is sent too, and the first answer decides. As servers answer in order,
+a modern server that was slow to start is still recognized.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_line(line: bytes) -> Raw:
-    """The raw result in a response line. Raises RpcError, NotMcp, BadJson."""
+    """Return the raw result in a response line. Raises RpcError, NotMcp, BadJson."""
     response = jsonrpc.read_response(line)
     if response.error is not None:
         raise jsonrpc.rpc_error(response.error)
@@ -38,8 +38,9 @@ async def shake_hands(
     probe_seconds: float = 10.0,
     capabilities: bytes = b"{}",
 ) -> Negotiated:
-    """Negotiate. `probe=False` goes straight to `initialize`, for servers that end on the unknown; `capabilities`, raw
-    JSON, are declared in either era. Raises McpError.
+    """Negotiate, declaring `capabilities` (raw JSON) in either era. Raises McpError.
+
+    `probe=False` sends `initialize` at once, for servers that close the stream at an unknown request.
     """
     if not probe:
         return await _initialize(stream, client, deadline, capabilities)

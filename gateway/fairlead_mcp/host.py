@@ -1,7 +1,7 @@
-"""All child processes of this process, one per server.
+"""Host of the MCP servers that are child processes of this process.
 
-Made once by the composition root. In `fairlead up` the operator and the gateway share it, so that a server that both
-talk to runs once. The root should call `processes.become_subreaper()` before, and `aclose()` at the end.
+A process has one host. In `fairlead up` operator and gateway share the host, so that each server runs once. Call
+`processes.become_subreaper()` before, and `aclose()` at the end.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from fairlead_mcp.stream_client import ClientSide
 
 
 class ChildListener(Protocol):
-    """Observer of the children's states. Called in the loop; may not raise."""
+    """Observer of the children's states. Called in the event loop; may not raise."""
 
     def child_changed(self, key: Hashable, child: Child) -> None:
         """`child.state` changed."""
         ...
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
-        """A notification came, for instance `notifications/tools/list_changed`; `line` is the raw message."""
+        """The server sent a notification, such as `notifications/tools/list_changed`; `line` is the raw message."""
         ...
 
 
 class ChildHost:
-    """`get(key, spec)` starts or finds; a child lives until `retire`, another spec, or `aclose`."""
+    """Owner of child processes by key. `get` starts a child, which runs until `retire`, a changed spec, or `aclose`."""
 
     def __init__(
         self,
@@ -61,9 +61,10 @@ class ChildHost:
         return f"<ChildHost: {len(self._children)} children>"
 
     def get(self, key: Hashable, spec: ChildSpec, offering: Offering | None = None) -> Child:
-        """The child of `key`, started when there is none; `offering` is for that. With another spec than before, the
-        old one is stopped first and the new one starts when it is gone. Call it in the loop, on the thread of its
-        launcher.
+        """Return the child of `key`, starting it with `offering` if there is none.
+
+        If the child has another spec, it is stopped, and the new child starts after its end. Call this in the event
+        loop, on the thread of the launcher.
         """
         if self._closed:
             raise RuntimeError("the child host is closed")
@@ -77,15 +78,15 @@ class ChildHost:
         return child
 
     def find(self, key: Hashable) -> Child | None:
-        """The child of `key`, if it has one. Starts nothing."""
+        """Return the child of `key`, or None. Starts nothing."""
         return self._children.get(key)
 
     def children(self) -> dict[Hashable, Child]:
-        """All of them, by key; a copy."""
+        """Return a copy of the mapping from keys to children."""
         return dict(self._children)
 
     def retire(self, key: Hashable) -> None:
-        """Stop the child of `key`, in the background. No-op without one."""
+        """Stop the child of `key` in the background. No-op without a child."""
         child = self._children.pop(key, None)
         if child is None:
             return
@@ -95,12 +96,12 @@ class ChildHost:
         task.add_done_callback(lambda done: self._closing.pop(key) if self._closing.get(key) is done else None)
 
     def listen(self, listener: ChildListener) -> Callable[[], None]:
-        """Tell `listener` of all children, present and future; the result ends that."""
+        """Add an observer of all present and future children; the returned function removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     async def aclose(self) -> None:
-        """Stop all children, side by side. Bounded: three times `stop_seconds`, and `containers.KILL_SECONDS`."""
+        """Stop all children concurrently, in at most three times `stop_seconds` plus `containers.KILL_SECONDS`."""
         self._closed = True
         for key in list(self._children):
             self.retire(key)

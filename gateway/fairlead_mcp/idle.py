@@ -1,6 +1,6 @@
-"""Ends what nobody has used for a while, by one timer for all of it.
+"""Idle timeouts of many things by a single timer.
 
-A timer for each use would be made and cancelled with every call, which costs a call 2 µs.
+A timer per thing would have to be created and canceled with every call, which takes 2 µs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ Thing = TypeVar("Thing")
 
 
 class IdleTimes(Generic[Thing]):
-    """Calls `ended` with each thing that has been idle for so many seconds, and forgets it. Things are keys of a
-    dictionary. Belongs to the loop that runs when the first of them becomes idle, until it is closed.
+    """Calls `ended` with each thing that was idle for `seconds`, and forgets the thing. Things must be hashable.
+
+    Belongs to the event loop in which the first thing becomes idle, until `close`.
     """
 
     __slots__ = ("_ended", "_loop", "_seconds", "_since", "_timer")
@@ -23,12 +24,12 @@ class IdleTimes(Generic[Thing]):
         self._seconds = seconds
         self._ended = ended
         self._since: dict[Thing, float] = {}
-        """The loop's time at which each became idle, in this order."""
+        """When each thing became idle, by the event loop's clock, in order."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def mark_idle(self, thing: Thing) -> None:
-        """It is idle from now on."""
+        """Start the idle time of a thing."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
@@ -38,12 +39,12 @@ class IdleTimes(Generic[Thing]):
             self._timer = loop.call_later(self._seconds, self._look)
 
     def mark_used(self, thing: Thing) -> None:
-        """It is used again, or gone."""
-        if thing in self._since:  # compiled, half of what `pop` takes
+        """End the idle time of a thing that is used again or closed."""
+        if thing in self._since:  # compiled, twice as fast as `pop`
             del self._since[thing]
 
     def close(self) -> None:
-        """Forget everything; nothing is ended."""
+        """Forget all things without calling `ended`."""
         self._loop = None
         self._since.clear()
         if self._timer is not None:

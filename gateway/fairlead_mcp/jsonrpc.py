@@ -1,8 +1,7 @@
-"""JSON-RPC 2.0 as MCP uses it: envelopes whose members stay raw, and encoders that splice them back.
+"""Decoders and encoders for the JSON-RPC 2.0 messages of MCP, which pass `params` and `result` on as raw JSON. No I/O.
 
-Pure module: no I/O. Members that are not read stay byte for byte (`msgspec.Raw`); member order is never relied upon
-(the TypeScript SDK writes `result,jsonrpc,id`). A `Raw` is a view that keeps the whole message alive: `.copy()` it
-before storing it for long.
+Members that are not read stay byte for byte (`msgspec.Raw`). Members may be in any order; the TypeScript SDK writes
+`result,jsonrpc,id`. A `Raw` is a view that keeps the whole message alive: `.copy()` it before storing it for long.
 """
 
 from __future__ import annotations
@@ -32,37 +31,37 @@ METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 RESOURCE_NOT_FOUND: Final = -32002
-"""Legacy revisions only; must not be emitted from 2026-07-28 on."""
+"""Error of legacy revisions; must not be emitted from 2026-07-28 on."""
 HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Exceptions that decoding foreign bytes can raise, for any content."""
+"""Exceptions that decoding arbitrary bytes can raise."""
 
 BEFORE_ID: Final = b'{"jsonrpc":"2.0","id":'
 BEFORE_RESULT: Final = b',"result":'
-"""Text around the id of a success, as everything here writes it."""
+"""Text around the id of a success in the messages that this module encodes."""
 _RESULT_FIRST: Final = b'{"result":'
 _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 
 _LONG: Final = 64 * 1024
-"""Bytes of a result from which a copy of its texts costs more than a look at each."""
+"""Bytes of a result from which checking its texts one by one is cheaper than copying them."""
 _HUGE: Final = 1 << 20
-"""Bytes of a result from which on its values are counted before they are read."""
+"""Bytes of a result from which its values are counted before it is decoded."""
 MAX_RESULT_VALUES: Final = 1_000_000
-"""Values of one result, of which each takes 20 to 50 ns."""
+"""Limit for the values of one result; each takes 20 to 50 ns."""
 MAX_BLOCKS: Final = 50_000
-"""Blocks of content of one result, 0.3 µs each."""
+"""Limit for the content blocks of one result; each takes 0.3 µs."""
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
 
 RawObject: TypeAlias = dict[str, Raw]
-"""A JSON object with its members left raw."""
+"""JSON object whose members are not decoded."""
 
 UNSET: Final = msgspec.UNSET
-"""Marker of a member that is left out of a message. Defined here as well, since compiled modules find it at once in
-compiled ones."""
+"""Value of a member that is absent from a message. Defined here again because compiled modules access names of other
+compiled modules faster."""
 
 decode_message: Final = msgspec.json.Decoder(Message).decode
 decode_response: Final = msgspec.json.Decoder(Response).decode
@@ -76,9 +75,9 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def read_response(data: bytes) -> Response:
-    """The response in `data`, mended where a strict reader refuses it and its meaning is clear.
+    """Decode a response; an invalid one whose meaning is clear is repaired.
 
-    Raises BadJson for anything but JSON, NotMcp for JSON other than a response (a list, a request, neither member).
+    Raises BadJson for invalid JSON, NotMcp for JSON that is not a response, such as a list or a request.
     """
     try:
         response = decode_response(data)
@@ -103,8 +102,10 @@ def _mended_response(data: bytes, error: Exception) -> Response:
 
 
 def decode_result(raw: bytes | Raw) -> ResultMembers:
-    """The members of a result, with those of a tool call checked. Raises one of UNREADABLE, also for a result with more
-    than MAX_RESULT_VALUES values, and msgspec.ValidationError for one with more than MAX_BLOCKS blocks of content.
+    """Decode a result and check the members that a tool call's result has.
+
+    Raises one of UNREADABLE, also for a result with more than MAX_RESULT_VALUES values, and msgspec.ValidationError for
+    one with more than MAX_BLOCKS blocks of content.
     """
     if len(raw) < _LONG:
         return _decode_result(raw)
@@ -117,36 +118,36 @@ def decode_result(raw: bytes | Raw) -> ResultMembers:
 
 
 def _check_size(raw: bytes) -> None:
-    """Raises msgspec.DecodeError for a huge result that takes long to read, and msgspec.ValidationError for one that is
-    read as one text.
+    """Raise msgspec.DecodeError for a result with too many values, msgspec.ValidationError for too many blocks: such a
+    result is passed on as one text.
     """
     if too_many_values(raw, MAX_RESULT_VALUES):
         raise msgspec.DecodeError(f"it holds more than {MAX_RESULT_VALUES} values")
-    # unescaped, so within no text but one that is "type"
+    # unescaped quotes do not occur within strings, so that the count includes only strings that are "type"
     if raw.count(b'"type"') > MAX_BLOCKS and bytes(_decode_content(raw).content).count(b'"type"') > MAX_BLOCKS:
         raise msgspec.ValidationError(f"it has more than {MAX_BLOCKS} blocks of content")
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:
-    """The text at the result's place in a response to `ident` that is written as most SDKs do; None for any other one.
-    The response begins at `start`.
+    """Cut the result out of a response to `ident` that begins at `start` and is framed as most SDKs frame it; None for
+    other responses.
 
-    It is the result if it is one JSON value, which is for the caller to check: it reads the result's members anyway,
-    and the pass through the whole response is spared. White space around it stays.
+    The caller has to check that the returned text is one JSON value. As it decodes the result anyway, this saves a pass
+    over the whole response. White space around the result is included.
     """
     before = BEFORE_ID + ident + BEFORE_RESULT
     begin = start + len(before)
-    if data[start:begin] == before:  # compiled, a third of what `startswith` with a place takes
+    if data[start:begin] == before:  # compiled, three times as fast as `startswith` with an offset
         return data[begin:-1] if data.endswith(b"}") else None
     begin = start + len(_RESULT_FIRST)
-    if data[start:begin] == _RESULT_FIRST:  # as the TypeScript SDK has it
+    if data[start:begin] == _RESULT_FIRST:  # the order of the TypeScript SDK
         after = _ID_LAST + ident + b"}"
         return data[begin : -len(after)] if data.endswith(after) else None
     return None
 
 
 def bad_json(data: bytes, error: Exception) -> BadJson:
-    """The BadJson that tells a document cut off from a malformed one."""
+    """Make the BadJson for a decoding error, which says whether the document is cut off or malformed."""
     if "truncated" in str(error):
         return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJSON")
     if isinstance(error, RecursionError):
@@ -155,32 +156,32 @@ def bad_json(data: bytes, error: Exception) -> BadJson:
 
 
 def excerpt(data: bytes) -> str:
-    """The beginning of a foreign body on one line, without control characters."""
+    """Return the beginning of a server's text on one line, without control characters."""
     text = data[: EXCERPT * 4].decode("utf-8", "replace")
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"
 
 
 def request(ident: bytes, method: str, params: bytes | Raw | None = None) -> bytes:
-    """An encoded request. `ident` (the id) and `params` are raw JSON and embedded as they are."""
+    """Encode a request. `ident` (the id) and `params` are raw JSON and embedded unchanged."""
     return b"".join((BEFORE_ID, ident, b',"method":', encode(method), *_params(params), b"}"))
 
 
 def notification(method: str, params: bytes | Raw | None = None) -> bytes:
-    """An encoded notification; `params` is raw JSON."""
+    """Encode a notification; `params` is raw JSON."""
     return b"".join((b'{"jsonrpc":"2.0","method":', encode(method), *_params(params), b"}"))
 
 
 def result(ident: bytes | Raw, value: bytes | Raw) -> bytes:
-    """An encoded success; both parts are raw JSON."""
+    """Encode a successful response; `ident` and `value` are raw JSON."""
     return b"".join((BEFORE_ID, ident, BEFORE_RESULT, value, b"}"))
 
 
 def error(ident: bytes | Raw, code: int, message: str, data: bytes | Raw | None = None) -> bytes:
-    """An encoded error; `ident` (b"null" when unknown) and `data` are raw JSON."""
+    """Encode an error response; `ident` (b"null" when unknown) and `data` are raw JSON."""
     members = b'{"code":%d,"message":%b' % (code, encode(message))
-    more = () if data is None else (b',"data":', data)
-    return b"".join((BEFORE_ID, ident, b',"error":', members, *more, b"}}"))
+    data_member = () if data is None else (b',"data":', data)
+    return b"".join((BEFORE_ID, ident, b',"error":', members, *data_member, b"}}"))
 
 
 def _params(params: bytes | Raw | None) -> tuple[bytes | Raw, ...]:
@@ -188,7 +189,7 @@ def _params(params: bytes | Raw | None) -> tuple[bytes | Raw, ...]:
 
 
 def with_member(params: bytes | Raw | None, name: str, value: bytes) -> bytes:
-    """`params` with one member set, the others byte for byte (duplicates collapse into the last)."""
+    """Set one member of `params`; the others stay byte for byte, the last one of duplicates."""
     members: RawObject = decode_object(params) if params is not None else {}
     members[name] = Raw(value)
     return encode(members)
@@ -199,16 +200,16 @@ CAPABILITY_OF: Final = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""Method of a server's request to the client capability that it presupposes."""
+"""Client capabilities that requests of servers require, by method."""
 NO_CLIENT_FEATURES: Final = "This client offers no features to servers"
 
 
 def reply_to_server(request: Message) -> bytes:
-    """The answer to a request that a legacy server sends to a client which has not declared the capability: `{}` for
-    ping, an error for anything else.
+    """Answer a request of a legacy server that requires a capability which the client has not declared: `{}` for ping,
+    an error for others.
 
-    Such a request breaks the protocol; but an unanswered one can hang the server's handler for good. Most servers quote
-    the error in the tool's result, so it names the capability.
+    Such a request violates the protocol, but without an answer the server's handler could hang for ever. The error
+    names the capability because most servers quote it in the tool's result.
     """
     assert request.id is not UNSET
     if request.method == "ping":
@@ -221,6 +222,6 @@ def reply_to_server(request: Message) -> bytes:
 
 
 def rpc_error(error: ErrorObject, status: int = 0) -> RpcError:
-    """A server's error object as an exception."""
+    """Make the exception for a server's error object."""
     data = bytes(error.data) if error.data is not UNSET else None
     return RpcError(error.code, error.message, data, status=status)

@@ -1,4 +1,4 @@
-"""Sockets that listen on one address, or on every address of the machine in both families."""
+"""Listening sockets on one address, or on all interfaces over IPv6 and IPv4."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BACKLOG: Final = 2048
 
 
 def every_address_socket(port: int) -> socket.socket:
-    """Bound socket for clients of IPv6 and IPv4 alike, of IPv4 alone where the kernel has no IPv6. Raises OSError.
+    """Make a socket that is bound to all interfaces, for IPv6 and IPv4; for IPv4 only if the kernel has no IPv6.
 
-    asyncio's own socket for `::` refuses IPv4 clients.
+    The socket that asyncio would make for `::` refuses IPv4 clients. Raises OSError.
     """
     both = socket.has_dualstack_ipv6()
     family, address = (socket.AF_INET6, EVERY_ADDRESS) if both else (socket.AF_INET, EVERY_IPV4_ADDRESS)
-    # with its protocol, by which asyncio knows connections that are to send without delay (TCP_NODELAY)
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -43,7 +43,7 @@ async def listen(
     ssl: SSLContext | None = None,
     ssl_handshake_timeout: float | None = None,
 ) -> asyncio.Server:
-    """Server of the running loop at an address; at `::` it serves IPv4 clients too. Raises OSError."""
+    """Start a server of the running event loop; at `::` it accepts IPv4 clients too. Raises OSError."""
     serve = partial(
         asyncio.get_running_loop().create_server,
         protocol,

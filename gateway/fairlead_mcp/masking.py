@@ -1,6 +1,6 @@
-"""Removes a server's credential from errors that the server answers with: some quote the request that they got.
+"""Masks a server's credential in the server's errors, as some servers quote the request.
 
-A server's results are its own words and pass untouched; a server that holds a credential can always give it away.
+Results are passed on unchanged: a server that has a credential can disclose it anyway.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from fairlead_mcp.surroundings import NETWORK
 
 SHOWN: Final = "[credential]"
 SHORTEST: Final = 4
-"""Characters of what is taken out: a shorter value would be found in every other word."""
+"""Least length of a masked value: shorter ones occur in many words."""
 
 _SECRET: Final = re.compile(
     r"key|token|secret|passw|_pwd|_pat$|auth(?!ors?\b|or_)|credential|cookie|dsn|private|bearer", re.IGNORECASE
 )
-"""In the name of an environment variable: its value is one. `LOG_LEVEL=info` is none, and stays in what is shown."""
+"""Matches names of environment variables and options that have a secret as their value."""
 _PASSWORD: Final = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@\s]*:([^/@\s]+)@", re.IGNORECASE)
-"""In a URL."""
+"""Matches a URL with a password."""
 
 _ASSIGNED: Final = re.compile("[=:]")
-"""Between a name and its value in one argument: `--api-key=…`, `Authorization: Bearer …`."""
+"""Separates name and value in an argument: `--api-key=…`, `Authorization: Bearer …`."""
 
 E = TypeVar("E", bound=McpError)
 
 
 class Mask:
-    """Knows the values of one credential. Falsy for one without."""
+    """Masks the values of one credential. Falsy if there are none."""
 
     __slots__ = ("_values",)
 
     def __init__(self, credential: Credential | None) -> None:
         sent = credential or Credential()
-        # where certificates and proxies are, is public, and what a server's failure is understood by
+        # variables for certificates and proxies are public, and needed to understand failures
         own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
         values = {*sent.headers.values(), *own, sent.token}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
@@ -46,8 +46,9 @@ class Mask:
 
     @classmethod
     def of_process(cls, args: Sequence[str], env: Mapping[str, str]) -> Self:
-        """For what a process prints that was started with these: values of variables and options whose names sound like
-        secrets, values of such headers in its arguments, and passwords in URLs.
+        """Make a mask for the output of a process with these arguments and variables.
+
+        Secrets are the values of variables, options and headers whose names match `_SECRET`, and passwords in URLs.
         """
         options = [pair for pair in itertools.pairwise(args) if pair[0].startswith("-") and "=" not in pair[0]]
         named = [*env.items(), *options, *(_ASSIGNED.split(word, maxsplit=1) for word in args)]
@@ -63,14 +64,14 @@ class Mask:
         return f"<Mask of {len(self._values)} values>"
 
     def text(self, text: str) -> str:
-        """`text` without the values."""
+        """Return a text in which the values are replaced by `[credential]`."""
         for value in self._values:
             if value in text:
                 text = text.replace(value, SHOWN)
         return text
 
     def error(self, error: E) -> E:
-        """Copy of the error with the credential removed."""
+        """Mask the values in an error, in place."""
         if self._values:
             error.args = tuple(self.text(part) if isinstance(part, str) else part for part in error.args)
             if isinstance(error, RpcError):

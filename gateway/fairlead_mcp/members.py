@@ -1,8 +1,8 @@
-"""Names of members that parsers of JSON do not agree on: in another case, or twice in one object.
+"""Detection of JSON member names that parsers read differently: repeated in one object, or in another case. No I/O.
 
-Pure module. RFC 8259, section 4, leaves open what a name means that comes twice. Go's encoding/json and cJSON match
-names without regard to case, Jackson and .NET do on demand: a struct of theirs takes `Name` for `name`, and what was
-decided about the one is not what they run.
+RFC 8259, section 4, leaves open what a repeated name means. Go's encoding/json and cJSON match names without regard to
+case, Jackson and .NET do so on demand: they read `Name` as `name`. A policy that was checked against one reading would
+be bypassed by the other.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from msgspec import Raw
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _SHOWN: Final = 60
-"""Characters of a foreign name in a message."""
+"""Characters of a member name that a message quotes."""
 
 
 class Ambiguous(ValueError):
-    """An object with a member that comes twice, or in two spellings that differ in case alone."""
+    """An object has a member twice, or in two spellings that differ only in case."""
 
 
 def fold(text: str) -> str:
-    """The text as readers see it that take no notice of case. It covers Unicode's simple folding, as Go's encoding/json
-    has it (`ſ` is s, the Kelvin sign is k), Java's `equalsIgnoreCase` (`ı` and `İ` are i), and canonical equivalence.
+    """Normalize a text so that texts are equal if any parser ignores their difference in case.
+
+    It covers Unicode's simple case folding, as in Go's encoding/json (`ſ` is s, the Kelvin sign is k), Java's
+    `equalsIgnoreCase` (`ı` and `İ` are i), and canonical equivalence.
     """
     if text.isascii():
         return text.lower()
@@ -36,11 +38,11 @@ def fold(text: str) -> str:
 
 
 def _name_for_others(name: str) -> str:
-    return fold(name.partition("\0")[0])  # where C reads it, it ends there
+    return fold(name.partition("\0")[0])  # in C a string ends at the zero byte
 
 
 class Known:
-    """Names that something is decided by, and all that may be taken for one of them."""
+    """Member names that policies depend on, with all spellings that a parser may read as one of them."""
 
     __slots__ = ("_by_fold", "names")
 
@@ -49,8 +51,9 @@ class Known:
         self._by_fold = {_name_for_others(name): name for name in self.names}
 
     def misread(self, members: Collection[str], where: str) -> str | None:
-        """A sentence about the first member that is none of the names but may be taken for one; None without any.
-        `where` is the object that holds them, such as `params`.
+        """Return a sentence about the first member that some parsers read as one of the names; None if there is none.
+
+        `where` names the object, such as `params`.
         """
         if self.names.issuperset(members):
             return None
@@ -63,13 +66,13 @@ class Known:
 
 
 def misspelt(member: str, meant: str, where: str) -> str:
-    """The sentence about a member that some servers would take for another one."""
+    """Make the sentence about a member that some parsers read as another one."""
     shown = json.dumps(member[:_SHOWN])
     return f'{where} has {shown}, which some parsers read as "{meant}": write "{meant}", or leave it out'
 
 
 def repeats(document: bytes | Raw) -> bool:
-    """Whether a member comes twice in one of the document's objects, however deep; `"a"` and `"\\u0061"` are the same.
+    """Whether any object in the document has a member twice; `"a"` and `"\\u0061"` are the same name.
 
     Raises one of jsonrpc.UNREADABLE.
     """
@@ -77,28 +80,28 @@ def repeats(document: bytes | Raw) -> bool:
 
 
 def distinct(document: bytes | Raw) -> tuple[str, str]:
-    """The document in its shortest form, and that without regard to case.
+    """Return the document in its shortest form, and the case-folded form of that.
 
-    Raises Ambiguous where a member comes twice or in two spellings, else one of jsonrpc.UNREADABLE.
+    Raises Ambiguous if a member occurs twice or in two spellings, and otherwise one of jsonrpc.UNREADABLE.
     """
     written = _encode(_decode(document))
     if _repeats(document, written):
-        raise Ambiguous("a member comes twice")
+        raise Ambiguous("an object has a member twice")
     text = written.decode()
     alike = fold(text)
     if alike != text:
-        # still JSON: folding leaves escapes and punctuation alone, and so loses a member only where two are alike
+        # the folded text is JSON too, as folding keeps escapes and punctuation; members that become equal collapse
         raw = alike.encode()
         if _encode(_decode(raw)) != raw:
-            raise Ambiguous("a member comes in two spellings that differ in case alone")
+            raise Ambiguous("an object has a member in two spellings that differ only in case")
     return text, alike
 
 
 def _repeats(document: bytes | Raw, written: bytes) -> bool:
-    """`written` is the document decoded and encoded again, which leaves one of equal members."""
+    """`written` is the document after decoding and encoding, which drops repeated members."""
     if written == document or written == msgspec.json.format(document, indent=-1):
         return False
-    # escapes, or numbers in another form; in C all the way: a hook in Python takes 3 µs an object
+    # the document differs by escapes or forms of numbers; hooks in C, as one in Python takes 3 µs per object
     objects: list[list[tuple[str, Any]]] = []
     hook: Any = objects.append
     json.JSONDecoder(object_pairs_hook=hook, parse_int=len, parse_float=len).decode(bytes(document).decode())

@@ -1,7 +1,6 @@
-"""Resident memory of process trees: what child processes and everything that they started take up.
+"""Resident memory of child processes with their descendants.
 
-Reads /proc, and asks `ps` where there is none (macOS, BSD). A moment's picture: pages that processes share are counted
-for each of them, as `ps` does.
+Reads /proc, or runs `ps` where there is none (macOS, BSD). Pages that processes share are counted for each of them.
 """
 
 from __future__ import annotations
@@ -17,24 +16,25 @@ _PROC: Final = Path("/proc")
 
 
 class ProcessMemory(NamedTuple):
-    """One process."""
+    """Memory and relations of one process."""
 
     pid: int
     parent: int
     session: int
-    """Id of its session, which is the pid of the process that began it; 0 where that is not known."""
+    """Session ID, which is the process ID of the session's leader; 0 if unknown."""
     resident: int
-    """Bytes."""
+    """Resident set size in bytes."""
 
 
 def processes() -> list[ProcessMemory]:
-    """Every process that may be looked at. Blocks for some milliseconds; empty where nothing can be read."""
+    """Return all processes that can be read. Blocks for some milliseconds; empty if none can be read."""
     return [*_from_proc()] if (_PROC / "self" / "stat").exists() else [*_from_ps()]
 
 
 def resident_bytes(roots: Collection[int], living: Collection[ProcessMemory]) -> Mapping[int, int]:
-    """By root: the resident bytes of the process, of all below it, and of those of its session that have lost their
-    parents. A root that is not living is left out.
+    """Sum the resident bytes of each root process, its descendants and the other processes of its session.
+
+    Roots that have ended are left out.
     """
     children: dict[int, list[ProcessMemory]] = {}
     for process in living:
@@ -63,16 +63,16 @@ def _from_proc() -> Iterator[ProcessMemory]:
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             yield ProcessMemory(int(folder.name), int(fields[1]), int(fields[3]), int(fields[21]) * page)
         except (OSError, ValueError, IndexError):
-            continue  # it is gone
+            continue  # the process has ended
 
 
 def _from_ps() -> Iterator[ProcessMemory]:
     command = ("ps", "-axo", "pid=,ppid=,rss=")
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False).stdout
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False).stdout
     except (OSError, subprocess.SubprocessError):
         return
-    for line in told.splitlines():
+    for line in listed.splitlines():
         words = line.split()
         if len(words) == 3 and all(word.isdigit() for word in words):
             yield ProcessMemory(int(words[0]), int(words[1]), 0, int(words[2]) * 1024)

@@ -1,8 +1,11 @@
-"""JSON that a strict reader refused, made into what its sender meant, where that is clear. Pure module.
+"""Repair of invalid JSON messages whose meaning is clear; valid messages never get here. No I/O.
 
-Nothing here runs for a message that can be read. Mended are: a byte order mark in front (RFC 8259 section 8.1), half of
-a surrogate pair as an escape (section 7 allows it, no text can hold it: it becomes U+FFFD), raw control characters
-inside of a string (they are escaped), and error objects whose members have other types (JSON-RPC 2.0 section 5.1).
+Repaired are:
+
+- a leading byte order mark (RFC 8259 section 8.1), which is removed;
+- the escape of half a surrogate pair, which section 7 allows but UTF-8 cannot encode: it becomes U+FFFD;
+- raw control characters within strings, which are escaped;
+- error objects whose members have wrong types (JSON-RPC 2.0 section 5.1).
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from fairlead_mcp.deep_entries import without_deep_values
 from fairlead_mcp.surrogates import pair
 
 MAX_BYTES: Final = 256 * 1024
-"""Length of a message that is mended, which takes up to 40 ms of the event loop."""
+"""Length up to which a message is repaired, which takes up to 40 ms of the event loop."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL: Final = re.compile(rb"[\x00-\x1f]")
@@ -34,8 +37,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def mend(message: bytes) -> bytes | None:
-    """The message in strict JSON; None where there is nothing to mend, or it stays unreadable. One of over MAX_BYTES
-    loses its byte order mark, and of a list the entries that are nested too deeply; its reader finds out the rest.
+    """Return the repaired message; None if nothing was repaired or it is still invalid.
+
+    In a message of more than MAX_BYTES only the byte order mark and entries that are nested too deeply are removed, and
+    the result may be invalid.
     """
     text = without_deep_values(message.removeprefix(BYTE_ORDER_MARK))
     if len(text) > MAX_BYTES:
@@ -55,7 +60,7 @@ def mend(message: bytes) -> bytes | None:
 
 
 def messages_of_batch(line: bytes) -> list[bytes] | None:
-    """Messages of a batch (MCP 2025-03-26, Batching; JSON-RPC 2.0 section 6); None for what is not one."""
+    """Split a batch into its messages (MCP 2025-03-26, Batching; JSON-RPC 2.0 section 6); None for other lines."""
     text = line.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith(b"["):
         return None
@@ -67,10 +72,11 @@ def messages_of_batch(line: bytes) -> list[bytes] | None:
 
 
 def shown_ids(line: bytes) -> Iterator[bytes]:
-    """Ids of requests that an unreadable line may answer: numbers that stand as `id` in what has the members of a
-    response, or alone in the line of an answer that spans several.
+    """Yield the ids of requests that an invalid line may answer.
+
+    They are the numeric `id` members of a line that looks like a response, or of a line of a pretty-printed response.
     """
-    text = line.replace(b"\x00", b"")  # UTF-16, in which each character of ASCII is beside a zero
+    text = line.replace(b"\x00", b"")  # in UTF-16 an ASCII character has a zero byte beside it
     if alone := _ID_ALONE.fullmatch(text):
         yield alone[1]
     elif b'"result"' in text or b'"error"' in text:
@@ -79,13 +85,13 @@ def shown_ids(line: bytes) -> Iterator[bytes]:
 
 
 def what_is_wrong(line: bytes, error: Exception) -> str:
-    """Sentence about a line that cannot be read, for the caller that waits for it."""
+    """Explain to the waiting caller why an answer is invalid."""
     if b"\x00" in line:
         return "the answer is encoded as UTF-16, not as UTF-8"
     if match := _NOT_A_NUMBER.search(line):
-        return f"the answer holds {match[1].decode()}, which JSON does not have"
+        return f"the answer has the value {match[1].decode()}, which JSON does not allow"
     if _ID_ALONE.fullmatch(line):
-        return "the answer spans several lines, where a message is one line"
+        return "the answer spans several lines; a message has to be one line"
     if isinstance(error, UnicodeDecodeError):
         return "the answer is not UTF-8"
     if isinstance(error, RecursionError):
@@ -94,12 +100,12 @@ def what_is_wrong(line: bytes, error: Exception) -> str:
 
 
 def _escape(text: bytes) -> bytes:
-    """A string with its raw control characters as escapes."""
+    """Escape the raw control characters of a JSON string."""
     return _CONTROL.sub(lambda match: b"\\u%04x" % match[0][0], text)
 
 
 def _with_error_object(text: bytes) -> bytes | None:
-    """A response whose error is not an object of an integer and a text, with one that is; None for anything else."""
+    """Repair the `error` of a response that lacks an integer `code` or a string `message`; None for other messages."""
     try:
         members = _decode_members(text)
         raw = members.get("error")
@@ -113,10 +119,14 @@ def _with_error_object(text: bytes) -> bytes | None:
     integer = code if isinstance(code, int) and not isinstance(code, bool) else _integer_in(code)
     if isinstance(error, dict) and integer is not None and integer == code and isinstance(message, str):
         return None
-    told = message if isinstance(message, str) else "" if message is None else _encode(message).decode()
+    text_of_message = message if isinstance(message, str) else "" if message is None else _encode(message).decode()
     if integer is None and code is not None:
-        told = f"{code}: {told}" if told else str(code)
-    whole = {**given, "code": -32603 if integer is None else integer, "message": told or "the server gives no reason"}
+        text_of_message = f"{code}: {text_of_message}" if text_of_message else str(code)
+    whole = {
+        **given,
+        "code": -32603 if integer is None else integer,
+        "message": text_of_message or "the server gives no reason",
+    }
     return _encode({**members, "error": Raw(_encode(whole))})
 
 

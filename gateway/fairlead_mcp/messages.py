@@ -1,6 +1,6 @@
-"""Structs of JSON-RPC messages; members that are not read stay raw.
+"""Structs of JSON-RPC messages; members that are not decoded are raw JSON.
 
-Declarations only, which `jsonrpc` exports: classes that msgspec makes are not compiled.
+They have a module of their own, as mypyc does not compile msgspec structs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead_mcp.content import AnyObject, Block, LongBlock, LongTextBlock, Res
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """JSON-RPC 2.0 section 5.1. `data` stays raw."""
+    """Error object (JSON-RPC 2.0 section 5.1)."""
 
     code: int
     message: str = ""
@@ -22,7 +22,7 @@ class ErrorObject(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """A response: exactly one of `result` (raw) and `error`. `id` is raw, UNSET where a server left it out."""
+    """Response with exactly one of `result` and `error`. `id` is UNSET if the server left it out."""
 
     id: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
@@ -30,7 +30,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResultHead(msgspec.Struct, frozen=True, gc=False):
-    """Members of any result that are read. Types are checked, so that nobody gets `isError: "yes"`."""
+    """Members that are decoded in results of all methods. Decoding checks their types, against `isError: "yes"`."""
 
     is_error: bool = msgspec.field(name="isError", default=False)
     result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
@@ -39,30 +39,30 @@ class ResultHead(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResultMembers(ResultHead, frozen=True, gc=False):
-    """A result with those of a tool call, in the form that clients of both eras take (`CallToolResult`)."""
+    """Members of a tool call's result that clients of both eras accept (`CallToolResult`)."""
 
     content: list[Block] | UnsetType = UNSET
     structured_content: AnyObject | UnsetType = msgspec.field(name="structuredContent", default=UNSET)
 
 
 class LongResultMembers(ResultMembers, frozen=True, gc=False):
-    """Those of a long result, of whose texts no copy is made."""
+    """Members of a long result, whose texts are not decoded."""
 
-    content: list[LongBlock] | UnsetType = UNSET  # type: ignore[assignment]  # nobody reads more than whether it is there
+    content: list[LongBlock] | UnsetType = UNSET  # type: ignore[assignment]  # only its presence is read
 
 
 class RawContent(msgspec.Struct, frozen=True, gc=False):
-    """The content of a result, as it came."""
+    """Content of a result as raw JSON."""
 
     content: Raw = Raw()
 
 
 MOST_LOOKED_AT: Final = 64
-"""Blocks of a long result that are looked at one by one; of more of them the texts are short."""
+"""Blocks up to which `has_texts` checks a long result; with more blocks, decoding the texts is cheap enough."""
 
 
 def has_texts(result: LongResultMembers) -> bool:
-    """Whether the texts of a long result are texts. False too where there are too many to look at."""
+    """Whether the `text` of each text block is a JSON string. False also for more than MOST_LOOKED_AT blocks."""
     blocks = result.content
     if blocks is UNSET:
         return True
@@ -72,7 +72,7 @@ def has_texts(result: LongResultMembers) -> bool:
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """Any message, as it comes from a stream. With `method` a request or notification, otherwise a response."""
+    """JSON-RPC message: with `method` a request or notification, otherwise a response."""
 
     method: str | UnsetType = UNSET
     id: Raw | UnsetType = UNSET

@@ -1,7 +1,7 @@
-"""Requests that name a tool, prompt, resource, task or skill of a server: one row a method, extensions included.
+"""Table of the methods that name a tool, prompt, resource, task or skill of a server, extensions included. No I/O.
 
-Pure module. Everything that routes, checks or rewrites such a request reads these rows; a method without one is not
-passed on, for it could name what its caller may not see. A new extension is a row more (SEP-2133).
+Routing, access checks and rewriting read this table. A method that is not in the table is not passed on to servers, as
+it could name an object that its caller may not see. A new extension (SEP-2133) is a new row.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ SKILLS: Final = PREFIX + "skills"
 
 
 class TargetKind(Enum):
-    """Object of a server that a request names."""
+    """Kind of object that a request names."""
 
     TOOL = "tool"
     PROMPT = "prompt"
     RESOURCE = "resource"
     REFERENCE = "reference"
-    """A prompt or a resource template, by `ref` of a completion."""
+    """Prompt or resource template, in the `ref` of a completion request."""
     TASK = "task"
     SKILL = "skill"
 
 
 class HeaderRule(Enum):
-    """Whether `Mcp-Name` repeats the name (SEP-2243, SEP-2663)."""
+    """Rule for the header `Mcp-Name`, which repeats the name (SEP-2243, SEP-2663)."""
 
     NONE = "none"
     CHECKED = "checked"
-    """Has to match where it is sent: clients are known that leave it out."""
+    """Has to match if it is sent: some clients leave it out."""
     REQUIRED = "required"
 
 
 class Method(NamedTuple):
-    """A row of the table."""
+    """Row of the table."""
 
     kind: TargetKind
     member: str
@@ -59,9 +59,9 @@ class Method(NamedTuple):
     in_modern: bool = True
     """Whether clients of 2026-07-28 and later have it."""
     idempotent: bool = True
-    """Whether it may be sent again although the server may have got it."""
+    """Whether a request may be repeated although the server may have received it."""
     uris: uris.Places = MappingProxyType({})
-    """Where its result names resources of the server."""
+    """Positions of resource URIs in its result."""
 
 
 _OF_TASKS: Final = Method(TargetKind.TASK, "taskId", HeaderRule.CHECKED, TASKS, needs_declaration=True, in_legacy=False)
@@ -80,20 +80,20 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "tasks/cancel": _OF_TASKS,
     }
 )
-"""By name of the method."""
+"""Rows by method name."""
 
 MCP_NAME_MEMBER: Final[Mapping[str, str]] = MappingProxyType(
     {name: row.member for name, row in METHODS.items() if row.header is HeaderRule.REQUIRED}
 )
-"""Method to the member of its params that `Mcp-Name` has to repeat."""
+"""Members of params that `Mcp-Name` has to repeat, by method."""
 NAMED_MEMBER: Final[Mapping[str, str]] = MappingProxyType(
     {name: row.member for name, row in METHODS.items() if row.header is not HeaderRule.NONE}
 )
-"""Method to the member of its params that clients name in `Mcp-Name`, whether or not servers insist."""
+"""Members of params that clients may repeat in `Mcp-Name`, by method, required or not."""
 
 
 LISTS: Final[Mapping[str, str]] = MappingProxyType({"skills/list": SKILLS})
-"""Methods of extensions that list something, which is answered from what servers listed before."""
+"""Extensions by list method; the gateway answers these methods from the catalog."""
 
 
 EXTENDED: Final = frozenset(name for name, row in METHODS.items() if row.extension)
@@ -101,12 +101,12 @@ EXTENDED: Final = frozenset(name for name, row in METHODS.items() if row.extensi
 
 
 def extension_of(method: str) -> str:
-    """Extension that a method belongs to; empty for the core of MCP."""
+    """Return the extension that a method belongs to; empty for the core of MCP."""
     row = METHODS.get(method)
     return LISTS.get(method, "") if row is None else row.extension
 
 
 def method_in_era(method: str, *, modern: bool) -> Method | None:
-    """The row of a method, where clients of that era have it."""
+    """Return the row of a method; None if the method does not exist in the era."""
     row = METHODS.get(method)
     return row if row is not None and (row.in_modern if modern else row.in_legacy) else None

@@ -1,8 +1,8 @@
-"""Many callers over one stream of JSON-RPC messages: ids and progress tokens of our own, mapped back.
+"""Multiplexer of many callers over one stream of JSON-RPC messages.
 
-Holds no process and no socket, only a `write` function and the lines that it is fed. One sender must use each id and
-each progress token only once at a time (MCP, "Progress"), and callers do not know of each other: so both are replaced
-by a counter.
+A sender may use each id and each progress token only once at a time (MCP, "Progress"), but callers may choose equal
+ones. Both are therefore replaced by a counter, and mapped back in answers. The module does no I/O: it has a `write`
+function and is fed lines.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT: Final = 1024
 OnRequest: TypeAlias = Callable[[Message, Callable[[bytes], None]], None]
-"""Gets a request of the server, and what sends the response to it; answers at once or later. May not raise."""
+"""Callback for a request of the server. Gets the request and a function to send the response with, at once or later.
+May not raise."""
 
 
 class Offering(NamedTuple):
-    """Capabilities that the only client of a server offers to it: legacy capabilities, raw JSON, and the callback that
-    answers.
+    """Client capabilities (legacy, raw JSON) to declare to a server, with the callback for its requests. Only for a
+    server that has a single client.
     """
 
     capabilities: bytes
@@ -52,10 +53,10 @@ class _Pending:
 
 
 class Multiplexer:
-    """Requests and notifications of many callers as lines of one stream, and the answers back to each.
+    """Sends requests and notifications of many callers over one stream and returns each answer to its caller.
 
-    `write(line)` sends one message, which holds no line break; `on_notification(method, line)` gets all but progress.
-    Without `on_request` a server's requests are answered here: there is nothing that it could ask for.
+    `write(line)` sends one message, without line breaks; `on_notification(method, line)` gets all notifications
+    except for progress. Without `on_request` a server's requests are answered with an error (`{}` for ping).
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Multiplexer:
         self._ids = itertools.count(1)
         self._last_id = 0
         self._strays = 0
-        """Answers in a row to ids that no request had."""
+        """Consecutive answers with ids of no request."""
         self._pending: dict[bytes, _Pending] = {}
 
     def __repr__(self) -> str:
@@ -93,10 +94,10 @@ class Multiplexer:
         deadline: float,
         on_progress: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        """The raw response, with our id in it. `on_progress` gets progress notifications with the caller's token.
+        """Send a request and return the raw response, which has our id.
 
-        Canceling the awaiting task, and the deadline, send `notifications/cancelled`.
-        Raises Timeout, PoolFull, and whatever `fail_all` is called with.
+        `on_progress` gets progress notifications with the caller's token. At the deadline, and if the awaiting task is
+        canceled, `notifications/cancelled` is sent. Raises Timeout, PoolFull, and the errors of `fail` and `fail_all`.
         """
         if len(self._pending) >= self._max_in_flight:
             raise PoolFull(f"{self._max_in_flight} requests are in flight already")
@@ -126,7 +127,7 @@ class Multiplexer:
         self._write(jsonrpc.notification(method, params))
 
     def feed(self, line: bytes) -> bool:
-        """Take a message in. False when it is not JSON-RPC."""
+        """Handle a message. False if it is not JSON-RPC."""
         try:
             message = jsonrpc.decode_message(line)
         except jsonrpc.UNREADABLE as error:
@@ -155,7 +156,7 @@ class Multiplexer:
         return True
 
     def _feed_mended(self, line: bytes, error: Exception) -> bool:
-        """Take in a line that a strict reader refuses: as a batch, mended, or as the end of a request that it shows."""
+        """Handle an invalid line: as a batch, repaired, or as a malformed answer to the request whose id it shows."""
         if (batch := mending.messages_of_batch(line)) is not None:
             understood = [self.feed(message) for message in batch]
             return all(understood)
@@ -171,9 +172,11 @@ class Multiplexer:
         return False
 
     def _take_stray(self, ident: bytes, line: bytes) -> bool:
-        """Take in an answer with an id that no request in flight has. A number as a text is meant as that number. An id
-        that a request had before is late: that request was given up. Any other is wrong, and once as many such answers
-        came as requests wait, these are the answers that they wait for.
+        """Handle an answer whose id is not that of a request in flight.
+
+        An id that is a number in quotes counts as that number. An id of an earlier request means a late answer, which
+        is dropped. Other ids are errors of the server: after as many of them as there are requests in flight, all
+        these requests fail, as their answers have come with wrong ids.
         """
         number = ident.strip(b'"')
         if number != ident and number in self._pending:
@@ -183,18 +186,19 @@ class Multiplexer:
         self._strays += 1
         if self._strays >= len(self._pending):
             self._strays = 0
-            told = f"the answer carries the id {ident[:40].decode('utf-8', 'replace')}, which no request has"
-            self.fail_all(NotMcp(told, excerpt=jsonrpc.excerpt(line)))
+            shown_id = ident[:40].decode("utf-8", "replace")
+            message = f"the server's answer has the id {shown_id}, which is not the id of any request"
+            self.fail_all(NotMcp(message, excerpt=jsonrpc.excerpt(line)))
         return False
 
     def fail(self, ident: bytes, error: McpError) -> None:
-        """Fail one request, by our id of it; no-op when it is over."""
+        """Fail the request with our id `ident`; no-op if it is over."""
         pending = self._pending.get(ident)
         if pending is not None and not pending.future.done():
             pending.future.set_exception(error)
 
     def fail_all(self, error: McpError) -> None:
-        """Fail whatever is in flight."""
+        """Fail all requests in flight."""
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_exception(error)
@@ -202,18 +206,18 @@ class Multiplexer:
     def _write(self, message: bytes) -> None:
         """Send a message as one line (MCP, Transports, "stdio": no embedded newlines).
 
-        Params stay as the client wrote them, line breaks between members included. A server would take the line behind
-        such a break for a message of its own, which no policy has allowed.
+        Params are passed on as the client wrote them, which may be with line breaks between members. A server would
+        read the text after a line break as another message, one that no policy has checked.
         """
         if b"\n" in message or b"\r" in message:
-            message = message.replace(b"\r", b" ").replace(b"\n", b" ")  # outside of strings, or it would be no JSON
+            message = message.replace(b"\r", b" ").replace(b"\n", b" ")  # JSON strings cannot have raw line breaks
         self._write_line(message)
 
     def _respond(self, line: bytes) -> None:
         try:
             self._write(line)
-        except McpError as error:  # it may be gone by now
-            logger.debug("a server's question was not answered: %s", error)
+        except McpError as error:  # the stream may have ended
+            logger.debug("a request of a server was not answered: %s", error)
 
     def _expire(self, ident: bytes) -> None:
         pending = self._pending.get(ident)
@@ -243,7 +247,7 @@ class Multiplexer:
 
 
 def _with_token(params: bytes | Raw, token: bytes) -> tuple[bytes | Raw, Raw | None]:
-    """`params` with `_meta.progressToken` replaced, and the one it had (None: there was none after all)."""
+    """Replace `_meta.progressToken` in `params`. Returns the new params and the old token, None if there was none."""
     try:
         members = jsonrpc.decode_object(params)
         meta = jsonrpc.decode_object(members["_meta"])

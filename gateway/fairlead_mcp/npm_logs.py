@@ -1,7 +1,7 @@
-"""Why `npx` ended without a word, by npm's debug log: of an install script that fails, `npm exec` prints nothing.
+"""Finds the reason why `npx` failed without output in npm's debug log.
 
-npm writes a log of each run into `logs-dir`, by default `_logs` in its cache, and keeps the last ten
-(npm documentation, logging).
+`npm exec` prints nothing about an install script that fails. npm writes a log of each run into `logs-dir`, by default
+`_logs` in its cache, and keeps the last ten (npm documentation, logging).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from fairlead_mcp.wrappers import Wrapper
 
 MOST_LOGS: Final = 10
 MOST_BYTES: Final = 4 << 20
-"""Read of one log, from its end."""
+"""Bytes to read from the end of a log."""
 _HEAD_BYTES: Final = 4096
-"""Read of the beginning of a log, which says what was run."""
+"""Bytes to read from the beginning of a log, which has the command."""
 _FAILED: Final = re.compile(
     r"^\d+ info run (?P<package>\S+) (?P<script>\w+) (?:\S+ )?\{ code: (?P<code>[1-9]\d*), signal: ", re.MULTILINE
 )
@@ -27,8 +27,9 @@ _ERROR: Final = re.compile(r"^\d+ error (?!code |path |command |signal )(?P<text
 
 
 def npm_failure(wrapped: Wrapper, environment: Mapping[str, str], began: float) -> str:
-    """A sentence about the failure of the `npx` that was started at `began`, seconds of Unix time, with the path of its
-    log; empty where no log tells. Reads files.
+    """Explain the failure of an `npx` that was started at `began` (Unix time in seconds), with the path of its log.
+
+    Empty if no log has the reason. Blocks, as it reads files.
     """
     for log in _logs(environment, began):
         try:
@@ -45,7 +46,7 @@ def npm_failure(wrapped: Wrapper, environment: Mapping[str, str], began: float) 
 
 
 def _logs(environment: Mapping[str, str], began: float) -> list[Path]:
-    """Logs written since `began`, the newest first."""
+    """Return the logs written since `began`, newest first."""
     named = npm_setting(environment, "npm_config_logs_dir")
     folder = Path(named) if named else npm_cache(environment) / "_logs"
     changed: list[tuple[float, Path]] = []
@@ -59,7 +60,7 @@ def _logs(environment: Mapping[str, str], began: float) -> list[Path]:
 
 
 def _read(log: Path, package: str) -> str:
-    """The end of a log of a run that was asked for `package`; empty for any other."""
+    """Read the end of a log, if its command names `package`; else return an empty string."""
     with log.open("rb") as file:
         head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
         title = next((line for line in head.splitlines() if " verbose argv " in line), "")

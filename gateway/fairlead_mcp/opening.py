@@ -1,6 +1,6 @@
-"""Opens a session with a server over the network, from its endpoint and credential.
+"""Makes sessions with servers over the network, from endpoint and credential.
 
-A child process is not opened here: it belongs to a `fairlead_mcp.host.ChildHost`.
+Sessions with child processes are made by `fairlead_mcp.host.ChildHost`.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Heard: TypeAlias = Callable[[str], None]
 
 
 class NetworkAccess(msgspec.Struct, frozen=True):
-    """How a server is reached over the network, and as whom."""
+    """Credential and resolver for connections to a server."""
 
     credential: Credential
     resolve: Resolve | None = None
-    """Maps host names to addresses; None: DNS."""
+    """Resolver of host names; None for DNS."""
     installation: str = ""
-    """Value of `Via` in requests (RFC 9110, 7.6.3)."""
+    """Pseudonym of this installation for the header `Via` (RFC 9110, 7.6.3); empty for no header."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Fields of every request."""
+        """Headers of every request."""
         return {**self.credential.headers, **via.header(self.installation)}
 
 
@@ -53,10 +53,10 @@ def network_session(
     connections: int = CONNECTIONS,
     offering: Offering | None = None,
 ) -> McpSession:
-    """A session that is not connected yet. `name` is for people; without an `offering` no client capability is
-    declared.
+    """Make a session, which is not connected yet. `name` is the server's name in messages; without an `offering` no
+    client capability is declared.
 
-    Raises McpError for an address, a header or a certificate that cannot be used.
+    Raises McpError for an invalid address, header or certificate.
     """
     if isinstance(endpoint, HttpEndpoint):
         events = EventsEndpoint(url=endpoint.url, host_header=endpoint.host_header, ca_bundle=endpoint.ca_bundle)
@@ -73,7 +73,7 @@ def network_session(
 
 
 def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
-    """The endpoint as its server turned out to be reached: with a slash more or less, or over HTTP+SSE."""
+    """Return the endpoint that the session found: with or without a trailing slash, or for HTTP+SSE."""
     channel = session.channel
     if not isinstance(endpoint, HttpEndpoint) or not isinstance(channel, OlderChannel):
         return endpoint
@@ -101,7 +101,7 @@ def _link(
             resolve=access.resolve,
         )
     else:
-        raise McpError(f"{name} is not reached over a network")
+        raise McpError(f"{name} has no network endpoint: it runs as a child process")
     policy = StreamPolicy(legacy=isinstance(endpoint, EventsEndpoint))
     return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(heard)))
 
@@ -122,7 +122,9 @@ def _of_line(heard: Heard | None) -> Callable[[str, bytes], None] | None:
 
 
 def trust(ca_bundle: str | None) -> tls.SSLContext | None:
-    """Verification against the given certificates alone; None = the system's. Raises ConnectFailed for a bad bundle."""
+    """Make a TLS context that trusts only the given CA certificates (PEM); None, for the system's trust store, if there
+    are none. Raises ConnectFailed for an invalid bundle.
+    """
     if ca_bundle is None:
         return None
     try:

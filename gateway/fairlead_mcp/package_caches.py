@@ -1,9 +1,9 @@
-"""Tells by the folders of npm and uv whether a package has been fetched already, in whatever process.
+"""Guesses by the cache folders of npm and uv whether a package has been fetched before.
 
-A guess, which decides the order of starts and what is told of them alone: what is taken for cached may still be
-renewed, and caches that a configuration file moved count as empty. Of npm the `node_modules` of the project and of the
-machine, and the folders of `_npx`, each named by a digest of the packages that were asked for (`libnpmexec`); of uv an
-environment with the package's program, cached or installed by `uv tool install`, and the unpacked wheels.
+The guess affects only the order of starts and messages about them: a cached package may still be renewed, and caches at
+a place from a configuration file count as empty. For npm it reads the `node_modules` of the project and of the machine,
+and the folders of `_npx`, each named by a digest of the requested packages (`libnpmexec`). For uv it reads environments
+with the package's program, cached or installed by `uv tool install`, and unpacked wheels.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Final
 from fairlead_mcp.wrappers import Wrapper
 
 MOST_ENVIRONMENTS: Final = 2000
-"""Environments of uv that are looked at: a look takes about 10 µs."""
+"""Limit for the environments of uv that are checked, at about 10 µs each."""
 
 
 def is_cached(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None = None) -> bool:
-    """Whether the package that a wrapper would start in `cwd` needs no fetching, as far as folders tell; reads them."""
+    """Whether the package that a wrapper would start in `cwd` is probably cached. Blocks, as it reads folders."""
     try:
         return _npm_has(wrapped, environment, cwd) if wrapped.kind == "npx" else _uv_has(wrapped, environment)
-    except (OSError, RuntimeError):  # a folder without permission; a machine without a home
+    except (OSError, RuntimeError):  # a folder that may not be read; no home directory
         return False
 
 
@@ -40,7 +40,7 @@ def _npm_has(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None) 
         return True
     digest = hashlib.sha512(wrapped.package.encode()).hexdigest()[:16]
     installed = npm_cache(environment) / "_npx"
-    if (installed / digest / "node_modules" / ".package-lock.json").is_file():  # written when all is there
+    if (installed / digest / "node_modules" / ".package-lock.json").is_file():  # npm writes the lock file last
         return True
     return any(
         (modules / ".package-lock.json").is_file() and _has_version(modules, wrapped.package)
@@ -49,7 +49,7 @@ def _npm_has(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None) 
 
 
 def _has_version(modules: Path, package: str) -> bool:
-    """Whether a `node_modules` has a package in the version that is asked for; a range or tag is taken to fit."""
+    """Whether a `node_modules` has a package in the requested version; any version matches a range or tag."""
     at = package.rfind("@")
     name, version = (package[:at], package[at + 1 :]) if at > 0 else (package, "")
     manifest = modules / name / "package.json"
@@ -63,7 +63,7 @@ def _has_version(modules: Path, package: str) -> bool:
 
 
 def _npm_prefix(environment: Mapping[str, str]) -> Path:
-    """Folder of packages for the whole machine: the one that Node.js is in, unless a variable names another."""
+    """Return the folder of global packages: that of the environment, else the one that Node.js is in."""
     named = npm_setting(environment, "npm_config_prefix")
     if named:
         return Path(named)
@@ -72,13 +72,15 @@ def _npm_prefix(environment: Mapping[str, str]) -> Path:
 
 
 def npm_cache(environment: Mapping[str, str]) -> Path:
-    """npm's cache without its configuration files. Raises RuntimeError on a machine without a home."""
+    """Return the folder of npm's cache, without reading npm's configuration files. Raises RuntimeError without a home
+    directory.
+    """
     named = npm_setting(environment, "npm_config_cache")
     return Path(named) if named else _home(environment) / ".npm"
 
 
 def npm_setting(environment: Mapping[str, str], variable: str) -> str:
-    """A setting of npm that a variable makes, whose name npm takes in any case; empty without it."""
+    """Return npm's setting from an environment variable, whose name may be in any case; empty without one."""
     return next((value for name, value in environment.items() if name.lower() == variable and value), "")
 
 
@@ -95,7 +97,7 @@ def _uv_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
 
 
 def _wheels_of(package: str) -> str:
-    """Pattern of the unpacked wheels of a package as it is asked for, in the version that it names."""
+    """Make the glob pattern of a requested package's unpacked wheels, with the version if the request has one."""
     name, _, rest = package.partition("==" if "==" in package else "@")
     plain = re.split(r"[\[<>!=~@ ]", name, maxsplit=1)[0]
     version = f"{rest.strip()}-" if rest[:1].isdecimal() else ""
@@ -103,7 +105,7 @@ def _wheels_of(package: str) -> str:
 
 
 def _environments(cache: Path) -> Iterator[Path]:
-    """Environments in a cache of uv: by interpreter since 0.9, before that all in one folder."""
+    """Yield the environments in uv's cache: since uv 0.9 in a folder per interpreter, before that in one folder."""
     for bucket in cache.glob("environments-v*"):
         for folder in bucket.iterdir():
             yield folder
@@ -112,7 +114,7 @@ def _environments(cache: Path) -> Iterator[Path]:
 
 
 def _below(environment: Mapping[str, str], name: str, default: Path) -> Path:
-    """Folder of uv below one of the XDG Base Directory Specification."""
+    """Return uv's folder below a base directory of the XDG Base Directory Specification."""
     return Path(environment.get(name) or default) / "uv"
 
 

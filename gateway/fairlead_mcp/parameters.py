@@ -1,7 +1,8 @@
-"""Finds the arguments of a tool that travel in `Mcp-Param-*` headers as well, by the annotations in its input schema.
+"""Finds the arguments of a tool that `Mcp-Param-*` headers repeat, by the annotation `x-mcp-header` in its input
+schema. No I/O.
 
-Pure module (MCP 2026-07-28, Transports, "Custom headers from tool parameters"; SEP-2243). A tool with an annotation
-that is not valid must be left out of lists; for the others headers are checked and derived.
+A tool with an invalid annotation must be left out of lists (MCP 2026-07-28, Transports, "Custom headers from tool
+parameters"; SEP-2243).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 class Parameter(NamedTuple):
-    """One argument that is repeated: where it is, the end of its header's name, and its type."""
+    """Argument that a header repeats: its path, the end of the header's name, and its JSON type."""
 
     path: Path
     header: str
@@ -30,11 +31,11 @@ class Parameter(NamedTuple):
 
 
 class InvalidAnnotation(Exception):
-    """A tool may not be offered: one of its annotations breaks the rules. The message says which and why."""
+    """A tool has an invalid annotation and must not be listed. The message names the argument and the rule."""
 
 
 def parameters(definition: bytes) -> tuple[Parameter, ...]:
-    """Those of a raw tool definition. Raises InvalidAnnotation."""
+    """Return the annotated arguments of a raw tool definition. Raises InvalidAnnotation."""
     if MARK not in definition:
         return ()
     try:
@@ -55,7 +56,7 @@ def parameters(definition: bytes) -> tuple[Parameter, ...]:
 def _parameter(path: Path | None, schema: Schema) -> Parameter:
     header, kind = schema[KEY], schema.get("type")
     if not path:
-        raise InvalidAnnotation(f"{KEY} stands where it means no argument: not below `properties` alone")
+        raise InvalidAnnotation(f"{KEY} is at a schema that is not an argument: it may only be below `properties`")
     if not isinstance(header, str) or _TOKEN.fullmatch(header) is None:
         raise InvalidAnnotation(f"the {KEY} of {_at(path)} is not a header name")
     if not isinstance(kind, str) or kind not in _TYPES:
@@ -68,14 +69,14 @@ def _at(path: Path) -> str:
 
 
 def _schemas(root: Schema) -> Iterator[tuple[Path | None, Schema]]:
-    """Every schema with the way to it by `properties` alone; None below any other keyword, where an annotation belongs
-    to no one argument.
+    """Yield all schemas with the argument's path; the path is None below keywords other than `properties`, where a
+    schema does not belong to a single argument.
     """
-    left: list[tuple[Path | None, Schema]] = [((), root)]
-    while left:
-        path, schema = left.pop()
+    pending: list[tuple[Path | None, Schema]] = [((), root)]
+    while pending:
+        path, schema = pending.pop()
         yield path, schema
         for (keyword, *name), below in parts(schema, MODERN):
             if keyword == "items" and name:
-                continue  # a tuple of older drafts: the SDK does not look into it either
-            left.append((None if path is None or keyword != "properties" else (*path, *name), below))
+                continue  # a tuple of older drafts, which the SDK ignores too
+            pending.append((None if path is None or keyword != "properties" else (*path, *name), below))

@@ -1,4 +1,4 @@
-"""Printed lines of one server's processes, over its restarts, bounded in bytes."""
+"""Ring buffer of the lines that one server's processes printed, across restarts."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Final, Literal, NamedTuple
 from fairlead_mcp.diagnosis import diagnosis
 
 MOST_BYTES: Final = 128 << 10
-"""Bytes of text that are kept per server."""
+"""Limit for the stored text of one server, in bytes."""
 LINE_BYTES: Final = 100
-"""Counted for each line beside its text: so many empty ones are bounded too."""
+"""Bytes that are counted per line in addition to its text, so that empty lines are limited too."""
 
 RECENT_SECONDS: Final = 10.0
-"""Seconds before a server's end; lines that a running server printed earlier are not the reason for it."""
+"""Seconds before a running server's end in which it printed the reason; earlier lines are not considered."""
 LINE_WIDTH: Final = 1000
-"""Characters of a line."""
+"""Limit for the length of a line, in characters."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: colors, cursor movements, titles."""
 
 Stream = Literal["stderr", "stdout", "run"]
-"""`stdout` has anything but MCP messages, `run` has how runs of the process began and ended."""
+"""`stdout` has lines other than MCP messages; `run` has starts and ends of the process."""
 
 
 class PrintedLine(NamedTuple):
-    """One line. `number` counts up by one from 1 and is never used twice."""
+    """Printed line. `number` is consecutive from 1."""
 
     number: int
     run: int
     stream: Stream
     text: str
     at: float
-    """Seconds since the epoch."""
+    """Wall-clock time, seconds since the epoch."""
     when: float
-    """Seconds of a clock that only goes forward."""
+    """Monotonic time in seconds."""
 
 
 class PrintedLines:
-    """Ring of the last lines. `now` is a clock that only goes forward."""
+    """Ring buffer of the last lines. `now` is a monotonic clock, `wall` the wall clock."""
 
     def __init__(
         self, now: Callable[[], float], most_bytes: int = MOST_BYTES, wall: Callable[[], float] = time.time
@@ -51,20 +51,20 @@ class PrintedLines:
         self._size = 0
         self._lines: deque[PrintedLine] = deque()
         self.number = 0
-        """Number of the last line that was added."""
+        """Number of the last line."""
         self.run = 0
-        """Runs of the process that have begun."""
+        """Starts of the process so far."""
 
     def __repr__(self) -> str:
         return f"<PrintedLines: {len(self._lines)} of {self.number}, {self.run} runs>"
 
     def began(self) -> None:
-        """Mark that the process is started."""
+        """Record a start of the process."""
         self.run += 1
         self.add("run", "started" if self.run == 1 else "started again")
 
     def add(self, stream: Stream, text: str) -> None:
-        """Take in a line of the run that goes on."""
+        """Store a line of the current run."""
         self.number += 1
         self._lines.append(PrintedLine(self.number, self.run, stream, text, self._wall(), self._now()))
         self._size += _cost(text)
@@ -72,18 +72,18 @@ class PrintedLines:
             self._size -= _cost(self._lines.popleft().text)
 
     def after(self, number: int = 0) -> tuple[PrintedLine, ...]:
-        """The lines that are kept with a greater number, oldest first."""
+        """Return the stored lines with a number greater than `number`, oldest first."""
         return tuple(line for line in self._lines if line.number > number)
 
     def stderr(self) -> tuple[str, ...]:
-        """Kept lines of standard error, over all runs."""
+        """Return the stored lines of standard error, of all runs."""
         return tuple(line.text for line in self._lines if line.stream == "stderr")
 
     def telling(self, *, recent: bool = False, back: int = 0) -> str:
-        """Line that says why the last run ended, or the one `back` runs before it; empty where none does. `recent`: out
-        of its last `RECENT_SECONDS`.
+        """Return the line that says why the last run ended, or the run `back` runs before it; empty if none does.
 
-        Standard error comes first. Some programs print their error to standard output, where only MCP messages belong.
+        `recent` considers only the last `RECENT_SECONDS`. Standard output is read if standard error says nothing, as
+        some programs print their errors there although only MCP messages belong there.
         """
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
         lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]
@@ -98,6 +98,6 @@ def _cost(text: str) -> int:
 
 
 def printable(line: bytes) -> str:
-    """A logged line without control characters and cut to a width: it ends up on terminals and in conditions."""
+    """Make a printed line safe for terminals and conditions: without control characters and cut to LINE_WIDTH."""
     text = _ESCAPES.sub("", line[: LINE_WIDTH * 4].decode("utf-8", "replace"))
     return "".join(c if c.isprintable() else " " for c in text)[:LINE_WIDTH]

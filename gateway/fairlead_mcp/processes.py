@@ -1,20 +1,20 @@
-"""System calls that keep any process from outliving us. Helpers of `fairlead_mcp.stdio`; no MCP in here.
+"""System calls that end child processes together with this process.
 
-Covered when this process is killed with SIGKILL, without a chance to clean up:
+These mechanisms work even when this process is killed with SIGKILL and cannot clean up:
 
-- a direct child dies at once (PR_SET_PDEATHSIG; it fires when the *thread* that started the child ends, hence:
-  spawn from the main thread only, or from one thread that is told to last as long as the children shall);
-- what it started itself (`uv tool run` and `npx` stay as parents of the server) is in its process group, and the guard
-  kills the group: a tiny shell that holds the other end of a pipe to us and wakes up when that closes;
-- what the engine of a container runs is not below us at all: the guard ends it by the engine's client
-  (`fairlead_mcp.containers`);
-- what left the group by `setsid` sees the end of its standard input, as we hold the only writing end. A server that
-  ignores that as well survives.
+- A direct child gets SIGKILL by PR_SET_PDEATHSIG. That fires when the *thread* that started the child ends, so
+  children are started from the main thread, or from one thread that lives as long as they shall.
+- A child's descendants (`uv tool run` and `npx` stay as parents of the server) are in its process group, which the
+  guard kills. The guard is a small shell that reads a pipe from this process and acts when the pipe closes.
+- Containers are not descendants of this process: the guard stops them by the client of their engine
+  (`fairlead_mcp.containers`).
+- A process that left the group by `setsid` gets the end of its standard input, as this process has the only writing
+  end. A server that ignores that too survives.
 
-When a child is stopped or dies while we live, its group is killed, and what left the group before that is found in
-/proc and killed by pid; `become_subreaper` makes such orphans our children, so that they can be reaped.
+When a child is stopped or dies while this process lives, its group is killed. Descendants that had left the group are
+found in /proc and killed by process ID; `become_subreaper` makes such orphans our children, so that they can be reaped.
 
-Where there is no prctl (macOS, BSD) the guard and the end of standard input do what they do, and nothing else does.
+Without prctl (macOS, BSD) only the guard and the end of standard input remain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_prctl: Final = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)  # here: a forked child must not import
+_prctl: Final = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)  # a forked child must not import
 
 _GUARD: Final = """\
 trap '' INT TERM HUP QUIT
@@ -42,38 +42,39 @@ eval "$last"
 
 
 def become_subreaper() -> None:
-    """Make orphans of our children our own children. Called once by the composition root. Raises OSError."""
+    """Make orphaned descendants children of this process; call it once per process. Raises OSError."""
     if _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def dying_with_parent(lasting: threading.Thread | None = None) -> Callable[[], None]:
-    """A `preexec_fn` that ties the new process to the current thread, which must be the main one or `lasting`: a thread
-    that its owner keeps for as long as the process. Raises RuntimeError on any other, see the module.
+    """Make a `preexec_fn` that ends the new process when the current thread ends.
+
+    Raises RuntimeError unless the current thread is the main one or `lasting`, a thread that lives long enough.
     """
     if threading.current_thread() not in (threading.main_thread(), lasting):
-        raise RuntimeError("child processes are started from the main thread only: they would die with another")
+        raise RuntimeError("child processes can be started from the main thread only: they die with their thread")
     parent = os.getpid()
     prctl = _prctl
 
     def preexec() -> None:
         if prctl is not None:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the call above
+        if os.getppid() != parent:  # the parent died before the call of prctl
             os._exit(1)
 
     return preexec
 
 
 class Stray(NamedTuple):
-    """A process, told from a later one of the same number by when it started (clock ticks since boot)."""
+    """Process ID and start time (clock ticks since boot), which tells apart processes that had the same ID."""
 
     pid: int
     started: int
 
 
 def descendants(pid: int) -> list[Stray]:
-    """All living processes below `pid`, by /proc; a moment's picture, empty where there is no /proc."""
+    """Return the living descendants of a process by /proc; empty without /proc."""
     strays: list[Stray] = []
     pending = [pid]
     while pending:
@@ -84,15 +85,15 @@ def descendants(pid: int) -> list[Stray]:
 
 
 def _children(pid: int) -> Iterator[list[int]]:
-    """Children of each thread of a process; uv starts the server from another thread than the first."""
-    with contextlib.suppress(OSError):  # the folder itself goes while it is listed
+    """Yield the children of each thread of a process; uv starts the server from another thread than the first."""
+    with contextlib.suppress(OSError):  # the folder may vanish while it is listed
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
             with contextlib.suppress(OSError, ValueError):
                 yield [int(child) for child in path.read_text().split()]
 
 
 def started_at(pid: int) -> int:
-    """When a process started, in clock ticks since boot; 0 when it is gone."""
+    """Return the start time of a process in clock ticks since boot; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -100,8 +101,9 @@ def started_at(pid: int) -> int:
 
 
 def written_bytes(pid: int) -> int:
-    """Bytes that a process, its children that have ended and its living descendants have written to files and pipes; 0
-    where that cannot be told (proc_pid_io(5)).
+    """Return the bytes that a process and its descendants have written to files and pipes (proc_pid_io(5)).
+
+    Includes children that have ended; 0 if the system does not say.
     """
     return sum(_written(each) for each in (pid, *(stray.pid for stray in descendants(pid))))
 
@@ -115,13 +117,13 @@ def _written(pid: int) -> int:
 
 
 def signal_group(pgid: int, number: signal.Signals) -> None:
-    """Signal a process group that may be gone."""
+    """Signal a process group; no-op if it has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pgid, number)
 
 
 def kill_all(strays: list[Stray]) -> None:
-    """Kill processes that may be gone, and only these."""
+    """Kill processes that still run, and not later ones with the same IDs."""
     for stray in strays:
         if stray.started and started_at(stray.pid) == stray.started:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -129,16 +131,16 @@ def kill_all(strays: list[Stray]) -> None:
 
 
 def reap(pgid: int, strays: list[Stray]) -> bool:
-    """Collect the dead orphans of a group and these processes, as far as they are ours. True when none is left.
+    """Reap the ended children of this process among a group and `strays`. True if none is left.
 
-    Only for a group whose leader asyncio has collected already: it would miss it otherwise.
+    Only for a group whose leader asyncio has reaped already, as asyncio would miss its exit code.
     """
     left = [_reap_one(target) for target in (-pgid, *(stray.pid for stray in strays))]
     return not any(left)
 
 
 def _reap_one(target: int) -> bool:
-    """Collect all that is dead under a `waitpid` target. True when something of ours lives on."""
+    """Reap the ended children that match a `waitpid` target. True if a matching child still runs."""
     while True:
         try:
             if os.waitpid(target, os.WNOHANG)[0] == 0:
@@ -148,15 +150,15 @@ def _reap_one(target: int) -> bool:
 
 
 class GroupGuard:
-    """The process that kills the groups of our children once we are gone. Started with the first group.
+    """Shell process that kills the process groups of our children when this process ends; started on demand.
 
-    It reads lines of shell, one for each state of the groups, and runs the last when we are gone. Without /bin/sh
-    the guarantee for grandchildren is lost, nothing else.
+    It reads a line of shell after each change of the groups, and runs the last line when its input ends. Without
+    /bin/sh grandchildren may survive this process.
     """
 
     def __init__(self) -> None:
         self._groups: dict[int, str] = {}
-        """Groups, and the line of shell that ends what is not in the group; empty for nothing."""
+        """Line of shell that stops a group's container, by group; empty without a container."""
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
 
@@ -165,7 +167,7 @@ class GroupGuard:
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
-        """Idempotent; restarts a guard that somebody killed."""
+        """Start the guard, also again after it was killed. Idempotent."""
         async with self._starting:
             if self._process is not None and self._process.returncode is None:
                 return
@@ -186,7 +188,7 @@ class GroupGuard:
                 self._tell()
 
     def add(self, pgid: int, last_will: str = "") -> None:
-        """Have a group killed, and then a line of shell run."""
+        """Add a group to kill, with a line of shell to run after that."""
         self._groups[pgid] = last_will
         self._tell()
 
@@ -195,7 +197,7 @@ class GroupGuard:
         self._tell()
 
     async def aclose(self) -> None:
-        """Let it go; groups that are still known are killed by it."""
+        """End the guard, which kills the groups that were not discarded."""
         process, self._process = self._process, None
         if process is None:
             return

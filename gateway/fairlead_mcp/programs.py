@@ -1,4 +1,4 @@
-"""Where the program of a server's command is looked for, on the machine that runs it."""
+"""Search for the program of a server's command on this machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 
 
 def search_path(environ: Mapping[str, str]) -> str:
-    """`PATH`, and after it the folder of the interpreter: what is installed beside Fairlead is found."""
+    """Return `PATH` followed by the interpreter's folder, so that programs installed beside Fairlead are found."""
     return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def find_program(program: str, environ: Mapping[str, str], cwd: str | None = None) -> str | None:
-    """Absolute path of a command's program; None where there is none that may be run. A path with folders in it is
-    relative to `cwd`, as for every program that starts in that folder.
+    """Return the absolute path of a command's program; None if no executable is found.
+
+    A path with a folder in it is relative to `cwd`, the working directory of the process.
     """
     if os.sep in program:
         program = str(Path(cwd or "", program).absolute())
@@ -25,7 +26,7 @@ def find_program(program: str, environ: Mapping[str, str], cwd: str | None = Non
 
 
 def folder_problem(cwd: str | None) -> str | None:
-    """Why no program can be started in the folder `cwd`; None where that is not the reason that it cannot."""
+    """Explain why no program can be started in the folder `cwd`; None if the folder exists."""
     if cwd is None or Path(cwd).is_dir():
         return None
     return f"its working directory (cwd) {cwd} {'is not a directory' if Path(cwd).exists() else 'does not exist'}"

@@ -1,7 +1,7 @@
-"""The progress token in a raw `_meta` (MCP, Utilities, "Progress"), found without decoding what is around it.
+"""Finds and replaces the progress token in a raw `_meta` (MCP, Utilities, "Progress") without decoding it. No I/O.
 
-Pure module. Clients repeat their `_meta` with each request, and nothing but the token is new in it. Compiled; `find`
-stands in place of `in`, as that raises and drops a TypeError before it looks for `bytes` in others.
+Clients repeat their `_meta` with each request, and only the token differs. The module is compiled; there `find` is
+faster than `in`, which raises and drops a TypeError before it searches for `bytes`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ _BRACE: Final = 125
 
 
 class ProgressToken:
-    """Token of one request: `value` in raw JSON, and where that begins in the request's `_meta`; 0 where it is not
-    known.
-    """
+    """Progress token of one request: `value` is raw JSON, `begin` its offset in the request's `_meta`, 0 if unknown."""
 
     __slots__ = ("begin", "value")
 
@@ -28,27 +26,28 @@ class ProgressToken:
         self.begin = begin
 
     def replaced_in(self, meta: bytes, value: bytes) -> bytes | None:
-        """The `_meta` with another value of its token; None where that takes decoding."""
+        """Return a `_meta` with another token; None if that requires decoding it."""
         begin = self.begin
         end = begin + len(self.value)
         if not begin or end >= len(meta) or meta[begin:end] != self.value or meta[begin - _LENGTH : begin] != _MEMBER:
-            return None  # something was changed ahead of it
+            return None  # text before the token has changed
         if meta[end] != _COMMA and meta[end] != _BRACE:
-            return None  # it is another token, which begins like this one
+            return None  # a longer token that begins like this one
         return meta[:begin] + value + meta[end:]
 
 
 def place_of(meta: bytes) -> tuple[int, int]:
-    """Begin and end of the token's value in a `_meta`, which is valid JSON and, as the caller has to know, has a token:
-    without one it may be that of an object within. (0, 0) where it takes decoding to find it, or nothing looks like it.
+    """Return begin and end of the token in a `_meta`; (0, 0) if there is none, or if finding it requires decoding.
+
+    The `_meta` must be valid JSON and have a token, else a member of a nested object may be taken for it.
     """
     begin = meta.find(_MEMBER)
     if begin < 0:
         return 0, 0
     if begin == 1 and meta[1 + _LENGTH : -1].isdigit():
-        return 1 + _LENGTH, len(meta) - 1  # it is the only member
+        return 1 + _LENGTH, len(meta) - 1  # the token is the only member
     others = meta.find(_QUOTED) != begin or meta.find(_QUOTED, begin + 1) >= 0
-    if others or meta.find(b"\\") >= 0:  # a name can be written with escapes too
+    if others or meta.find(b"\\") >= 0:  # the name can be written with escapes
         return 0, 0
     begin += _LENGTH
     if meta[begin : begin + 1] == b'"':

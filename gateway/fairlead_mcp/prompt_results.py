@@ -1,7 +1,7 @@
-"""Results of `prompts/get`, `resources/read` and `completion/complete` in the form that clients' schemas have for them.
+"""Repair of malformed results of `prompts/get`, `resources/read` and `completion/complete`. No I/O.
 
-Pure module. The same rules as for results of tools (`tool_results`), but here nothing was executed: what is not clear
-is refused.
+The rules are those for results of tools (`tool_results`), but a result whose meaning is not clear is refused, as these
+methods have no effects that a client would have to know of.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNREADABLE, RawObject, decode_object, encode, excerpt
 
 MOST_VALUES: Final = 100
-"""Values of a completion that a client takes (MCP 2026-07-28, `CompleteResult`)."""
+"""Limit for the values of a completion (MCP 2026-07-28, `CompleteResult`)."""
 
 
 class _CommonResult(Struct):
@@ -61,8 +61,9 @@ _decoders: Final[Mapping[str, Callable[[bytes | Raw], Any]]] = {
 
 
 def strict(method: str, raw: bytes | Raw) -> tuple[bytes | Raw, str]:
-    """The result of a method in the form that clients take, and why it had to be mended; empty where it had not, and
-    for methods that are not known here. Raises NotMcp for what has no clear meaning.
+    """Return a valid result, and why it had to be repaired; the reason is empty if it was valid, and for other methods.
+
+    Raises NotMcp for a result whose meaning is not clear.
     """
     decode = _decoders.get(method)
     if decode is None:
@@ -81,7 +82,7 @@ def _mend(method: str, raw: bytes | Raw, decode: Callable[[bytes | Raw], Any]) -
         made = encode(members)
         decode(made)
     except UNREADABLE as error:
-        raise NotMcp(f"the server's answer to {method} is not as MCP has it ({error})") from error
+        raise NotMcp(f"the server's answer to {method} violates MCP's schema ({error})") from error
     return made
 
 
@@ -94,7 +95,7 @@ def _mend_prompt(members: RawObject) -> None:
 
 
 def _messages(item: Raw) -> list[RawObject]:
-    """One message as one for each of its blocks: MCP has one block in a message."""
+    """Split a message into one per content block, as MCP allows one block per message."""
     first = bytes(item)[:1]
     message = decode_object(item) if first == b"{" else {"content": item}
     role = message.get("role")
@@ -126,13 +127,13 @@ def _mend_completion(members: RawObject) -> None:
 
 
 def _items(value: Raw) -> list[Raw]:
-    """The elements of a list; of anything else itself, and nothing of null."""
+    """Return the elements of a list, nothing for null, and another value as the only element."""
     raw = bytes(value)
     if raw == b"null":
         return []
     items = tool_results.elements(value) if raw[:1] == b"[" else [value]
     if len(items) > tool_results.MOST_BLOCKS:
-        raise NotMcp(f"the server's answer holds a list of {len(items):,} elements, and some are not as MCP has them")
+        raise NotMcp(f"the server's answer violates MCP's schema, and a list of {len(items):,} is too long to repair")
     return items
 
 

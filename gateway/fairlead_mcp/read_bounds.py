@@ -1,7 +1,7 @@
-"""Bounds of JSON documents that peers send, for every plane: what is refused before it is decoded, and what is decoded
-beside the event loop. Pure module.
+"""Limits for untrusted JSON documents: which are refused, and which are decoded outside the event loop. No I/O.
 
-Decoding takes 50 to 200 ns a value and some microseconds an item that Python looks at, and holds up everybody's calls.
+Decoding takes 50 to 200 ns per value, and some microseconds per item that Python code visits. In the event loop that
+delays all calls.
 """
 
 from __future__ import annotations
@@ -14,23 +14,21 @@ from msgspec import Raw
 from fairlead_mcp.value_count import too_dear
 
 LONG_BYTES: Final = 256 << 10
-"""Bytes of a document from which on it is read beside the event loop."""
+"""Bytes from which a document is decoded outside the event loop."""
 LONG_COMMAS: Final = 1_000
-"""Commas of a document from which on it may hold enough items to be read beside the event loop."""
+"""Commas from which a document is decoded outside the event loop, as it may have many items."""
 MAX_VALUES: Final = 200_000
-"""Values of one document, each of which takes up to some 200 bytes once it is read, whatever its size on the wire."""
+"""Limit for the values of one document; each takes up to 200 bytes of memory after decoding."""
 MAX_ITEMS: Final = 10_000
-"""Items of one document: messages, their parts and calls, definitions of tools."""
+"""Limit for the items of one document: messages, their parts and calls, definitions of tools."""
 _LEVELS: Final = 5
-"""Lists and objects within each other whose items are looked at: an answer's choices, their message, its parts, and
-parts of a result of Anthropic's."""
+"""Levels of lists and objects whose items are counted: an answer's choices, their message, its parts, and the parts
+of a tool result in Anthropic's API."""
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Lists(msgspec.Struct):
-    """Members that hold items in a request, an answer, a message or a part, in every API. Others are skipped without a
-    copy.
-    """
+    """Members that contain items in requests, answers, messages and parts of all APIs."""
 
     messages: Raw = Raw()
     message: Raw = Raw()
@@ -47,7 +45,7 @@ class _Lists(msgspec.Struct):
     summary: Raw = Raw()
     system: Raw = Raw()
     function_declarations: Raw = Raw()
-    functionDeclarations: Raw = Raw()  # noqa: N815 - as Gemini's API writes it
+    functionDeclarations: Raw = Raw()  # noqa: N815 - Gemini's name
     choices: Raw = Raw()
     output: Raw = Raw()
     candidates: Raw = Raw()
@@ -55,21 +53,23 @@ class _Lists(msgspec.Struct):
 
 
 _HOLDS_ARGUMENTS: Final = frozenset({"input", "response"})
-"""Members that hold items as a list, and a tool's arguments or its result as an object, unless they are at the top."""
+"""Members that below the top level contain items if they are a list, but a tool's arguments or result if they are
+an object."""
 _NAMES: Final = _Lists.__struct_fields__
 _lists: Final = msgspec.json.Decoder(_Lists).decode
 _list: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 def is_long(document: bytes) -> bool:
-    """Whether reading a document may take over some milliseconds, so that it belongs beside the event loop."""
+    """Whether decoding a document may take more than some milliseconds and belongs outside the event loop."""
     size = len(document)
     return size > LONG_BYTES or (size > LONG_COMMAS and document.count(b",") > LONG_COMMAS)
 
 
 def excess(document: bytes, values: int = MAX_VALUES) -> str | None:
-    """Reason not to decode a document, such as `more than 200,000 values`; None where it may be decoded. Only one that
-    `is_long` may hold too much.
+    """Explain why a document exceeds the limits, such as `more than 200,000 values`; None if it does not.
+
+    Only documents that are `is_long` can exceed the limits.
     """
     dear = too_dear(document, values) if len(document) > values else None
     if dear is not None:
@@ -78,9 +78,10 @@ def excess(document: bytes, values: int = MAX_VALUES) -> str | None:
 
 
 def too_many_items(document: bytes) -> bool:
-    """Whether the lists of a document hold over `MAX_ITEMS` items in all: messages, their parts and calls, what a part
-    holds, definitions of tools. Lists within arguments, results and schemas, which are objects of their own, do not
-    count. Of a document that cannot be read nothing is said.
+    """Whether the lists of a document have more than `MAX_ITEMS` items in all: messages, their parts and calls,
+    contents of parts, definitions of tools.
+
+    Lists within arguments, results and schemas do not count. False for invalid JSON.
     """
     if document.count(b",") < MAX_ITEMS:
         return False

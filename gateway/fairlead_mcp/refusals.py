@@ -1,6 +1,4 @@
-"""Failures of a start that come again: in the same words, or until somebody changes the command, the package or the
-machine. Pure module.
-"""
+"""Classification of the messages of programs that failed to start: repeated and permanent failures. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Final
 _PERMANENT: Final = re.compile(
     "|".join(
         (
-            # a module or package that is missing
+            # missing modules and packages
             r"No module named ",
             r"Cannot find (?:module|package) ",
             r"cannot import name '",
@@ -22,7 +20,7 @@ _PERMANENT: Final = re.compile(
             r"An executable named \S+ is not provided by package",
             r"does not provide any executables",
             r"can't open file .*No such file",
-            # another version of Python or Node.js
+            # wrong version of Python or Node.js
             r"does not satisfy Python ?[<>=!~]",
             r"No interpreter found for Python",
             r"requires a different Python",
@@ -44,32 +42,32 @@ _PERMANENT: Final = re.compile(
 _OLDER_MCP: Final = re.compile(
     r"No module named 'mcp\.|cannot import name '\w+' from 'mcp\b|'(?:Server|FastMCP)' object has no attribute '"
 )
-"""Words of Python about a server that was written for version 1 of the package `mcp`, under version 2 or newer."""
+"""Python's errors when a server for version 1 of the package `mcp` runs with version 2 or later."""
 _NUMBER: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
-"""Numbers, also hexadecimal: ports, process ids and times, in which two messages about one failure differ."""
+"""Matches numbers, also hexadecimal, such as ports, process IDs and times."""
 
 
 def without_numbers(text: str) -> str:
-    """The text with `#` for each number."""
+    """Replace each number in a text by `#`."""
     return _NUMBER.sub("#", text)
 
 
 def alike(text: str, other: str) -> bool:
-    """Whether two messages differ in numbers alone."""
+    """Whether two messages differ only in numbers, so that they report the same failure."""
     return without_numbers(text) == without_numbers(other)
 
 
 def is_permanent(words: str) -> bool:
-    """Whether a start that failed with these words of uv, npx or the program itself would fail again.
+    """Whether a start that failed with this output of uv, npx or the program would fail again.
 
-    Network, quotas, locks and services that are not up yet pass by themselves and are none of it.
+    Failures of networks, quotas, locks and services that are still starting are not permanent.
     """
     return _PERMANENT.search(words) is not None or _OLDER_MCP.search(words) is not None
 
 
 def advise(words: str) -> str:
-    """Words of a program that ended, with what to do about them where many programs fail so."""
+    """Append advice to the last output of a program, if the failure is a frequent one."""
     if _OLDER_MCP.search(words) is None:
         return words
-    advice = "it was written for version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
+    advice = "the server needs version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
     return f"{words.rstrip('.')}; {advice}"

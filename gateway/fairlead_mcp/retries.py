@@ -1,7 +1,7 @@
-"""Decides which failed attempts are made again, and when.
+"""Decides which failed attempts are retried, and when. No I/O.
 
-Pure module. Where nothing was sent, any call may be made again; where the server may have got it, only one of a tool
-that is idempotent. A call whose time is up is never made again.
+If nothing was sent, any call may be retried; if the server may have received the call, only that of an idempotent tool.
+After its deadline a call is never retried.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpE
 BASE_SECONDS: Final = 0.05
 MAX_SECONDS: Final = 1.0
 _PASSING: Final = frozenset({502, 503, 504})
-"""Statuses of a proxy in front of a server that is not there for a moment."""
+"""HTTP statuses of a proxy whose server is temporarily unavailable."""
 
 
 def worth_retrying(error: Exception, *, idempotent: bool) -> bool:
-    """Whether the same call may be made again, and may end otherwise."""
+    """Whether a retry is safe and may succeed."""
     if isinstance(error, ConnectFailed):
         return error.reason not in ("Closed", "NotCallable", "CommandNotFound", "UnknownHost", "TLSFailed")
     if isinstance(error, ConnectionLost):
@@ -26,14 +26,14 @@ def worth_retrying(error: Exception, *, idempotent: bool) -> bool:
 
 
 def delay(attempt: int, random: float) -> float:
-    """Seconds before the next attempt after `attempt` (from 1) failed; full jitter by `random`, which is in [0, 1)."""
+    """Return the seconds to wait after attempt number `attempt` (from 1), with full jitter by `random` in [0, 1)."""
     return BASE_SECONDS / 2 + random * min(MAX_SECONDS, BASE_SECONDS * 2.0 ** (attempt - 1))
 
 
 def next_delay(
     error: McpError, *, attempt: int, retries: int, idempotent: bool, left: float, random: float
 ) -> float | None:
-    """Seconds until the next attempt, None where there is none. `left` is the time of the call that remains."""
+    """Return the seconds until the next attempt; None for no retry. `left` is the call's remaining time in seconds."""
     if attempt > retries or not worth_retrying(error, idempotent=idempotent):
         return None
     wait = delay(attempt, random)

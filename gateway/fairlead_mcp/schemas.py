@@ -1,7 +1,7 @@
-"""Subschemas and references of a JSON Schema: the one walk that validation, conversion and annotations share.
+"""Traversal of JSON Schemas: subschemas and references. No I/O.
 
-Pure module. Schemas are found by keyword, so that a property called `pattern` is not taken for one (JSON Schema 2020-12
-Core, sections 10 and 11, and the older spellings of drafts 4 to 7). No function recurses: schemas may be deep.
+Subschemas are found by keyword, so that a property named `pattern` is not read as a keyword (JSON Schema 2020-12 Core,
+sections 10 and 11, and the keywords of drafts 4 to 7). No function recurses, as schemas may be nested deeply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 Schema: TypeAlias = dict[str, Any]
 
 MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
-"""Keywords that hold schemas by name."""
+"""Keywords whose value maps names to schemas."""
 LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 SINGLES: Final = frozenset(
     {
@@ -33,12 +33,12 @@ SINGLES: Final = frozenset(
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _NAMED: Final = MAPS | DEFINITIONS | {"dependencies"}
 HELD: Final = MAPS | LISTS | SINGLES
-"""Keywords whose schemas say something about the value, or about a part of it."""
+"""Keywords whose subschemas apply to the value or to a part of it."""
 MODERN: Final = HELD | DEFINITIONS | {"contentSchema"}
-"""Keywords of draft 2020-12, and `definitions`, that hold schemas."""
+"""Keywords of draft 2020-12, and `definitions`, that contain schemas."""
 KEYWORDS: Final = MODERN | {"additionalItems", "dependencies"}
 HERE: Final = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
-"""Keywords whose schemas apply to the same value."""
+"""Keywords whose subschemas apply to the value itself."""
 BELOW: Final = frozenset(
     {
         "additionalProperties",
@@ -52,19 +52,20 @@ BELOW: Final = frozenset(
         "unevaluatedItems",
     }
 )
-"""Keywords whose schemas apply to any value below; those of `properties` apply to one each."""
+"""Keywords whose subschemas may apply to several parts of the value; one of `properties` applies to one part."""
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _META_SCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 _MAX_INDEX_DIGITS: Final = 9
 
 
 class UnresolvedReference(Exception):
-    """A reference that leads out of the schema, or nowhere."""
+    """A reference has no target in the schema."""
 
 
 def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tuple[tuple[str, ...], Schema]]:
-    """The schemas directly in a schema, each with the way to it: (keyword,), or (keyword, name or index). `true` and
-    `false` are left out.
+    """Yield the direct subschemas of a schema with their paths: (keyword,), or (keyword, name or index).
+
+    The schemas `true` and `false` are left out.
     """
     for keyword, value in schema.items():
         if keyword not in keywords:
@@ -75,24 +76,24 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
                     yield (keyword, name), part
         elif isinstance(value, dict) and keyword not in LISTS:
             yield (keyword,), value
-        elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):  # a list was a tuple until 2019-09
+        elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):  # a list until draft 2019-09
             for index, part in enumerate(value):
                 if isinstance(part, dict):
                     yield (keyword, str(index)), part
 
 
 def pointer(*way: str) -> str:
-    """The JSON Pointer of a way into a document (RFC 6901, section 3)."""
+    """Make the JSON Pointer of a path (RFC 6901, section 3)."""
     return "".join(f"/{escape_step(step)}" for step in way)
 
 
 def escape_step(step: str) -> str:
-    """One step of a JSON Pointer."""
+    """Escape one reference token of a JSON Pointer."""
     return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step
 
 
 def every(root: Schema) -> Iterator[Schema]:
-    """All schemas in a schema, itself first, those that are only defined or pointed at included; each once."""
+    """Yield a schema and all schemas within it once, including definitions and targets of references."""
     todo, seen = [root], {id(root)}
     while todo:
         schema = todo.pop()
@@ -110,14 +111,14 @@ def every(root: Schema) -> Iterator[Schema]:
 
 
 def anchors(schema: Schema) -> Iterator[str]:
-    """The names that a schema gives itself for a `$ref` or `$dynamicRef`."""
+    """Yield the anchors of a schema, which a `$ref` or `$dynamicRef` may name."""
     for keyword in ("$anchor", "$dynamicAnchor"):
         if isinstance(schema.get(keyword), str):
             yield schema[keyword]
 
 
 def follow_pointer(start: Any, pointer: str) -> Any:
-    """The value at a JSON Pointer in a URI fragment (RFC 6901, section 6). Raises UnresolvedReference."""
+    """Return the value at a JSON Pointer in a URI fragment (RFC 6901, section 6). Raises UnresolvedReference."""
     value = start
     for part in pointer.split("/")[1:]:
         step = unquote(part).replace("~1", "/").replace("~0", "~")
@@ -131,7 +132,7 @@ def follow_pointer(start: Any, pointer: str) -> Any:
 
 
 class References:
-    """Resolves the references of one schema. Raises UnresolvedReference."""
+    """Resolver of the references within one schema. Raises UnresolvedReference."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -146,7 +147,7 @@ class References:
                 self._named.setdefault(ident, []).append(schema)
 
     def of(self, schema: Schema) -> list[Schema]:
-        """The schemas that the references of a schema mean; a dynamic one may mean any of several."""
+        """Return the targets of a schema's references; a dynamic reference may have several."""
         targets: list[Schema] = []
         for keyword in REFERENCES:
             target = schema.get(keyword)
@@ -156,10 +157,10 @@ class References:
 
     def _target(self, target: str) -> list[Schema]:
         if target.startswith(_META_SCHEMAS):
-            return []  # comes with the library, and grows with the value alone
+            return []  # the validator has the meta-schemas, whose cost is linear in the value
         base, _, fragment = target.partition("#")
         if self._embedded and not base:
-            raise UnresolvedReference(target)  # relative to an identifier within; rare, and not worth being followed
+            raise UnresolvedReference(target)  # may be relative to an embedded identifier; rare, so not supported
         if fragment and not fragment.startswith("/"):
             return self._resolve("#" + fragment)
         starts = self._resolve(base) if base else [self._root]
@@ -173,7 +174,7 @@ class References:
 
 
 def _identifier(schema: Schema, root: Schema) -> str | None:
-    """The identifier of a schema, without its fragment (`id` in draft 4)."""
+    """Return the identifier of a schema (`$id`, in draft 4 `id`), without fragment."""
     old = isinstance(root.get("$schema"), str) and "draft-04" in root["$schema"]
     ident = schema.get("id" if old else "$id")
     return ident.partition("#")[0] or None if isinstance(ident, str) else None

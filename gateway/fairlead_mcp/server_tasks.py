@@ -1,4 +1,4 @@
-"""Form of servers' tasks (`io.modelcontextprotocol/tasks`, SEP-2663). Pure module."""
+"""Decoding of servers' tasks (`io.modelcontextprotocol/tasks`, SEP-2663). No I/O."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ GET: Final = "tasks/get"
 UPDATE: Final = "tasks/update"
 CANCEL: Final = "tasks/cancel"
 RESULT_TYPE: Final = "task"
-"""`resultType` of the first answer of a task."""
+"""`resultType` of the result that creates a task."""
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 MAX_QUESTIONS: Final = 64
-"""Questions that a task may have open, or ask one after the other of a client that waits for it."""
+"""Limit for the input requests of one task."""
 _DRAFT_MISSING: Final = -32003
-"""Code of drafts of SEP-2663, and of servers that still send it."""
+"""Error code in drafts of SEP-2663, which some servers still send."""
 
 
 class Task(msgspec.Struct):
-    """Members of a task that are read."""
+    """Task as its server reports it."""
 
     task_id: str = msgspec.field(name="taskId", default="")
     status: str = ""
@@ -44,15 +44,15 @@ _decode_answer = msgspec.json.Decoder(_Typed).decode
 
 
 def read(result: bytes | Raw) -> Task:
-    """The task in a result. Raises NotMcp for another shape."""
+    """Decode the task in a result. Raises NotMcp for a malformed one."""
     try:
         return _decode(result)
     except jsonrpc.UNREADABLE as error:
-        raise NotMcp(f"the server sent a task of an unexpected shape ({error})") from error
+        raise NotMcp(f"the server sent a malformed task ({error})") from error
 
 
 def is_first_answer(result: bytes | Raw) -> bool:
-    """Whether a result of `tools/call` is the first answer of a task."""
+    """Whether a result of `tools/call` says that the server created a task."""
     try:
         return b'"task"' in bytes(result) and _decode_answer(result).result_type == RESULT_TYPE
     except jsonrpc.UNREADABLE:
@@ -60,7 +60,7 @@ def is_first_answer(result: bytes | Raw) -> bool:
 
 
 def required_by(error: Exception) -> bool:
-    """Whether a server refuses a call because its client does not declare tasks."""
+    """Whether a server refused a call because the request did not declare the extension tasks."""
     return (
         isinstance(error, RpcError)
         and error.code in (jsonrpc.MISSING_CLIENT_CAPABILITY, _DRAFT_MISSING)

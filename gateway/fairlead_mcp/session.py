@@ -1,12 +1,12 @@
-"""Conversation with one MCP server, in either era and over any transport: listings with all their pages, single calls.
+"""Session with one MCP server, in either era and over any transport: listings with all their pages, single requests.
 
-Everything that a server defines is returned raw, byte for byte.
+Definitions and results are returned as raw JSON, byte for byte.
 
     async with McpSession.over_http(Target.from_url("http://tools:8080/mcp")) as session:
         if session.offers("tools"):
             tools = await session.list_all("tools/list")
 
-Timeouts are seconds for the whole operation. Every method raises McpError and nothing else of its own.
+Timeouts are seconds for the whole operation. All methods raise McpError only.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.stream_client import StreamClient
 
 CONNECTIONS: Final = 4
-"""Connections of a session over Streamable HTTP, unless the caller asks for more: enough for listings."""
+"""Default number of connections of a session over Streamable HTTP: enough for listings."""
 CONNECT_SECONDS: Final = 10.0
 LIST_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 60.0
 
 
 class ListingBounds(msgspec.Struct, frozen=True):
-    """Limits of a listing. `size` is in bytes of all pages together."""
+    """Limits of a listing. `size` is the sum over all pages, in bytes."""
 
     pages: int = 1000
     items: int = 20_000
@@ -59,7 +59,7 @@ class Channel(Protocol):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences about what the transport does to reach the server."""
+        """Sentences about workarounds that the transport applies to reach the server."""
         ...
 
     async def connect(self, deadline: float) -> Negotiated: ...
@@ -78,8 +78,9 @@ def http_pool(
     resolve: Resolve | None = None,
     connections: int = CONNECTIONS,
 ) -> Pool:
-    """Pool of connections that are made as needed. `ssl` defaults to the system's trust for https URLs, `resolve` to
-    DNS.
+    """Make a pool of up to `connections` connections to the host of `target`.
+
+    `ssl` defaults to the system's trust store for https URLs, `resolve` to DNS.
     """
     if target.tls and ssl is None:
         ssl = tls.create_default_context()
@@ -87,9 +88,9 @@ def http_pool(
 
 
 class McpSession:
-    """Session with one MCP server, over HTTP, a link or a child process. `pool` is closed with the session.
+    """Session with one MCP server, over HTTP, a link or a child process. Closing the session closes `pool`.
 
-    `ttl` has the shortest `ttlMs` (milliseconds) of each method's last listing, where the server gave one.
+    `ttl` maps a list method to the shortest `ttlMs` (milliseconds) in its last listing, if the server sent any.
     """
 
     def __init__(
@@ -113,10 +114,10 @@ class McpSession:
         offering: Offering | None = None,
         events: Callable[[], LineChannel] | None = None,
     ) -> McpSession:
-        """A session with connections of its own, by default those of `http_pool`; without an `offering` no client
-        capability is declared. `events` makes the channel for a server that turns out to speak HTTP+SSE.
+        """Make a session over Streamable HTTP, by default with the connections of `http_pool`.
 
-        Raises InvalidTarget for headers that cannot be sent.
+        Without an `offering` no client capability is declared. `events` makes the channel for a server that turns out
+        to speak HTTP+SSE. Raises InvalidTarget for headers that cannot be sent.
         """
         pool = pool or http_pool(target)
         channel = HttpChannel(target, pool, headers=headers, on_notification=on_notification, offering=offering)
@@ -124,14 +125,15 @@ class McpSession:
 
     @classmethod
     def over_child(cls, child: Child, capabilities: bytes = b"{}") -> McpSession:
-        """A session with a running child process, which goes on when the session is closed. `capabilities` (raw JSON)
-        are declared with each request where the process speaks the modern era.
+        """Make a session with a child process that outlives the session.
+
+        `capabilities` (raw JSON) are declared with each request where the process speaks the modern era.
         """
         return cls(LineChannel(child, capabilities=capabilities), clock=child.clock)
 
     @classmethod
     def over_link(cls, link: StreamClient) -> McpSession:
-        """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
+        """Make a session over a link (`tcp`, `http.events`), which is closed with the session."""
         return cls(line_channel(link), clock=link.clock)
 
     async def __aenter__(self) -> Self:
@@ -146,18 +148,18 @@ class McpSession:
         await self.aclose()
 
     async def connect(self, timeout: float = CONNECT_SECONDS) -> Negotiated:
-        """Negotiate the era, once. All other methods do it when it has not been done."""
+        """Negotiate the era, once. Other methods do so on demand."""
         return await self.channel.connect(self._clock() + timeout)
 
     async def aclose(self) -> None:
-        """End a legacy session (DELETE) and the connections; bounded, raises nothing."""
+        """End a legacy session (DELETE) and close the connections. Bounded in time; raises nothing."""
         await self.channel.aclose()
         if self._pool is not None:
             await self._pool.aclose()
 
     @property
     def negotiated(self) -> Negotiated:
-        """Raises RuntimeError before `connect`."""
+        """Result of the handshake. Raises RuntimeError before `connect`."""
         agreed = self.channel.negotiated
         if agreed is None:
             raise RuntimeError("the session is not connected")
@@ -173,7 +175,7 @@ class McpSession:
 
     @property
     def server_info(self) -> Raw:
-        """`{}` where a server names itself nowhere."""
+        """`serverInfo` as raw JSON; `{}` if the server sent none."""
         return self.negotiated.server_info
 
     @property
@@ -186,7 +188,7 @@ class McpSession:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences about what the server sent in another shape than MCP's, and what became of it."""
+        """Sentences about messages of the server that violate MCP, and how each was treated."""
         return (*self.channel.remarks, *self.negotiated.remarks, *itertools.chain.from_iterable(self._listed.values()))
 
     def offers(self, feature: str) -> bool:
@@ -196,8 +198,9 @@ class McpSession:
     async def request(
         self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS, declares: str = ""
     ) -> Raw:
-        """The raw result of one request; `params` is raw JSON without the era's envelope, `declares` the extension that
-        it declares to a modern server beside the client's capabilities.
+        """Send one request and return its raw result. `params` is raw JSON without the era's envelope.
+
+        `declares` is an extension to declare to a modern server in addition to the client's capabilities.
         """
         return await self.channel.request(method, params, deadline=self._clock() + timeout, declares=declares)
 
@@ -208,17 +211,15 @@ class McpSession:
         timeout: float = CALL_SECONDS,
         declares: str = "",
     ) -> Raw:
-        """The raw result of `tools/call`, which may say `isError`. `arguments` may be raw JSON; `declares` as of
-        `request`.
-        """
+        """Send `tools/call` and return its raw result, which may have `isError`; `declares` is that of `request`."""
         raw = arguments if isinstance(arguments, bytes | Raw) else jsonrpc.encode(arguments or {})
         params = b'{"name":%b,"arguments":%b}' % (jsonrpc.encode(name), raw)
         return await self.request("tools/call", params, timeout=timeout, declares=declares)
 
     async def listen(self, timeout: float = CONNECT_SECONDS) -> None:
-        """Have changes of the lists announced to `on_notification`; `timeout` bounds the connecting alone.
+        """Subscribe `on_notification` to changes of the server's lists; `timeout` limits only the connecting.
 
-        Ends by an McpError, always: TransportError when the stream ends, another one where the server has none.
+        Always raises McpError: TransportError when the stream ends, another one if the server offers no stream.
         """
         await self.channel.listen(self._clock() + timeout)
 
@@ -230,10 +231,10 @@ class McpSession:
         bounds: ListingBounds | None = None,
         page_read: Callable[[Raw], None] | None = None,
     ) -> list[Raw]:
-        """The items of all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
+        """Read all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
 
-        Each item is a view of its page: copy what is kept for long. `page_read` is called with each page, for what a
-        server says beside its items. Raises BadListing beyond the bounds.
+        Each item is a view of its page: copy items that are kept for long. `page_read` is called with each whole page,
+        for members other than the items. Raises BadListing beyond the bounds.
         """
         deadline = self._clock() + timeout
         listing = Listing(method, bounds or ListingBounds())
@@ -260,16 +261,17 @@ class McpSession:
 
 
 def line_channel(link: StreamClient) -> LineChannel:
-    """The channel of a session over a stream of messages, which it closes."""
+    """Make the channel of a session over a link; closing the channel closes the link."""
     capabilities = b"{}" if link.side.offering is None else link.side.offering.capabilities
     return LineChannel(link, link.aclose, capabilities)
 
 
 class Listing:
-    """Pages put together, within bounds. Pure: `add(page)` returns the cursor of the next page or None.
+    """Joins the pages of one listing, within bounds. Does no I/O: `add(page)` returns the cursor of the next page or
+    None.
 
-    A walk that a server leads astray (back to a page, on by a cursor that is not a text) ends with what was read.
-    `remarks` are sentences about that, and about a list of another shape that is clear in meaning.
+    If a server repeats a page or sends a cursor that is not a string, the listing ends with the items read so far.
+    `remarks` are sentences about that, and about a malformed list whose meaning is clear.
     """
 
     def __init__(self, method: str, bounds: ListingBounds) -> None:
@@ -285,13 +287,13 @@ class Listing:
         self._size = 0
 
     def add(self, page: Raw) -> str | None:
-        """Raises NotMcp for a page of another shape, BadListing beyond the bounds."""
+        """Add a page and return its cursor. Raises NotMcp for a malformed page, BadListing beyond the bounds."""
         bounds, method = self._bounds, self._method
         self._pages += 1
         self._size += memoryview(page).nbytes
         items, cursor = self._read(page)
         if (cursor is not None or self._digests) and self._repeats(items):
-            self._end("comes back to a page that was read already")
+            self._end("repeats a page that was read already")
             return None
         self.items += items
         if self._size > bounds.size:
@@ -309,8 +311,10 @@ class Listing:
         return cursor
 
     def take_refusal(self, cursor: str, error: RpcError) -> bool:
-        """Whether the walk ends with what was read as the server refuses `cursor`: an empty one, which stands for the
-        end with many servers (and is a cursor by MCP 2026-07-28, Pagination).
+        """Whether the listing is complete although the server refused `cursor`.
+
+        It is if the cursor was empty: many servers mean the end of the list by an empty cursor, which by MCP 2026-07-28
+        (Pagination) is a cursor like others.
         """
         if cursor:
             return False
@@ -318,7 +322,7 @@ class Listing:
         return True
 
     def _repeats(self, items: list[Raw]) -> bool:
-        """Whether these items came as a page before; pages without items say nothing."""
+        """Whether an earlier page had the same items; False for a page without items."""
         if not items:
             return False
         hashed = hashlib.sha256()
@@ -332,7 +336,7 @@ class Listing:
         return False
 
     def _end(self, what: str) -> None:
-        self._remark(f"{what}: the list ends with what was read")
+        self._remark(f"{what}: the list ends with the items read so far")
 
     def _remark(self, what: str) -> None:
         remark = f"{self._method} {what}"
@@ -350,7 +354,9 @@ class Listing:
             raise NotMcp(f"the answer to {self._method} has an unexpected shape: {error}") from error
 
     def _items(self, members: jsonrpc.RawObject) -> list[Raw]:
-        """Raises NotMcp where the list is missing beside another one, and jsonrpc.UNREADABLE."""
+        """Return the items of a page. Raises NotMcp if the page has a list of another method instead, and
+        jsonrpc.UNREADABLE.
+        """
         raw = members.get(self._member)
         if raw is None and not members.keys().isdisjoint(LISTS.values()):
             raise NotMcp(f"the answer to {self._method} has no {self._member}")
@@ -367,12 +373,12 @@ class Listing:
         try:
             cursor: str | None = _decode_cursor(raw)
         except jsonrpc.UNREADABLE:
-            self._end(f"has {jsonrpc.excerpt(bytes(raw))} as nextCursor, which is not a text")
+            self._end(f"has {jsonrpc.excerpt(bytes(raw))} as nextCursor, which is not a string")
             cursor = None
         return cursor
 
     def _note_ttl(self, raw: Raw | None) -> None:
-        """A hint, so that one of another shape is none."""
+        """Record the shortest `ttlMs`; being a hint, it is ignored if it is not an integer."""
         if raw is None:
             return
         with contextlib.suppress(msgspec.DecodeError):

@@ -1,7 +1,7 @@
-"""Skills of servers (`io.modelcontextprotocol/skills`, SEP-2640): entries of `skills/list`, and the files they name.
+"""Skills of servers (`io.modelcontextprotocol/skills`, SEP-2640): entries of `skills/list` and their files. No I/O.
 
-Pure module. A host compares the bytes of a file with the digest and size in the entry; so nobody on the way may change
-them. Of a pinned server only what was approved is passed on, which `ApprovedSkills` checks by the same digests.
+A host compares the bytes of a file with the digest and size in the entry, so files are passed on unchanged. For a
+pinned server `ApprovedSkills` compares the same digests, so that only approved files are passed on.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class SkillFile(msgspec.Struct, frozen=True):
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """An entry of `skills/list`, as far as it is read."""
+    """Entry of `skills/list`."""
 
     uri: str
-    """URI of its `SKILL.md`."""
+    """URI of the skill's `SKILL.md`."""
     frontmatter: Raw = Raw(b"{}")
     resources: list[SkillFile] | str = DYNAMIC
-    """All files of it, or `dynamic`."""
+    """All files of the skill, or `dynamic`."""
 
     @property
     def files(self) -> list[SkillFile]:
@@ -48,7 +48,7 @@ class Skill(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """Beginning of the URIs of its files."""
+        """Common prefix of the URIs of the skill's files."""
         return self.uri.rpartition("/")[0] + "/"
 
 
@@ -67,14 +67,14 @@ class _Settings(msgspec.Struct, rename="camel"):
 
 
 read: Final = msgspec.json.Decoder(Skill).decode
-"""An entry. Raises one of jsonrpc.UNREADABLE."""
+"""Decode an entry. Raises one of jsonrpc.UNREADABLE."""
 _decode_read: Final = msgspec.json.Decoder(_Read).decode
 _decode_settings: Final = msgspec.json.Decoder(_Settings).decode
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def uris_of(entry: bytes) -> tuple[str, ...]:
-    """URIs of an entry and its files; none where it has another shape."""
+    """Return the URIs of an entry and its files; empty for a malformed entry."""
     try:
         skill = read(entry)
     except jsonrpc.UNREADABLE:
@@ -83,7 +83,7 @@ def uris_of(entry: bytes) -> tuple[str, ...]:
 
 
 def reads_directories(settings: bytes | Raw | None) -> bool:
-    """Whether a server with these settings of the extension has `resources/directory/read`."""
+    """Whether a server with these settings of the extension supports `resources/directory/read`."""
     try:
         return settings is not None and _decode_settings(settings).directory_read
     except jsonrpc.UNREADABLE:
@@ -91,7 +91,7 @@ def reads_directories(settings: bytes | Raw | None) -> bool:
 
 
 class ApprovedSkills:
-    """Skills of a pinned server: what was approved of them, and whether a result is that."""
+    """Approved skills of a pinned server, against which results are checked."""
 
     __slots__ = ("_entries", "_files", "_folders")
 
@@ -103,39 +103,39 @@ class ApprovedSkills:
             try:
                 skill = read(entry)
             except jsonrpc.UNREADABLE:
-                continue  # a file of it is then none that was approved
+                continue  # its files then count as not approved
             self._entries[skill.uri] = entry
             self._files.update((file.uri, file) for file in skill.files)
             self._folders += (skill.folder,)
 
     def covers(self, uri: str) -> bool:
-        """Whether a resource is, or may be, one of a skill."""
+        """Whether a resource belongs, or may belong, to a skill."""
         return uri in self._files or scheme_of(uri) == SCHEME or uri.startswith(self._folders or ("\0",))
 
     def refused_read(self, uri: str, result: bytes | Raw) -> str | None:
-        """Why the result of `resources/read` may not be passed on; None: it may. A MiB takes about a millisecond."""
+        """Explain why a result of `resources/read` is not approved; None if it is. Takes about 1 ms per MiB."""
         file = self._files.get(uri)
         if file is None:
-            return f"{uri} is not a file of a skill that was approved of this server (pin: true)"
+            return f"{uri} is not a file of an approved skill of the pinned server (pin: true)"
         try:
             contents = _decode_read(result).contents
             data = b"" if len(contents) != 1 else _bytes_of(contents[0])
         except (binascii.Error, ValueError, *jsonrpc.UNREADABLE):
-            return f"the server sent {uri} in a shape that cannot be compared with what was approved"
+            return f"the server sent {uri} in a form that cannot be compared with the approved file"
         digest = _SHA256 + hashlib.sha256(data).hexdigest()
         if len(contents) != 1 or contents[0].uri != uri or file.digest.lower() != digest:
-            return f"the bytes of {uri} are not those that were approved (pin: true)"
+            return f"{uri} differs from the approved file of the pinned server (pin: true)"
         return None
 
     def refused_entry(self, uri: str, result: bytes | Raw) -> str | None:
-        """Why the result of `skills/get` may not be passed on; None: it may."""
+        """Explain why a result of `skills/get` is not approved; None if it is."""
         entry = self._entries.get(uri)
         try:
             skill = _decode(jsonrpc.decode_object(result)["skill"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return f"the server sent no skill for {uri}"
         if entry is None or skill != _decode(entry):
-            return f"{uri} is not the skill that was approved (pin: true): `fairlead diff` shows what changed"
+            return f"{uri} differs from the approved skill of the pinned server; `fairlead diff` shows the change"
         return None
 
 

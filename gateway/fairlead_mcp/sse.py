@@ -1,8 +1,8 @@
-"""Server-sent events: bytes in, events out, bounded.
+"""Parser of server-sent events, with a limit for the size of an event. No I/O.
 
-Pure module: no I/O. Fed by the HTTP connection. Follows the WHATWG parsing rules (line ends CR, LF and CRLF, also
-split over chunks; comments; a BOM), except that an event whose data is empty is dropped: TypeScript servers send one
-as a priming event, and it is not a message (MCP 2025-11-25, Transports, "Resumability"). Compiled.
+It follows the WHATWG parsing rules: line ends CR, LF and CRLF, also split over chunks; comments; a BOM. In contrast to
+them it drops events with empty data, which TypeScript servers send first and which are not messages (MCP 2025-11-25,
+Transports, "Resumability"). Compiled.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _CR: Final = 13
 
 
 def only_message(stream: bytes) -> bytes | None:
-    """The data of the one event that `stream` is, in the form that servers of MCP answer in: an event of one line of
-    data, called `message` or nothing, without an id. None for anything else, which EventParser reads.
+    """Return the data of a stream that is exactly one event in the most frequent form: one line of data, without id,
+    unnamed or named `message`. None for other streams, which need an EventParser.
     """
     if stream.startswith(_NAMED):
         start = len(_NAMED)
@@ -41,26 +41,26 @@ def only_message(stream: bytes) -> bytes | None:
         if end < start or stream[end:] != _BLANK_CRLF:
             return None
     elif start == len(_NAMED_CRLF):
-        return None  # line ends of two kinds
+        return None  # mixed line ends
     data = stream[start:end]
-    # numbers, as `in` with bytes raises and drops a TypeError first: ten times the price
+    # integers, as `in` with bytes raises and drops a TypeError first and is ten times slower
     return None if _LF in data or _CR in data else data
 
 
 def only_answer(stream: bytes) -> bytes | None:
-    """The JSON-RPC response that the one event of `stream` is; None where the stream has to be read: it has more
-    events, or one that may be a request or a notification.
+    """Return the JSON-RPC response in a stream of exactly one event; None for other streams, and if the event may be a
+    request or a notification.
     """
     message = only_message(stream)
     return message if message and message.find(b'"method"') < 0 else None
 
 
 class EventParser:
-    """`feed(chunk)` returns the events completed by the chunk. `max_event` bounds the bytes held for one event.
+    """Incremental parser: `feed(chunk)` returns the events that the chunk completes. `max_event` is in bytes.
 
-    An event is over at an empty line: what is incomplete when the stream ends is dropped, as the rules demand.
-    `last_id` is the id of the last event that had one, dropped events included; `retry` the reconnection time in
-    milliseconds that the stream asked for.
+    An event ends with an empty line; an incomplete event at the end of the stream is dropped, by the WHATWG rules.
+    `last_id` is the id of the last event with an id, dropped events included. `retry` is the stream's reconnection
+    time in milliseconds.
     """
 
     __slots__ = ("_data", "_id", "_name", "_pieces", "_size", "_skip_lf", "_started", "last_id", "max_event", "retry")
@@ -78,7 +78,7 @@ class EventParser:
         self._started = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """Raises TooLarge when one event exceeds the bound."""
+        """Parse a chunk and return the events that it completes. Raises TooLarge when an event exceeds the limit."""
         if not self._size and not self._skip_lf and len(chunk) <= self.max_event:
             message = only_message(chunk)
             if message:
@@ -110,7 +110,7 @@ class EventParser:
 
     @property
     def pending(self) -> int:
-        """Bytes of the event that is not complete."""
+        """Bytes of the incomplete event."""
         return self._size
 
     def _grow(self, size: int) -> None:

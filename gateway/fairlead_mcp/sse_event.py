@@ -1,4 +1,4 @@
-"""A server-sent event. Apart from `sse`, which makes them, because what msgspec makes a class of is not compiled."""
+"""Struct of a server-sent event, apart from `sse` because mypyc does not compile msgspec structs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event: its data with lines joined by LF, its name ("message" by default) and its id if it has one."""
+    """Server-sent event. Lines of data are joined by LF."""
 
     data: bytes
     name: bytes = b"message"

@@ -1,7 +1,6 @@
-"""The `requestState` of a result that needs more input, and of the request that goes on with it.
+"""Access to `requestState`, which a result that requires input hands to the client for the next request. No I/O.
 
-Pure module. MCP 2026-07-28, "Multi Round-Trip Requests": opaque to clients, and to a gateway but for the prefix that it
-adds and removes.
+The state is opaque to clients; the gateway adds and removes a prefix (MCP 2026-07-28, "Multi Round-Trip Requests").
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ STATE: Final = "requestState"
 
 
 def rewritten(result: Raw, change: Callable[[str], str], member: str = STATE) -> Raw:
-    """A result whose state (or other text member), if it has one, is what `change` makes of it."""
+    """Apply `change` to the `requestState`, or another string member, of a result that has one."""
     if b'"%b"' % member.encode() not in bytes(result):
         return result
     try:
@@ -30,7 +29,7 @@ def rewritten(result: Raw, change: Callable[[str], str], member: str = STATE) ->
 
 
 def state_in(params: jsonrpc.RawObject) -> str | None:
-    """The state that a request goes on with; None where it has none that can be read."""
+    """Return the `requestState` of a request's params; None if it is absent or not a string."""
     try:
         return jsonrpc.decode_text(params[STATE])
     except (*jsonrpc.UNREADABLE, KeyError):
@@ -38,5 +37,5 @@ def state_in(params: jsonrpc.RawObject) -> str | None:
 
 
 def with_state(params: jsonrpc.RawObject, state: str) -> jsonrpc.RawObject:
-    """Params with another state."""
+    """Return params with another `requestState`."""
     return {**params, STATE: Raw(jsonrpc.encode(state))}

@@ -1,7 +1,7 @@
 """Child processes that speak MCP over their standard streams: framing, launching, stopping.
 
-Knows lines and processes, nothing of JSON-RPC. MCP's stdio transport is one message per line of UTF-8 on stdin and
-stdout; stderr is the server's log.
+MCP's stdio transport is one message per line of UTF-8 on stdin and stdout; stderr is the server's log. This module
+handles lines and processes; JSON-RPC is read elsewhere.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from fairlead_mcp.waiting import wait_until_set
 
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
-"""Bytes that a child may leave unread before further requests are refused."""
+"""Bytes that a child may leave unread before requests are refused."""
 FETCHED_BYTES: Final = 64 << 10
-"""Bytes written by a process that show that it fetches; what merely waits writes wake-ups and messages."""
+"""Bytes written by a process from which it counts as downloading; a waiting process writes less."""
 LAST_WORDS_SECONDS: Final = 0.25
-"""How long to read on after a process ended: its last answer may still be in the pipe."""
+"""How long to read on after a process has ended, as its last answer may still be in the pipe."""
 MUTE_SECONDS: Final = 1.0
 """How long a process may live on after it closed its output."""
 
 
 _INSTALLS: Final = re.compile(r"(?:^|[\s/;&|])np[mx](?:\s|$)")
-"""A command, or a line of a shell, that runs npm or npx."""
+"""Matches a command, or a line of a shell, that runs npm or npx."""
 _CONSENT: Final = "npm_config_yes"
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
-    """Process to run. `env` is added to the `INHERITED` variables. Two equal specs need only one process."""
+    """Process to run. `env` is added to the `INHERITED` variables. Equal specs can share one process."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -60,10 +60,10 @@ class ChildSpec(msgspec.Struct, frozen=True):
         return cls(command, tuple(args), tuple(sorted((env or {}).items())), cwd)
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of the process, given ours."""
+        """Make the environment of the process out of that of the gateway (`ours`)."""
         inherited = {name: ours[name] for name in INHERITED if name in ours}
         if self._installs and not any(name.lower() == _CONSENT for name, _ in self.env):
-            # npx asks before it installs, and nobody answers: its input is the protocol's. --no still forbids it.
+            # npx asks on its terminal before it installs, but its input is the protocol's. --no still forbids it.
             inherited[_CONSENT] = "true"
         return inherited | dict(self.env)
 
@@ -73,18 +73,18 @@ class ChildSpec(msgspec.Struct, frozen=True):
 
 
 class ProcessObserver(Protocol):
-    """Owner of a process, as it is notified. `on_exit` is the last call, with a description of the end."""
+    """Callbacks of a process to its owner. `on_exit` is the last call, with a description of the end."""
 
     def on_line(self, line: bytes) -> None: ...
 
     def on_stderr(self, line: str) -> None: ...
 
     def on_step(self, what: str) -> None:
-        """Work before the program is started, such as `fetching x with npx`; empty when it is done."""
+        """Preparation before the program starts, such as `fetching x with npx`; empty when it is done."""
         ...
 
     def on_fault(self, error: McpError) -> None:
-        """The process does what it may not; its owner should stop it."""
+        """The process violated the protocol; its owner should stop it."""
         ...
 
     def on_exit(self, how: str) -> None: ...
@@ -98,32 +98,33 @@ class Process(Protocol):
 
     @property
     def written(self) -> int:
-        """Bytes that it and what it started have written to files and pipes; 0 where that cannot be told."""
+        """Bytes that the process and its descendants have written to files and pipes; 0 if the system does not say."""
         ...
 
     def write(self, line: bytes) -> None:
-        """Raises PoolFull when the process does not read its input. After its end the line is dropped."""
+        """Send a line, which is dropped after the end. Raises PoolFull when the process does not read its input."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """End it: stdin closed, `grace` seconds, SIGTERM, `grace` seconds, SIGKILL to all that is left, and the end of
-        the container that it ran. Idempotent.
+        """Stop the process: close stdin, after `grace` seconds send SIGTERM, after `grace` more SIGKILL.
+
+        Kills what is left of its descendants and its container. Idempotent.
         """
         ...
 
 
 class Launcher(Protocol):
-    """Starts processes; tests have one that starts none."""
+    """Starts processes."""
 
     async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
-        """Raises ConnectFailed (CommandNotFound, StartFailed)."""
+        """Start a process. Raises ConnectFailed (CommandNotFound, StartFailed)."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class LineBuffer:
-    """Chunks in, lines out. Blank lines are dropped. Raises TooLarge for a line longer than `limit` bytes."""
+    """Splits chunks into lines, without blank ones. Raises TooLarge for a line longer than `limit` bytes."""
 
     __slots__ = ("_pieces", "_size", "limit")
 
@@ -155,8 +156,9 @@ class LineBuffer:
 
 
 class LogBuffer:
-    """Chunks of standard error in, lines out, indented as they were. A long line is cut and not refused: Node.js shows
-    the line where it threw, and that of a bundle may be a megabyte. Blank lines are dropped.
+    """Splits chunks of standard error into lines, with their indentation, without blank ones.
+
+    A long line is cut, not refused: Node.js prints the source line of an error, which in a bundle may be a megabyte.
     """
 
     __slots__ = ("_held", "limit")
@@ -175,19 +177,19 @@ class LogBuffer:
         return [line for line in lines if line]
 
     def rest(self) -> bytes:
-        """Take the text after the last line break, which a process that has ended will not complete."""
+        """Return and clear the text after the last line break, when the process has ended."""
         line, self._held = self._cut(self._held), b""
         return line
 
     def _cut(self, line: bytes) -> bytes:
-        shown = line.rstrip().rpartition(b"\r")[2]  # a progress bar writes over itself
+        shown = line.rstrip().rpartition(b"\r")[2]  # a progress bar overwrites its line: its last state counts
         return shown[: self.limit]
 
 
 class SubprocessLauncher:
-    """Starts real processes, each in a session of its own and tied to our life (see `fairlead_mcp.processes`).
+    """Starts processes, each in its own session, that end with this process (see `fairlead_mcp.processes`).
 
-    `thread` starts them instead of the main thread, and has to last as long as they shall.
+    `thread` starts them instead of the main thread; they end when it does.
     """
 
     def __init__(self, thread: threading.Thread | None = None) -> None:
@@ -208,9 +210,7 @@ class SubprocessLauncher:
         events: ProcessObserver,
         container: ContainerRun | None = None,
     ) -> Process:
-        """Run `argv` with `environment` and nothing else; `container` is what it runs beside itself. Raises as `launch`
-        does.
-        """
+        """Run `argv` with exactly `environment`; `container` is the container that it runs. Raises as `launch` does."""
         await self._guard.start()
         loop = asyncio.get_running_loop()
         try:
@@ -232,8 +232,9 @@ class SubprocessLauncher:
 
 
 def _start_failure(error: OSError | ValueError, program: str, cwd: str | None) -> ConnectFailed:
-    """Reason that the system gave for not starting a program. It names neither the program nor its folder alike on all
-    event loops.
+    """Explain why the system did not start a program, naming the program and its folder.
+
+    The messages of the event loops differ in what they name.
     """
     if problem := folder_problem(cwd):
         return ConnectFailed(f"{program} cannot be started: {problem}", reason="StartFailed")
@@ -248,7 +249,9 @@ def _start_failure(error: OSError | ValueError, program: str, cwd: str | None) -
 
 
 class _Streams(asyncio.SubprocessProtocol):
-    """The streams of one process. Tells its end when both it and its output have ended, or soon after the former."""
+    """Standard streams of one process. Reports the end when process and output have ended, or
+    `LAST_WORDS_SECONDS` after the process.
+    """
 
     def __init__(self, events: ProcessObserver) -> None:
         self._events = events
@@ -284,14 +287,14 @@ class _Streams(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
-        if self._open:  # its last words are on the way, or a grandchild holds the pipe
+        if self._open:  # output may still be in the pipe, or a grandchild holds the pipe open
             asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._tell)
         else:
             self._tell()
 
     def _mute(self) -> None:
         if not self.exited.is_set():
-            self._events.on_fault(ConnectionLost("the server's process closed its output but lives on", sent=True))
+            self._events.on_fault(ConnectionLost("the server's process closed its output but still runs", sent=True))
 
     def _tell(self) -> None:
         if not self._told:
@@ -360,7 +363,7 @@ class _Subprocess:
 
 
 def describe_exit(code: int | None) -> str:
-    """`exited with code 1`, `was killed by SIGKILL`."""
+    """Describe an exit code: `exited with code 1`, `was killed by SIGKILL`."""
     if code is None:
         return "ended"
     if code < 0:

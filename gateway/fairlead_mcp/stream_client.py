@@ -1,13 +1,13 @@
-"""Client of one MCP server over message streams, one after the other: negotiated, shared by all requests, opened again.
+"""Client of one MCP server over a message stream that all requests share and that is reopened after it was lost.
 
-A `StreamOpener` opens the streams: `tcp` and `http.events` connect to somebody else's process, `child` starts one. When
-a stream is opened, who waits for it, what its loss does to its requests and when the next is tried is written here.
+A `StreamOpener` opens the streams: those of `tcp` and `http.events` connect to a remote process, that of `child` starts
+one. This module decides when a stream is opened, which requests wait for it, and when a failed opening is retried.
 
     IDLE ──request──> STARTING ──handshake──> RUNNING ──loss──> BACKOFF ──delay──> IDLE, or STARTING where it is eager
                          └────────failure────────────────────────┘        CLOSED: by `aclose`, for good
 
-Deadlines are absolute, in `StreamClient.clock`. `request` passes params as they are: in the modern era the caller adds
-the envelope (`eras.modern_params`). Each stream negotiates again.
+Deadlines are absolute, in `StreamClient.clock`. `request` sends params unchanged: in the modern era the caller adds the
+envelope (`eras.modern_params`). The handshake is repeated for each stream.
 """
 
 from __future__ import annotations
@@ -41,91 +41,91 @@ logger = logging.getLogger(__name__)
 NEVER: Final = float("inf")
 PROBE_SECONDS: Final = 10.0
 OPEN_SECONDS: Final = 30.0
-"""For the handshake: a server on a stream may have to start first."""
+"""Limit for the handshake; long, because a server on a stream may have to start first."""
 FIRST_DELAY: Final = 0.25
 LAST_DELAY: Final = 5.0
-"""Seconds after a failure in which nothing is tried; connecting is cheap and the caller waits for it."""
+"""Longest delay in seconds before a retry; short, because connecting is cheap and a caller may be waiting."""
 FAILED_AFTER: Final = 3
-"""Failures in a row from which the state is FAILED; it is still tried again."""
+"""Consecutive failures after which the state is FAILED; retries go on."""
 REFUSED_SECONDS: Final = 600.0
-"""To the next attempt after a failure that lasts until somebody changes something."""
+"""Delay before the retry of a permanent failure, one that only a change by somebody can cure."""
 _LOGGED_LINES: Final = 10
 _LONGEST_WAIT: Final = 1e6
-"""Seconds; a timer of the loop takes no infinite ones."""
+"""Seconds; stands for infinity, which the timers of an event loop do not accept."""
 
 
 class StreamState(Enum):
-    """Where the streams to one server are."""
+    """State of the connection to one server."""
 
     IDLE = "idle"
-    """None is open; the next request opens one."""
+    """No stream is open; the next request opens one."""
     STARTING = "starting"
-    """One is opened, or about to be, and not negotiated yet."""
+    """A stream is being opened or is in its handshake."""
     RUNNING = "running"
-    """One is open and takes requests."""
+    """A stream is open and takes requests."""
     BACKOFF = "backoff"
-    """The last one ended, or could not be opened; the next attempt is due in a moment."""
+    """The last stream ended or could not be opened; the next attempt waits for a delay."""
     FAILED = "failed"
-    """As BACKOFF, after several failures in a row, or one for good: tried again, but seldom."""
+    """As BACKOFF, after `FAILED_AFTER` failures in a row or a permanent one."""
     CLOSED = "closed"
-    """Given up by us."""
+    """`aclose` was called."""
 
 
 class MessageStream(Protocol):
     """An open stream."""
 
     def write(self, line: bytes) -> None:
-        """Send one message. Raises PoolFull when the other side does not read. After the end it is dropped."""
+        """Send one message, which is dropped if the stream has ended. Raises PoolFull when the peer does not read."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class StreamOpener(ABC):
-    """Opens streams to one server, and says what it means when that fails."""
+    """Opens streams to one server and explains failures to open one."""
 
     closed: ClassVar[str] = "the connection to %s was closed"
-    """Sentence about a server by its name, after `StreamClient.aclose`."""
+    """Message of requests after `StreamClient.aclose`, with a `%s` for the server's name."""
     starts_process: ClassVar[bool] = False
-    """Whether each stream is to a process of its own, which begins and ends with it."""
+    """Whether opening a stream starts a process that ends with the stream."""
 
     @abstractmethod
     async def open(self, connection: StreamConnection) -> MessageStream:
-        """Open one, whose messages and end `connection` is told. Raises McpError; leaves nothing behind then."""
+        """Open a stream that reports its messages and its end to `connection`. Raises McpError, after cleaning up."""
 
     def explain(self, error: McpError, seconds: float) -> McpError:
-        """Failure to open a stream or to negotiate within `seconds`, as callers shall see it."""
+        """Error for callers, made from the failure to open a stream or to negotiate within `seconds`."""
         return error
 
     def is_permanent(self, failure: McpError) -> bool:
-        """Whether a stream that could not be opened for this reason cannot be until somebody changes something."""
+        """Whether retries are useless until somebody changes something, such as the command."""
         return False
 
 
 class ClientSide(NamedTuple):
-    """This side of the streams to one server."""
+    """Client's side of the streams to one server."""
 
     client: Client = Client()
     offering: Offering | None = None
-    """Capabilities of the only client that the server has; None declares none."""
+    """Capabilities to declare, where the server has one client only; None declares none."""
     on_notification: Callable[[str, bytes], None] | None = None
-    """Gets the method and the line of each notification. Called in the loop; may not raise."""
+    """Called in the event loop with the method and the line of each notification; may not raise."""
 
 
 @dataclass(frozen=True)
 class StreamPolicy:
-    """When a stream is opened, and for how long it is waited for and held."""
+    """When a stream is opened, how long opening may take, and how long an idle stream stays open."""
 
     eager: bool = False
-    """Open one at once, and another whenever it ends, instead of for requests alone."""
+    """Open a stream at once, and again whenever it ends, instead of on demand."""
     legacy: bool = False
-    """Skip the question for the modern era."""
+    """Skip the probe for the modern era."""
     idle: float = NEVER
     """Seconds without a request after which the stream is closed."""
     open_seconds: float = OPEN_SECONDS
-    """For the handshake."""
+    """Limit for the handshake."""
     probe_seconds: float = PROBE_SECONDS
-    """For an answer to the question for the modern era."""
+    """Limit for an answer to the probe for the modern era."""
 
 
 ON_DEMAND: Final = StreamPolicy()
@@ -133,15 +133,15 @@ NO_CLIENT_SIDE: Final = ClientSide()
 
 
 class StreamConnection:
-    """One message stream from its opening to its end; `end` is done with the reason when it is over."""
+    """One message stream from its opening to its end; the future `end` then has the reason."""
 
     def __init__(self, client: StreamClient) -> None:
         self.pipe: MessageStream | None = None
-        """Set when it is open."""
+        """The open stream; None while it is being opened."""
         self.negotiated: Negotiated | None = None
-        """Handshake, while requests are taken."""
+        """Result of the handshake; None before it."""
         self.born = 0.0
-        """When it was negotiated."""
+        """Time of the handshake."""
         offering = client.side.offering
         self.stream = Multiplexer(
             self._write,
@@ -160,26 +160,26 @@ class StreamConnection:
         self.pipe.write(line)
 
     def on_line(self, line: bytes) -> bool:
-        """Take in one message. False for a line that is not one."""
+        """Handle one message. False for a line that is not JSON-RPC."""
         try:
             understood = self.stream.feed(line)
-        except McpError as error:  # its request could not be answered: it does not read
+        except McpError as error:  # the server does not read, so that its own request could not be answered
             self.on_end(error)
             return True
         if not understood:
             self._skipped += 1
             if self._skipped <= _LOGGED_LINES:
-                logger.warning("%s sent what is not MCP: %.80r", self._client.name, line)
+                logger.warning("%s sent a line that is not MCP: %.80r", self._client.name, line)
         return understood
 
     def on_refused(self, line: bytes, error: McpError) -> None:
-        """Fail the request that was written as `line` and did not get through; the stream goes on."""
+        """Fail the request in `line`, which could not be delivered; the stream stays open."""
         ident = jsonrpc.decode_message(line).id
         if isinstance(ident, Raw):
             self.stream.fail(bytes(ident), error)
 
     def on_end(self, error: McpError) -> None:
-        """End it for this reason, unless it has ended for another."""
+        """End the stream with this error, unless it has ended already."""
         if not self.end.done():
             self.end.set_result(error)
             self.stream.fail_all(error)
@@ -187,7 +187,7 @@ class StreamConnection:
 
 
 class StreamClient:
-    """Requests to one server over the stream that is open now, by default opened when a request needs it."""
+    """Sends requests to one server over its open stream; by default the first request opens the stream."""
 
     def __init__(
         self,
@@ -204,15 +204,13 @@ class StreamClient:
         self.clock = clock
         self.state = StreamState.IDLE
         self.on_state: Callable[[], None] | None = None
-        """Called in the loop when the state has changed; may not raise."""
+        """Called in the event loop after each change of `state`; may not raise."""
         self.starts = 0
-        """Streams opened so far, or tried to."""
+        """Attempts to open a stream so far."""
         self.process: bytes | None = None
-        """Random name of the process that takes requests now, 12 hexadecimal digits; None where no process begins and
-        ends with the stream.
-        """
+        """Random ID of the server's process, 12 hexadecimal digits; None where the process outlives the stream."""
         self.failure: McpError | None = None
-        """Why the last stream ended, or could not be opened."""
+        """Why the last stream ended or could not be opened."""
         self._opener = opener
         self._policy = policy
         self._backoff = backoff or Backoff(random.random, base=FIRST_DELAY, cap=LAST_DELAY)
@@ -221,9 +219,9 @@ class StreamClient:
         self._opening: asyncio.Task[None] | None = None
         self._retried = False
         self._timer: asyncio.TimerHandle | None = None
-        """To the end of the back-off."""
+        """Ends the back-off."""
         self._changed = asyncio.Event()
-        """Set at the next change of the state."""
+        """Set at the next change of `state`, then replaced."""
         self._endings = TaskSet()
         self._busy = 0
         self._idle_times: IdleTimes[None] = IdleTimes(policy.idle, self._expire)
@@ -235,11 +233,11 @@ class StreamClient:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """Handshake of the stream that takes requests now."""
+        """Result of the handshake of the open stream; None without one."""
         return None if self._connection is None else self._connection.negotiated
 
     async def ready(self, deadline: float) -> Negotiated:
-        """Wait until the server takes requests. Raises McpError: Timeout when the deadline comes before a verdict."""
+        """Wait until the server takes requests. Raises McpError: Timeout at the deadline, else why it cannot."""
         agreed = (await self._connected(deadline)).negotiated
         assert agreed is not None
         return agreed
@@ -252,10 +250,10 @@ class StreamClient:
         deadline: float,
         on_progress: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        """The raw response, with an id of ours; putting the caller's back and the envelope of the era are the caller's
-        affair. `on_progress` gets progress notifications with the caller's token.
+        """Send a request and return the raw response, whose id the caller has to replace by its own.
 
-        Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull, and what a server refuses with.
+        The caller adds the envelope of the era. `on_progress` gets progress notifications with the caller's token.
+        Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull, and the server's errors.
         """
         self._begin_use()
         try:
@@ -267,9 +265,9 @@ class StreamClient:
             self._end_use()
 
     async def listen(self, deadline: float) -> None:
-        """Have changes of the lists announced to `on_notification` until the stream is over.
+        """Subscribe `on_notification` to changes of the server's lists until the stream ends.
 
-        Raises McpError, always: TransportError when the stream ends, another one when the server refuses.
+        Always raises McpError: TransportError when the stream ends, another one when the server refuses.
         """
         self._begin_use()
         try:
@@ -285,13 +283,14 @@ class StreamClient:
             self._end_use()
 
     async def end(self) -> McpError:
-        """Wait until the stream that is open now has ended; why it did."""
+        """Wait for the end of the open stream and return its reason."""
         connection = self._connection
         return await asyncio.shield(connection.end) if connection is not None else self._down()
 
     def retry(self) -> None:
-        """Open a stream now where the next attempt is due later, and once more if an attempt that goes on fails; the
-        delays after failures are counted from zero.
+        """Open a stream now instead of after the back-off, and reset the back-off.
+
+        Where an attempt is under way, another one follows if it fails.
         """
         if self.state in (StreamState.BACKOFF, StreamState.FAILED, StreamState.STARTING):
             self._backoff.failures = 0
@@ -303,7 +302,7 @@ class StreamClient:
                 self._start()
 
     async def aclose(self) -> None:
-        """Close for good; what is in flight fails. Bounded; idempotent."""
+        """Close for good, failing the requests in flight. Bounded in time; idempotent."""
         self._cancel_timer()
         if self.state is not StreamState.CLOSED:
             self._enter(StreamState.CLOSED)
@@ -317,7 +316,7 @@ class StreamClient:
     # Opening
 
     async def _connected(self, deadline: float) -> StreamConnection:
-        """The stream that takes requests, waited for while one is opened. Raises at once during a back-off."""
+        """Return the open stream, after waiting for one that is being opened. Raises at once during a back-off."""
         if self.state is StreamState.IDLE:
             self._start()
         while self.state is StreamState.STARTING:
@@ -334,13 +333,13 @@ class StreamClient:
 
     async def _open(self) -> None:
         failure = await self._attempt()
-        while failure is not None and self._retried:  # what began before somebody asked says nothing to them
+        while failure is not None and self._retried:  # the failed attempt began before `retry` was called
             failure = await self._attempt()
         if failure is not None:
             self._fail(failure, None)
 
     async def _attempt(self) -> McpError | None:
-        """Open a stream and negotiate; why that failed."""
+        """Open a stream and negotiate. Returns the error of a failure, None for success."""
         self._retried = False
         self._enter(StreamState.STARTING)
         while self._endings:  # one stream at a time: a listener with a backlog of one is not flooded
@@ -352,9 +351,9 @@ class StreamClient:
             agreed = await self._negotiate(connection)
         except McpError as error:
             if isinstance(error, ConnectionLost) and not self._policy.legacy:
-                self._probe = not self._probe  # some end at a message of the other era
+                self._probe = not self._probe  # some servers close the stream at a message of the other era
             failure = self._opener.explain(error, self._policy.open_seconds)
-        except Exception as error:  # the edge of the task: requests that wait for the stream must not wait for ever
+        except Exception as error:  # requests wait for this task: without a verdict they would wait for ever
             logger.exception("%s cannot be opened", self.name)
             failure = ConnectFailed(f"{self.name} cannot be opened ({error})", reason="StartFailed")
         else:
@@ -363,7 +362,7 @@ class StreamClient:
             alone = self._opener.starts_process or self.side.offering is not None
             self.process = secrets.token_hex(6).encode() if alone else None
             self._enter(StreamState.RUNNING)
-            self._rest()  # the caller may have given up
+            self._rest()  # the request that wanted the stream may have been canceled
             return None
         self._drop(failure)
         return failure
@@ -385,19 +384,19 @@ class StreamClient:
     # The end of a stream
 
     def lose(self, connection: StreamConnection, error: McpError) -> None:
-        """Take in that a stream has ended. One that is being opened fails its opening."""
+        """Handle the end of a stream that was open; one that is being opened fails in `_attempt` instead."""
         if connection is self._connection and self.state is StreamState.RUNNING:
             self._fail(error, self.clock() - connection.born)
 
     def _fail(self, error: McpError, lived: float | None) -> None:
-        """The stream was lost after `lived` seconds, or could not be opened (None)."""
+        """Handle a stream that was lost after `lived` seconds or could not be opened (None)."""
         failure = _not_sent(error)
         permanent = lived is None and self._opener.is_permanent(failure)
         delay = self._backoff.after(lived or 0.0)
         if permanent:
             delay = REFUSED_SECONDS
         if self._policy.eager:
-            # every attempt at a server that cannot start would be a line
+            # a server that cannot start would fill the log with one line per attempt
             repeated = lived is None and self.failure is not None and alike(str(failure), str(self.failure))
             level = logging.DEBUG if repeated else logging.WARNING
             logger.log(level, "%s; next start in %.1f s", with_name(self.name, failure), delay)
@@ -417,23 +416,23 @@ class StreamClient:
             self._enter(StreamState.IDLE)
 
     def _drop(self, error: McpError) -> None:
-        """Part with the stream, in the background."""
+        """Close the stream in the background."""
         connection = self._connection
         self._connection = None
         self._idle_times.mark_used(None)
         if connection is not None:
             connection.on_end(error)
             if connection.pipe is not None:
-                # a task: a cancellation on the way must not leave a process half stopped
+                # a task of its own, as a canceled caller must not leave a process half stopped
                 self._endings.start(connection.pipe.aclose(), f"close {self.name}")
 
     def _down(self) -> McpError:
-        """Error for a request that cannot be sent now."""
+        """Make the error for a request that cannot be sent in this state."""
         if self.state is StreamState.CLOSED:
             return ConnectFailed(self._opener.closed % self.name, reason="Closed")
         if self.failure is None:
             return ConnectFailed(f"{self.name} is down", reason="BackingOff")
-        return self.failure.with_traceback(None)  # each time that it is raised adds to the last one
+        return self.failure.with_traceback(None)  # each raise would lengthen the traceback
 
     def _enter(self, state: StreamState) -> None:
         self.state = state
@@ -468,7 +467,7 @@ class StreamClient:
 
 
 def _not_sent(error: McpError) -> McpError:
-    """Error for the next caller: its request was not sent. Refusals stay unchanged."""
+    """Turn a transport error into ConnectFailed for requests that were not sent; return other errors unchanged."""
     if isinstance(error, TransportError) and not isinstance(error, ConnectFailed):
         failure = ConnectFailed(str(error), reason=error.reason)
         failure.__cause__ = error
@@ -477,6 +476,6 @@ def _not_sent(error: McpError) -> McpError:
 
 
 def with_name(name: str, what: object, joint: str = ": ") -> str:
-    """`what`, with the name of the server in front unless it is there already."""
+    """Return the text of `what`, preceded by the server's name unless it begins with it."""
     text = str(what)
     return text if text.startswith(name) else f"{name}{joint}{text}"

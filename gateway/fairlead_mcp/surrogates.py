@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs in JSON, as servers write them that cut a text between two UTF-16 units. Pure module."""
+"""Replaces lone surrogates in JSON, from servers that cut a text between two UTF-16 units. No I/O."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _HIGH: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW: Final = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALF: Final = re.compile(rb"%s(?!%s)|(?<!%s)%s" % (_HIGH, _LOW, _HIGH, _LOW))
 _BACKSLASH: Final = b"\x00"
-"""Stands for an escaped backslash meanwhile: no JSON holds that byte."""
+"""Placeholder for an escaped backslash; valid JSON does not contain that byte."""
 
 
 def pair(data: bytes) -> bytes:
-    """The JSON with a replacement character for each half of a surrogate pair that is alone in it: no UTF-8 has one."""
+    """Replace the escapes of lone surrogates, which UTF-8 cannot encode, by those of U+FFFD."""
     if (b"\\ud" not in data and b"\\uD" not in data) or _BACKSLASH in data:
         return data
     escaped = data.replace(b"\\\\", _BACKSLASH)

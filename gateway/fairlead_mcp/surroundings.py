@@ -1,5 +1,6 @@
-"""Environment variables that programs started by Fairlead get of its own environment, which may hold secrets. Pure;
-standard library alone, for the runner image has a copy of this file.
+"""Environment variables that child processes inherit from Fairlead, whose environment may have secrets. No I/O.
+
+This file imports the standard library only, because the runner image has a copy of it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import PurePath
 from typing import Final
 
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""The variables that every child gets; anything else of ours may be a secret and must be named in its spec."""
+"""Variables that every child inherits; its spec has to name others, as they may be secrets."""
 NETWORK: Final = frozenset(
     {
         "all_proxy",
@@ -26,9 +27,7 @@ NETWORK: Final = frozenset(
         "ssl_cert_file",
     }
 )
-"""How a program on this machine reaches the network, in lower case: without these, many a server starts and then
-fails.
-"""
+"""Variables, in lower case, for access to the network, without which many servers start but then fail."""
 _NPM: Final = ("npm_config_",)
 _DOCKER: Final = ("docker_", "xdg_runtime_dir")
 SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -46,9 +45,7 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "uv": ("uv_",),
     "uvx": ("uv_",),
 }
-"""Programs that fetch a server as they start it, or are told where to export traces, and how the names of their own
-settings begin, in lower case.
-"""
+"""Prefixes, in lower case, of variables that are settings of a program, by program."""
 POINTERS: Final = (
     "AWS_CONFIG_FILE",
     "AWS_DEFAULT_REGION",
@@ -70,12 +67,12 @@ POINTERS: Final = (
     "TALOSCONFIG",
     "VAULT_ADDR",
 )
-"""Variables that choose the account, cluster or database of a tool: without them it works, but somewhere else."""
+"""Variables that select a tool's account, cluster or database; without them the tool uses another one."""
 
 
 def pass_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of `environ` that a server's process gets beyond `INHERITED`: how to reach the network, and the
-    settings of `program` (a name or a path) where it has any.
+    """Return the variables in `environ` that a server's process gets in addition to `INHERITED`: those for access to
+    the network and the settings of `program` (a name or a path).
     """
     settings = SETTINGS.get(PurePath(program).name, ())
     return {

@@ -1,4 +1,4 @@
-"""Waits for a server's task to end (SEP-2663): asks for it soon, then as often as its `pollIntervalMs` says."""
+"""Polls a server's task until it ends (SEP-2663): soon at first, then at the interval of its `pollIntervalMs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_mcp.messages import ErrorObject
 from fairlead_mcp.server_tasks import GET, MAX_QUESTIONS, UPDATE, read
 
 FIRST_POLL: Final = 0.1
-"""Seconds before the first poll; each further one waits twice as long, up to the server's `pollIntervalMs`."""
+"""Seconds before the first poll; the delay doubles up to the server's `pollIntervalMs`."""
 LONGEST_POLL: Final = 30.0
 DEFAULT_POLL: Final = 1.0
 CANCEL_SECONDS: Final = 5.0
@@ -23,31 +23,31 @@ _decode_error = msgspec.json.Decoder(ErrorObject).decode
 
 
 class TaskClient(Protocol):
-    """Client of one task that is waited for."""
+    """Client that polls one task."""
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
-        """Make a request about the task; `params` lack its id. Raises McpError."""
+        """Send a request about the task; adds the task's ID to `params`. Raises McpError."""
         ...
 
     async def answer(self, questions: dict[str, Raw]) -> jsonrpc.RawObject:
-        """The params of `tasks/update` that answer questions of the task, by their keys. Raises McpError."""
+        """Answer the task's input requests, given by key, with params for `tasks/update`. Raises McpError."""
         ...
 
     def tell(self, status: str) -> None:
-        """Take what the task says of itself, once with each poll."""
+        """Report the task's status to the caller, once per poll."""
         ...
 
     def seconds_left(self) -> float:
-        """Seconds until the wait is given up."""
+        """Return the seconds until the deadline."""
         ...
 
     def cancel(self) -> None:
-        """Have the task cancelled; what becomes of that nobody waits for."""
+        """Send `tasks/cancel` in the background."""
         ...
 
 
 class _Ended(Exception):
-    """The task is over: there is nothing to cancel."""
+    """The task has ended, so that it needs no cancellation."""
 
     def __init__(self, error: McpError) -> None:
         super().__init__(str(error))
@@ -55,8 +55,10 @@ class _Ended(Exception):
 
 
 async def outcome(created: Raw, client: TaskClient) -> Raw:
-    """The result of the task whose first answer this is. Raises McpError, for a task that failed its error. Cancels the
-    task where it does not end by itself: the time is over, nobody can answer a question, or the caller is cancelled.
+    """Wait for the task that the result `created` announces and return its result. Raises McpError, such as the error
+    of a failed task.
+
+    The task is canceled at the deadline, if an input request cannot be answered, and if the caller is canceled.
     """
     try:
         return await _end_of(created, client)
@@ -82,7 +84,7 @@ async def _end_of(created: Raw, client: TaskClient) -> Raw:
         if question:
             answered.update(question)
             if len(answered) > MAX_QUESTIONS:
-                raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions")
+                raise NotMcp(f"the task of the tool sent more than {MAX_QUESTIONS} input requests")
             await client.ask(UPDATE, await client.answer(question))
             wait = FIRST_POLL
         if client.seconds_left() <= wait:
@@ -95,9 +97,9 @@ async def _end_of(created: Raw, client: TaskClient) -> Raw:
         except RpcError as error:
             raise _Ended(error) from error
         except TooLarge:
-            raise  # and so it would be the next time
+            raise  # the next answer would be too large again
         except McpError:
-            wait = min(max(poll, FIRST_POLL), LONGEST_POLL)  # a poll too many, or a lost connection
+            wait = min(max(poll, FIRST_POLL), LONGEST_POLL)  # the poll was refused or its connection lost: poll again
 
 
 def _failure(error: Raw | object) -> McpError:

@@ -1,9 +1,8 @@
-"""Messages over a TCP connection to a server that lives on stdio: one line each, a token in front of them all.
+"""Message streams over TCP to a server on stdio in another pod: one message per line, after a line with a token.
 
-Opens streams for `fairlead_mcp.stream_client`. What listens there starts one process of the server per connection,
-whose standard input and output are the socket, after the first line has turned out to be the token it expects; with a
-wrong one it closes, and when as many run as may or there is no such program, it says so in a line of its own. So the
-end of the connection is the end of the process, and the other way round.
+The listener (the gate) starts one process of the server per connection, if the first line has the right token; with a
+wrong token it closes the connection. The socket is the process's standard input and output, so that process and
+connection end together. If no process can be started, the gate sends one line with the reason.
 """
 
 from __future__ import annotations
@@ -22,19 +21,17 @@ from fairlead_mcp.stream_client import StreamConnection, StreamOpener
 
 DIAL_SECONDS: Final = 5.0
 FULL: Final = b"fairlead-gate: full "
-"""First line of the listener, followed by the number, in place of a server's where no more of them may run."""
+"""Begins the gate's line when the limit of processes, which follows, is reached."""
 MISSING: Final = b"fairlead-gate: missing "
-"""First line of the listener, followed by the program, where the image has no such program or it may not be run."""
+"""Begins the gate's line when the image does not have the program, which follows, or it is not executable."""
 _REFUSALS: Final = (FULL, MISSING)
 _PROGRAM_CHARS: Final = 200
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-"""A node that vanishes says nothing: found out after 35 silent seconds."""
+"""TCP keep-alive options, by which a connection to a lost node ends after 35 s."""
 
 
 class TcpOpener(StreamOpener):
-    """Opens a stream over TCP. Of several addresses (one per pod) any one is taken, by `shuffle`; the next where it
-    refuses.
-    """
+    """Opens a stream over TCP. Several addresses (one per pod) are tried in the random order of `shuffle`."""
 
     starts_process = True
 
@@ -59,12 +56,12 @@ class TcpOpener(StreamOpener):
         self._greeting = token.encode() + b"\n"
 
     async def open(self, connection: StreamConnection) -> LineProtocol:
-        """Connect and show the token. Raises ConnectFailed."""
+        """Connect and send the token. Raises ConnectFailed."""
         return await self._dialer.connect(lambda: LineProtocol(connection, self._greeting))
 
 
 class LineProtocol(asyncio.Protocol):
-    """One connection. A `MessageStream`."""
+    """TCP connection as a `MessageStream`."""
 
     def __init__(self, connection: StreamConnection, greeting: bytes) -> None:
         self._connection = connection
@@ -77,7 +74,7 @@ class LineProtocol(asyncio.Protocol):
         self._gone = asyncio.Event()
 
     def write(self, line: bytes) -> None:
-        """Raises PoolFull when the server does not read."""
+        """Send a line. Raises PoolFull when the server does not read."""
         if self._transport is None or self._transport.is_closing():
             return
         if self._transport.get_write_buffer_size() > MAX_BACKLOG:
@@ -85,7 +82,7 @@ class LineProtocol(asyncio.Protocol):
         self._transport.write(line + b"\n")
 
     async def aclose(self) -> None:
-        """The process reads the end of its input and ends."""
+        """Close the connection, which ends the process's input and thereby the process."""
         self._over = True
         if self._transport is not None:
             self._transport.abort() if self._transport.get_write_buffer_size() else self._transport.close()
@@ -120,7 +117,7 @@ class LineProtocol(asyncio.Protocol):
         if self._heard:
             error = ConnectionLost("the server's process ended", sent=True, reason="ProcessExited")
         else:
-            what = "the server's process ended before it said anything: its log says why"
+            what = "the server's process ended before it answered: the log of its pod says why"
             error = ConnectionLost(what, sent=True, reason="StartFailed")
         error.__cause__ = exc
         self._tell(error)
@@ -134,10 +131,10 @@ class LineProtocol(asyncio.Protocol):
 def _refusal(line: bytes) -> ConnectFailed:
     if line.startswith(MISSING):
         program = printable(line.removeprefix(MISSING))[:_PROGRAM_CHARS]
-        return ConnectFailed(f"its image has no program {program} that may be run", reason="CommandNotFound")
+        return ConnectFailed(f"the server's image has no executable program {program}", reason="CommandNotFound")
     most = line.removeprefix(FULL).decode("ascii", "replace")[:9]
     return ConnectFailed(
-        f"{most} processes of the server run in its pod already, which is spec.limits.processes: raise that (and the "
-        "memory of the pod), or spec.replicas",
+        f"{most} processes of the server run in its pod already, the limit of spec.limits.processes: raise that limit "
+        "(and the memory of the pod), or spec.replicas",
         reason="TooManyProcesses",
     )

@@ -1,8 +1,9 @@
-"""Results that a client's schema refuses, made into what their server meant. Pure module.
+"""Repair of malformed tool results, so that clients that validate them accept what the server meant. No I/O.
 
-A call was executed whatever shape its result has, so nothing of it is refused but what is not an object. Nothing here
-runs for a result that decodes into `ResultMembers`. Optional members that are null, or of another type, are left out;
-what has no place in `content` (an unknown block, a bare value, a result without it) becomes a text block of its JSON.
+The call has been executed whatever the shape of its result, so that only a result that is not an object is refused.
+Results that decode into `ResultMembers` never get here. Optional members that are null or of a wrong type are removed.
+Content without a valid block (an unknown type, a bare value, a result without `content`) becomes a text block of its
+JSON.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import UNSET, RawObject, decode_object, decode_result, decode_result_head, encode, excerpt
 
 MOST_BLOCKS: Final = 1000
-"""Blocks that are mended one by one, 3 µs each; more of them become one text block."""
+"""Blocks that are repaired one by one, 3 µs each; a longer list becomes one text block."""
 MOST_COMMAS: Final = 200_000
-"""Commas of a value that is taken apart: a list of 16 MiB can have 8 million elements, of 80 bytes each."""
+"""Commas up to which a value is decoded: a list of 16 MiB can have 8 million elements, 80 bytes of memory each."""
 
 Decode: TypeAlias = Callable[[bytes | Raw], Any]
 Mend: TypeAlias = Callable[[Raw], bytes | None]
@@ -33,7 +34,7 @@ _MEDIA_TYPES: Final = {
     "image": {"iVBORw0K": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"},
     "audio": {"UklGR": "audio/wav", "SUQz": "audio/mpeg", "T2dn": "audio/ogg"},
 }
-"""Type of a block to the media types that the first characters of its base64 show."""
+"""Media types by type of block and first characters of the base64 data."""
 _ANY_MEDIA_TYPE: Final = "application/octet-stream"
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -82,17 +83,17 @@ _decode_parts: Final = msgspec.json.Decoder(_ResultParts).decode
 
 
 class MendedResult(NamedTuple):
-    """A result that is as the schema has it."""
+    """A result that conforms to the schema."""
 
     result: bytes
     left_out: bool
-    """Whether its `structuredContent` was left out, as it is not an object."""
+    """Whether `structuredContent` was removed because it is not an object."""
 
 
 def strict(raw: Raw) -> bytes | Raw:
-    """A result of a tool as the schema of 2026-07-28 has it, mended where it has to be.
+    """Return a tool's result that conforms to the schema of 2026-07-28, repaired if necessary.
 
-    Raises one of jsonrpc.UNREADABLE for what is not an object.
+    Raises one of jsonrpc.UNREADABLE for a result that is not an object.
     """
     try:
         if decode_result(raw).content is not UNSET:
@@ -103,10 +104,10 @@ def strict(raw: Raw) -> bytes | Raw:
 
 
 def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> MendedResult:
-    """A result of a tool as its client's schema has it. `any_structured`: structured content may be any JSON, as since
-    2026-07-28, and not only an object.
+    """Repair a tool's result for the revision of its client.
 
-    Raises one of jsonrpc.UNREADABLE for what is not an object.
+    `any_structured` says that the revision allows any JSON as structured content (2026-07-28 and later), not only an
+    object. Raises one of jsonrpc.UNREADABLE for a result that is not an object.
     """
     members = _members(raw)
     _mend_head(members)
@@ -138,16 +139,16 @@ def mended(raw: bytes | Raw, *, from_modern: bool, any_structured: bool) -> Mend
 
 
 def mend_head(raw: bytes | Raw) -> tuple[bytes | Raw, str]:
-    """A result of another method than `tools/call`, with what all results have in common mended, and why; empty where
-    nothing had to be.
+    """Repair `resultType` and `_meta`, which results of all methods have. Returns the result and the reason, which is
+    empty if the result was valid.
 
-    Raises one of jsonrpc.UNREADABLE for what is not an object, NotMcp for what is too large.
+    Raises one of jsonrpc.UNREADABLE for a result that is not an object, NotMcp for one that is too large.
     """
     try:
         decode_result_head(raw)
     except msgspec.ValidationError as error:
         if bytes(raw).count(b",") > MOST_COMMAS:
-            raise NotMcp(f"the server's answer is too large to be mended ({error})") from error
+            raise NotMcp(f"the server's answer violates MCP and is too large to be repaired ({error})") from error
         members = decode_object(raw)
         _mend_head(members)
         members.pop("isError", None)
@@ -156,7 +157,7 @@ def mend_head(raw: bytes | Raw) -> tuple[bytes | Raw, str]:
 
 
 def _members(raw: bytes | Raw) -> RawObject:
-    """The members of a result; of one with too many only those that MCP has."""
+    """Return the members of a result; if it has too many commas, only the members that MCP defines."""
     if bytes(raw).count(b",") <= MOST_COMMAS:
         return decode_object(raw)
     parts = msgspec.structs.asdict(_decode_parts(raw))
@@ -164,7 +165,7 @@ def _members(raw: bytes | Raw) -> RawObject:
 
 
 def _value(value: Raw) -> object:
-    """A decoded value; None for a number that Python does not have."""
+    """Decode a value; None for a number out of Python's range."""
     try:
         return _decode(value)
     except msgspec.ValidationError:
@@ -184,12 +185,12 @@ def _meta(value: Raw) -> bytes | None:
 
 
 def _is_true(value: object) -> bool:
-    """Whether a value of any type says yes, as `"yes"`, 1 or the error itself do."""
+    """Whether an `isError` of any type means true, as `"yes"`, 1 or a text of the error do."""
     return value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value)
 
 
 def _content(value: Raw) -> bytes:
-    """`content` as a list of blocks."""
+    """Return the `content` of a result as a list of valid blocks."""
     first = bytes(value)[:1]
     if first != b"[":
         block = mend_block(value)
@@ -202,12 +203,12 @@ def _content(value: Raw) -> bytes:
 
 
 def elements(value: Raw) -> list[Raw]:
-    """The elements of a list, as one alone where there are too many to look at."""
+    """Return the elements of a list; the list itself as the only element if it has too many commas to decode."""
     return _decode_list(value) if bytes(value).count(b",") <= MOST_COMMAS else [value]
 
 
 def mend_block(value: Raw) -> bytes | None:
-    """One block; None for null, which stands for none."""
+    """Return a content block as valid JSON; None for null."""
     raw = bytes(value)
     if is_valid(_decode_block, value):
         return raw
@@ -221,7 +222,7 @@ def mend_block(value: Raw) -> bytes | None:
 
 
 def _known_block(members: RawObject) -> bytes | None:
-    """A block of a type that MCP has; None where it lacks what it cannot be without."""
+    """Repair a block of a type that MCP defines; None if a required member is missing."""
     kind = bytes(members.get("type", b"null")).decode()
     if kind == "null" and bytes(members.get("text", b""))[:1] == b'"':
         kind, members["type"] = '"text"', Raw(b'"text"')
@@ -263,7 +264,7 @@ def _mend_media(members: RawObject, kind: str) -> None:
 
 
 def mend_contents(value: Raw) -> Raw:
-    """Contents of a resource, as far as they can be mended."""
+    """Repair the contents of a resource as far as possible."""
     members = _object(value)
     if members is None:
         return value
@@ -278,7 +279,9 @@ def mend_contents(value: Raw) -> Raw:
 
 
 def _base64(text: str) -> str | None:
-    """Base64 with its padding, out of that without it, with line breaks, or of the URL-safe alphabet (RFC 4648)."""
+    """Return padded standard base64 (RFC 4648) for input without padding, with line breaks or in the URL-safe alphabet;
+    None for other text.
+    """
     plain = text.translate(_SPACES).replace("-", "+").replace("_", "/").rstrip("=")
     padded = plain + "=" * (-len(plain) % 4)
     try:
@@ -317,7 +320,7 @@ _MENDS: Final[Mapping[str, Mend]] = {"annotations": _annotations, "icons": _icon
 
 
 def _keep_valid(members: RawObject, decoders: Mapping[str, Decode], mends: Mapping[str, Mend]) -> None:
-    """Leave out optional members that their decoder refuses and nothing mends."""
+    """Repair, or else remove, optional members that their decoder refuses."""
     for name in members.keys() & decoders.keys():
         if not is_valid(decoders[name], members[name]):
             mend = mends.get(name)
@@ -329,7 +332,7 @@ def _keep_valid(members: RawObject, decoders: Mapping[str, Decode], mends: Mappi
 
 
 def is_valid(decode: Decode, value: bytes | Raw) -> bool:
-    """Whether a value decodes. Raises one of jsonrpc.UNREADABLE for what is not JSON."""
+    """Whether a value has the decoder's type. Raises one of jsonrpc.UNREADABLE for invalid JSON."""
     try:
         decode(value)
     except msgspec.ValidationError:
@@ -338,7 +341,7 @@ def is_valid(decode: Decode, value: bytes | Raw) -> bool:
 
 
 def _object(value: Raw) -> RawObject | None:
-    """The members of an object; None for anything else, and for one of too many."""
+    """Decode an object; None for other values and for one with too many commas."""
     raw = bytes(value)
     return decode_object(raw) if raw[:1] == b"{" and raw.count(b",") <= MOST_COMMAS else None
 
@@ -349,5 +352,5 @@ def _is_empty_list(value: Raw) -> bool:
 
 
 def _json_as_text(value: bytes | Raw) -> bytes:
-    """A text block of a value's JSON."""
+    """Make a text block of a value's JSON."""
     return b'{"type":"text","text":%b}' % encode(bytes(value).strip().decode())

@@ -1,8 +1,8 @@
-"""URIs of a server where several servers are shown as one: they carry the server's part, the scheme is kept.
+"""Prefixes of resource URIs on merged endpoints, which tell the servers apart. No I/O.
 
-Pure module. `ui://clock/app.html` of the server `time` is `ui://time/clock/app.html` there, from the first day and
-whatever other servers there are: hosts bind what a user approved to URIs (SEP-1865, SEP-2640). Other schemes stay as
-they are, for models give such URIs to tools as arguments.
+`ui://clock/app.html` of the server `time` becomes `ui://time/clock/app.html`, whatever other servers there are: the URI
+has to be stable, as hosts store approvals of users by URI (SEP-1865, SEP-2640). URIs of other schemes stay unchanged,
+because models pass them to tools as arguments.
 """
 
 from __future__ import annotations
@@ -17,35 +17,37 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc
 
 SCHEMES: Final = ("ui", "skill")
-"""Schemes that mean something at their server alone."""
+"""Schemes of URIs that only MCP clients resolve, by the server."""
 _decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
 _NAMED: Final = re.compile(r"((?:ui|skill)://)([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
 _NO_SCHEME: Final = re.compile(r"[^A-Za-z0-9+.-]")
 
 Places: TypeAlias = Mapping[str, "Places"]
-"""Where URIs are in a JSON document: names of members down to the string, `*` for each item of a list."""
+"""Positions of URIs in a JSON document: nested names of members, `*` for the items of a list."""
 META: Final[Places] = {"ui": {"resourceUri": {}}, "ui/resourceUri": {}, "openai/outputTemplate": {}}
-"""In the `_meta` of a tool, or of its result."""
+"""Positions in the `_meta` of a tool or of its result."""
 _CONTENT: Final[Places] = {"uri": {}, "resource": {"uri": {}}}
-"""In a content block: a `resource_link`, or an embedded resource."""
+"""Positions in a content block: a `resource_link` or an embedded resource."""
 TOOL: Final[Places] = {"_meta": META}
-"""In the definition of a tool."""
+"""Positions in the definition of a tool."""
 TOOL_RESULT: Final[Places] = {"_meta": META, "content": {"*": _CONTENT}}
 PROMPT_RESULT: Final[Places] = {"_meta": META, "messages": {"*": {"content": {**_CONTENT, "*": _CONTENT}}}}
 RESOURCE_RESULT: Final[Places] = {"contents": {"*": {"uri": {}}}}
 TASK: Final[Places] = {"result": TOOL_RESULT}
-"""In the answer to `tasks/get`, and in `notifications/tasks`."""
+"""Positions in the answer to `tasks/get` and in `notifications/tasks`."""
 SKILL: Final[Places] = {"uri": {}, "resources": {"*": {"uri": {}}}}
-"""In an entry of `skills/list`."""
+"""Positions in an entry of `skills/list`."""
 SKILL_RESULT: Final[Places] = {"skill": SKILL}
 DIRECTORY_RESULT: Final[Places] = {"resources": {"*": {"uri": {}}}}
 UPDATE: Final[Places] = {"uri": {}}
-"""In the params of `notifications/resources/updated`."""
+"""Position in the params of `notifications/resources/updated`."""
 
 
 def scheme_of(uri: str) -> str:
-    """The scheme of a URI in lower case; empty without one. Readers of URLs drop white space and controls in front of
-    it and within it (URL Standard, section 4.4), so what no scheme may have is dropped here as well.
+    """Return the scheme of a URI in lower case; empty without one.
+
+    Characters that are not allowed in a scheme are dropped, as parsers of URLs drop white space and control characters
+    (URL Standard, section 4.4).
     """
     scheme, colon, _ = uri.partition(":")
     if not colon:
@@ -54,7 +56,7 @@ def scheme_of(uri: str) -> str:
 
 
 def split(uri: str) -> tuple[str, str] | None:
-    """The server's part of a URI and the server's own URI; None for one of another scheme, or without such a part."""
+    """Split a URI into a server's prefix and the server's URI; None for another scheme or without a prefix."""
     match = _NAMED.fullmatch(uri)
     if match is None or not match[2] or not match[3].startswith("/"):
         return None
@@ -62,9 +64,7 @@ def split(uri: str) -> tuple[str, str] | None:
 
 
 class UriNames:
-    """Names of one server's URIs on an endpoint of several servers. `part` is the server's prefix; with an empty one
-    all URIs are shown as they are.
-    """
+    """Adds the prefix of one server (`part`) to its URIs; an empty prefix leaves them unchanged."""
 
     __slots__ = ("part",)
 
@@ -72,23 +72,24 @@ class UriNames:
         self.part = part
 
     def show(self, uri: str) -> str:
-        """The URI, or URI template, as clients see it."""
+        """Add the prefix to a URI or URI template."""
         match = _NAMED.fullmatch(uri) if self.part else None
         return uri if match is None else f"{match[1]}{self.part}/{match[2]}{match[3]}"
 
     def show_in(self, document: bytes | Raw, places: Places) -> bytes | Raw:
-        """A JSON document with the URIs in these places as clients see them, all else byte for byte; the same object
-        where there is none.
+        """Add the prefix to the URIs at these positions of a JSON document; other members stay byte for byte.
+
+        Returns the same object if there are none.
         """
         raw = bytes(document)
         if not self.part or not (b"://" in raw or b"\\/" in raw or b"\\u" in raw):
-            return document  # nearly every result: no URI, however it is written
+            return document  # most results have no URI, not even with escapes
         changed = _replace(document, places, self.show)
         return document if changed is None else changed
 
 
 def found_in(document: bytes | Raw, places: Places) -> tuple[str, ...]:
-    """URIs in these places of a JSON document, each once."""
+    """Return the URIs at these positions of a JSON document, each once."""
     seen: dict[str, None] = {}
 
     def note(uri: str) -> str:
@@ -100,7 +101,7 @@ def found_in(document: bytes | Raw, places: Places) -> tuple[str, ...]:
 
 
 def _replace(raw: bytes | Raw, places: Places, shown: Callable[[str], str]) -> bytes | None:
-    """The document with its URIs replaced; None where nothing is. What has another shape stays as it is."""
+    """Replace the URIs at these positions; None if there are none. Malformed parts stay unchanged."""
     start = bytes(raw)[:64].lstrip()[:1]
     try:
         if not places:

@@ -1,5 +1,6 @@
-"""Costs of decoding a JSON document: each value takes 50 ns and up to some 200 bytes, and long integers take the
-square of their digits. Pure module.
+"""Estimate of the cost of decoding a JSON document, without decoding it. No I/O.
+
+Each value takes 50 ns and up to 200 bytes; the time for an integer grows with the square of its digits.
 """
 
 from __future__ import annotations
@@ -7,22 +8,23 @@ from __future__ import annotations
 from typing import Final
 
 MAX_DIGITS: Final = 64
-"""Digits of a number; all that are needed for one of 64 bits are 20."""
+"""Limit for the digits of a number; one of 64 bits has 20."""
 _RUN: Final = b"0" * (MAX_DIGITS + 1)
 _DIGITS: Final = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
 _STRINGS_OF_A_VALUE: Final = 2
-"""A member has a name, and its value may be a string."""
+"""Most strings per value: the name of a member and its value."""
 _MAX_STRINGS: Final = 200_000
-"""Strings of a document that are taken out, 0.1 µs each: of one with more, commas in its strings count as values."""
+"""Strings up to which a document is counted exactly, at 0.1 µs per string; with more it counts as too large."""
 
 
 def too_dear(document: bytes, most: int) -> str | None:
-    """Return the reason for which a document is not to be decoded, or None: it holds more values than `most`, by its
-    commas and openings outside of strings (an empty list or object counts twice), or a number of more than MAX_DIGITS
-    digits.
-    Costs some milliseconds per MiB, and some 100 bytes of memory for each of `most`.
+    """Explain why a document is too expensive to decode; None if it is not.
+
+    It is if it has more than `most` values, or a number of more than MAX_DIGITS digits. Values are counted by commas
+    and opening brackets outside of strings, so that an empty list or object counts twice. The check takes some
+    milliseconds per MiB, and up to 100 bytes of memory per value of `most`.
     """
-    counted = _marks(document)  # upper bounds, with those that are within strings
+    counted = _marks(document)  # an upper bound, as it includes marks within strings
     if counted <= most and not _has_long_number(document):
         return None
     outside = _outside_strings(document, most)
@@ -32,8 +34,8 @@ def too_dear(document: bytes, most: int) -> str | None:
 
 
 def too_many_values(document: bytes, most: int) -> bool:
-    """Whether a document holds more values than `most`, as `too_dear`, but whatever its numbers are. Costs 0.3 ms per
-    MiB where it has fewer commas than that.
+    """Whether a document has more than `most` values, without regard to long numbers. Takes 0.3 ms per MiB if it has
+    fewer commas than that.
     """
     if document.count(b",") <= most:
         return False
@@ -42,7 +44,7 @@ def too_many_values(document: bytes, most: int) -> bool:
 
 
 def _outside_strings(document: bytes, most: int) -> bytes | None:
-    """The document without its strings; None where these are more than `most` values have."""
+    """Remove the strings of a document; None if there are more strings than `most` values can have."""
     if b"\\" in document:
         document = document.replace(b"\\\\", b"").replace(b'\\"', b"")
     if document.count(b'"') // 2 > min(_STRINGS_OF_A_VALUE * (most + 1), _MAX_STRINGS):

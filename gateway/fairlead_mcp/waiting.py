@@ -1,4 +1,4 @@
-"""Bounded waits for events."""
+"""Waiting for events with a timeout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 async def wait_until_set(event: asyncio.Event, seconds: float | None) -> bool:
-    """Wait for an event, `seconds` at the most, None for ever. False where the time came first."""
+    """Wait for an event for at most `seconds`, or for ever if None. False after a timeout."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

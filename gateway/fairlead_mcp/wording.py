@@ -1,4 +1,4 @@
-"""Messages to clients about failures of transport: never where a server is. Pure."""
+"""Messages to clients about transport errors, without the server's address. No I/O."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _UNREACHED: Final = {
     "ConnectTimeout": "the server accepted no connection in time",
     "TLSFailed": "TLS with the server failed",
     "Unreachable": "the server cannot be reached",
-    "AddressNotAllowed": "the server is where none may be",
+    "AddressNotAllowed": "the server's address is not allowed",
 }
-"""By reason of a ConnectFailed whose own message names host, port or address."""
+"""Messages by reason of a ConnectFailed; its own message names host, port or address."""
 
 
 def without_address(error: Exception) -> str:
-    """The message of an error, without host, port and address."""
+    """Return the message of an error without host, port and address."""
     if isinstance(error, HttpRefused) and 300 <= error.status < 400:
         return f"the server redirects ({error.status}); redirects are not followed"
-    told = _UNREACHED.get(error.reason) if isinstance(error, ConnectFailed) else None
-    return str(error) if told is None else told
+    message = _UNREACHED.get(error.reason) if isinstance(error, ConnectFailed) else None
+    return str(error) if message is None else message

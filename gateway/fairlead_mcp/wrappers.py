@@ -1,8 +1,8 @@
-"""Commands that fetch a program and then stay in front of it: `npx PACKAGE …` and `uvx PACKAGE …`. Pure.
+"""Wrapper commands that fetch a program and stay its parent process: `npx PACKAGE …` and `uvx PACKAGE …`. No I/O.
 
-`fairlead_mcp.direct` has such a wrapper find its program, and starts the program without it. Here stands which commands
-are simple enough for that, what is run to find the program, and how the program is started. Whatever is not certain to
-be the same without the wrapper is None, and keeps it.
+`fairlead_mcp.direct` starts the program of such a command without the wrapper. This module recognizes commands that are
+simple enough for that, and makes the command that finds the program and the command that starts it. Functions return
+None where starting without the wrapper might differ; then the wrapper stays.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Final, Literal, NamedTuple
 from fairlead_mcp.stdio import ChildSpec
 
 KEEP: Final = "FAIRLEAD_KEEP_WRAPPER"
-"""A variable of a server's own environment: set to anything but nothing, its wrapper stays."""
+"""Variable in a server's environment that keeps its wrapper if it is not empty."""
 SHELL: Final = "npm_config_script_shell"
-"""npm's setting of the shell that runs a program of `npx`, and the scripts of packages (npm documentation, config)."""
+"""npm's setting for the shell that runs programs of `npx` and scripts of packages (npm documentation, config)."""
 NPM_MAJOR: Final = 9
-"""The first npm that hands the shell its command as one argument; older ones write it to a file, which they remove."""
+"""First major version of npm that passes the command to the shell as one argument, not in a temporary file."""
 UV: Final = (0, 6)
-"""The first uv whose `--from` takes what `uvx` takes, and no more."""
+"""First version of uv whose `--from` accepts exactly what `uvx` accepts."""
 
 _FLAGS: Final = {"npx": {"-y", "--yes", "-q", "--quiet"}, "uvx": {"-q", "--quiet"}}
 _FROM: Final = {"npx": ("-p", "--package"), "uvx": ("--from",)}
@@ -32,34 +32,34 @@ _PYPI: Final = re.compile(
     r"(?P<name>[a-zA-Z0-9](?:[\w.-]*[a-zA-Z0-9])?)(?:\[[\w.,-]+\])?(?:[@=<>!~][\w.,*+!=<>~ -]*)?", re.A
 )
 _NORMAL: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-"""A name that PyPI writes as it is typed (PEP 503), so that the program of this name is the one meant."""
+"""Matches normalized package names (PEP 503), for which `uvx` looks for a program of the same name."""
 _INTERPRETER: Final = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[\d.]*")
-"""Names that `uvx` takes for interpreters, not for packages."""
+"""Matches names that `uvx` reads as interpreters, not as packages."""
 
 
 class Wrapper(NamedTuple):
-    """A command that begins with a wrapper, and does nothing unusual with it."""
+    """Command with a wrapper, parsed."""
 
     kind: Literal["npx", "uvx"]
     command: str
     package: str
-    """As its registry is asked for it, with a version or without."""
+    """Package as requested from the registry, with or without a version."""
     lead: tuple[str, ...]
-    """Words before the package's program and its arguments: flags, and the package where it is named apart."""
+    """Arguments of the wrapper before the program: flags, and options that name the package."""
     program: str
-    """Name of the package's program; for `npx`, which finds it by itself, what stands in its place."""
+    """Name of the package's program; for `npx`, which finds the program itself, the first argument."""
     args: tuple[str, ...]
 
     def probe(self, script: str) -> tuple[str, ...]:
-        """The command that does all that the wrapper does, and runs `script` in place of the program."""
-        if self.kind == "npx":  # it runs what SHELL names, and finds the program by the words it was given
+        """Return the wrapper's command with `script` instead of the program."""
+        if self.kind == "npx":  # npx runs the script as its shell (SHELL), with the program as an argument
             return (self.command, *self.lead, self.program, *self.args)
         return (self.command, *self.lead, script)
 
 
 @dataclass(frozen=True)
 class Start:
-    """How the program is started: as the wrapper would."""
+    """Command, environment and folder with which the wrapper would start the program."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -67,7 +67,7 @@ class Start:
 
 
 def wrapper(spec: ChildSpec) -> Wrapper | None:
-    """The wrapper of a command; None where there is none, it is to be kept, or it does something unusual."""
+    """Parse a command with a wrapper; None if there is none, it is to stay, or its options are not recognized."""
     name, args = PurePath(spec.command).name, list(spec.args)
     lead: list[str] = []
     if name == "uv" and args[:2] == ["tool", "run"]:
@@ -117,7 +117,7 @@ def _uvx(command: str, package: str | None, lead: list[str], args: list[str]) ->
 
 
 def is_npm(manifest: bytes) -> bool:
-    """Whether a `package.json` is that of an npm whose `npx` is known to do what is expected here."""
+    """Whether a `package.json` is that of a supported version of npm."""
     try:
         content = json.loads(manifest)
         return content["name"] == "npm" and int(content["version"].split(".")[0]) >= NPM_MAJOR
@@ -126,14 +126,15 @@ def is_npm(manifest: bytes) -> bool:
 
 
 def is_uv(version: str) -> bool:
-    """Whether a program that prints this as its version is a `uv` or `uvx` that does what is expected here."""
+    """Whether the output of `--version` is that of a supported version of `uv` or `uvx`."""
     match = re.match(r"(?:uvx?|uv-tool-uvx) (\d+)\.(\d+)", version)
     return match is not None and (int(match[1]), int(match[2])) >= UV
 
 
 def script(interpreter: str, mark: str, wrapped: Wrapper, given: Mapping[str, str]) -> str:
-    """A program that prints `mark`, then its arguments, folder and environment as JSON. `given`, the environment of the
-    wrapper, says what of it is the doing of this program's interpreter, and is undone.
+    """Make a script that prints `mark`, then its arguments, folder and environment as JSON.
+
+    `given` is the environment of the wrapper, to undo changes by the script's own interpreter.
     """
     others = _OTHER_SCRIPTS if wrapped.kind == "npx" else ""
     return _SCRIPT.format(
@@ -163,7 +164,7 @@ if os.environ.get("npm_lifecycle_event") != "npx" or os.getppid() != os.getsid(0
 
 
 def start(wrapped: Wrapper, answer: str) -> Start | None:
-    """How the program is started, by what the script printed; None where the wrapper did something unexpected."""
+    """Read how the wrapper would start the program from the script's output; None if that is unexpected."""
     try:
         words, cwd, env = json.loads(answer)
     except (ValueError, TypeError):
@@ -172,5 +173,5 @@ def start(wrapped: Wrapper, answer: str) -> Start | None:
         return Start((wrapped.program, *wrapped.args), env, cwd) if not words else None
     if len(words) != 2 or words[0] != "-c":
         return None
-    # without exec many a shell stays in front of the program
+    # without exec many shells would stay as the program's parent
     return Start(("sh", "-c", f"exec {words[1]}"), env, cwd)

@@ -66,8 +66,8 @@ EGRESS = (
         "fairlead_mcp.http.events",
         (
             (
-                'raise NotMcp(f"the server wants requests at another origin',
-                'NotMcp(f"the server wants requests at another origin',
+                "raise NotMcp(f\"the server's endpoint event names an address of another origin",
+                "NotMcp(f\"the server's endpoint event names an address of another origin",
             ),
         ),
         "tests/component/mcp/test_links.py::test_a_credential_is_not_posted_to_another_origin",

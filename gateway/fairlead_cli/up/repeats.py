@@ -18,7 +18,7 @@ MOST_CHARACTERS: Final = 400
 """Compared of a kind and of a wording; they may hold what a server printed."""
 MOST_WORDINGS: Final = 8
 """Different messages of one kind that are printed at their first time: some servers end in other words each time."""
-_STATES: Final = ("; next start in ", " has said nothing for ")
+_STATES: Final = ("; next start in ", " has printed nothing for ")
 """In what `fairlead_mcp` says of a process that ended or is silent."""
 
 

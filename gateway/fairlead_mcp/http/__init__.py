@@ -1,1 +1,1 @@
-"""HTTP/1.1 towards MCP servers: `target` (where), `exchange` (one), `pool` (many), `reading` (what an answer means)."""
+"""HTTP/1.1 client for MCP servers: `target` for URLs, `pool` for connections, `reading` for answers."""

@@ -1,7 +1,6 @@
-"""An HTTP answer, and what may be known of the connection that carried it.
+"""Struct of an HTTP answer, and protocol of the connection that carried it.
 
-Declarations only. `fairlead_mcp.http.connection` makes them; apart from it because what msgspec makes a class of is not
-compiled.
+They are apart from `fairlead_mcp.http.connection` because mypyc does not compile msgspec structs.
 """
 
 from __future__ import annotations
@@ -24,42 +23,42 @@ WANTED: Final = frozenset(
         b"mcp-protocol-version",
     }
 )
-"""The header names that are kept, in lower case."""
+"""Names, in lower case, of the headers that an `Answer` has."""
 
 
 class Carrier(Protocol):
-    """Connection, as a call and an answer see it."""
+    """Connection as calls and answers use it."""
 
     @property
     def peer(self) -> tuple[str, int] | None:
-        """Address and port of the other side; None where it is not known any more."""
+        """Address and port of the server; None after the connection was lost."""
         ...
 
     def pause_reading(self) -> None:
-        """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
+        """Stop reading until `resume_reading`, when the consumer is too slow. No-op on a closed connection."""
         ...
 
     def resume_reading(self) -> None: ...
 
     def close(self, error: Exception | None = None) -> None:
-        """Close at once, failing the call that it carries with `error`."""
+        """Close at once, failing the current call with `error`."""
         ...
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where a stream that ended without its answer may be taken up again (MCP 2025-11-25, "Resumability")."""
+    """Position from which a stream that ended without the answer can be resumed (MCP 2025-11-25, "Resumability")."""
 
     last_id: bytes
     retry: float | None
-    """Seconds to wait before, where the stream said so."""
+    """Seconds to wait before resuming; None if the stream did not say."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """An HTTP answer.
+    """HTTP answer.
 
-    `headers` holds those of `WANTED` that came, by lower-case name. `body` is the whole body, or, for an event stream
-    (`streamed`), the data of the event that `on_event` called the answer (empty if the stream ended without one).
-    `sent_at` and `done_at` are the pool's clock, in seconds, at the first byte out and at the answer.
+    `headers` has the headers in `WANTED`, by lower-case name. `body` is the whole body; for an event stream
+    (`streamed`) it is the data of the event that is the answer, empty if the stream ended before. `sent_at` and
+    `done_at` are the times of the request and of the answer, in seconds of the pool's clock.
     """
 
     status: int

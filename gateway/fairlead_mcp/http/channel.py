@@ -1,10 +1,10 @@
-"""MCP over streamable HTTP: era negotiation, legacy sessions, streamed answers.
+"""MCP over Streamable HTTP: era negotiation, legacy sessions, streamed answers.
 
-It builds each request on its own and is too slow for the hot path: that prepares its heads and uses the pool itself.
+Each request is built from scratch, which is too slow for the hot path; that prepares its heads and uses the pool.
 
-Era rule: only a positive answer to `server/discover` makes an endpoint modern, any other *answer* leads to
-`initialize`, and a transport error says nothing. A request that the server did not execute because it no
-longer knows the session (404, or 400 naming the session) or the era is repeated once after a new negotiation.
+A positive answer to `server/discover` makes an endpoint modern; after any other *answer* `initialize` is tried. A
+transport error decides nothing. A server may have lost the session (404, or 400 naming the session) or have changed its
+era; a request that it did not execute for that reason is repeated once after a new negotiation.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ logger = logging.getLogger(__name__)
 
 MAX_ANSWER: Final = 16 << 20
 ADDRESSES: Final = (b"/", b"http://", b"https://")
-"""Beginnings of an address, as an event of HTTP+SSE has it as its data."""
+"""How the address in an `endpoint` event of HTTP+SSE begins."""
 ASIDE_SECONDS: Final = 2.0
-"""Bound of what is sent beside a request: cancellations, answers to the server, the end of a session."""
+"""Limit for messages that no caller waits for: cancellations, answers to the server, the end of a session."""
 _RACES: Final = 4
-"""Kept connections that may turn out closed before one request goes over a new one."""
+"""Retries of one request after a kept-alive connection turned out to be closed."""
 _NOT_THIS_ERA: Final = frozenset({jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, jsonrpc.INVALID_REQUEST, -32000})
 
 
 class HttpChannel:
-    """One server over one pool. `headers` are sent with every request (credentials); the pool stays the caller's.
-    Without an `offering` no client capability is declared.
+    """Channel to one server over a pool, which the caller has to close. `headers` (credentials) are sent with every
+    request. Without an `offering` no client capability is declared.
 
-    `negotiated` and `session_id` (legacy servers that use sessions) are known once `connect` has returned. Deadlines
-    are absolute, in the pool's clock.
+    `connect` sets `negotiated` and, for legacy servers that use sessions, `session_id`. Deadlines are absolute, in the
+    pool's clock.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HttpChannel:
         self._pool = pool
         self._client = Client()
         self.redirected = False
-        """Whether the server answers at the same address with a slash at its end, or without it."""
+        """Whether the server redirected to the same URL with a trailing slash, or without it."""
         self._headers = headers
         self._aim(target)
         self._on_notification = on_notification
@@ -103,17 +103,18 @@ class HttpChannel:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences about what the transport does to reach the server."""
+        """Sentences about workarounds that the transport applies to reach the server."""
         path = jsonrpc.excerpt(self._target.path.partition(b"?")[0])
-        return (f"it redirects to {path}: put that path into its url",) if self.redirected else ()
+        return (f"the server redirects to {path}: put that path into its url",) if self.redirected else ()
 
     async def connect(self, deadline: float) -> Negotiated:
-        """Negotiate, unless that has been done. Raises McpError."""
+        """Negotiate on the first call; later calls return the result. Raises McpError."""
         return await self._negotiate(None, deadline)
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float, declares: str = "") -> Raw:
-        """The raw result of a request; the envelope of the era is added here, with the extension that a modern one
-        `declares`. Raises McpError.
+        """Send a request in the envelope of the era and return the raw result. Raises McpError.
+
+        `declares` is an extension to declare to a modern server in addition to the client's capabilities.
         """
         agreed = self.negotiated or await self.connect(deadline)
         had_session = self.session_id is not None
@@ -127,11 +128,11 @@ class HttpChannel:
         return await self._request(method, params, deadline, agreed, declares)
 
     async def notify(self, method: str, params: bytes | None, *, deadline: float) -> None:
-        """Send a notification (legacy servers only take them). Raises McpError."""
+        """Send a notification; only legacy servers accept notifications. Raises McpError."""
         await self._post_aside(jsonrpc.notification(method, params), method, deadline)
 
     async def listen(self, deadline: float) -> None:
-        """Hold the stream on which changes of the lists are announced; see `McpSession.listen`. Raises McpError."""
+        """Receive notifications of changed lists until the stream ends; see `McpSession.listen`. Raises McpError."""
         agreed = self.negotiated or await self.connect(deadline)
         ident = self._next_id()
         if agreed.era is Era.MODERN:
@@ -150,7 +151,7 @@ class HttpChannel:
         raise ConnectionLost("the server ended the subscription", sent=True, received=True)
 
     async def aclose(self) -> None:
-        """End a legacy session and whatever is still being sent; bounded, raises nothing."""
+        """Cancel messages that are being sent and end a legacy session. Bounded in time; raises nothing."""
         await self._aside.cancel()
         if self.session_id is not None:
             head = self._delete_head + self._era_lines("", None)
@@ -164,7 +165,7 @@ class HttpChannel:
     # Negotiation
 
     async def _negotiate(self, stale: Negotiated | None, deadline: float) -> Negotiated:
-        """Negotiate unless somebody else has since `stale` was agreed."""
+        """Negotiate, unless another request has replaced `stale` meanwhile."""
         async with self._negotiating:
             if self.negotiated is not None and self.negotiated is not stale:
                 return self.negotiated
@@ -193,8 +194,8 @@ class HttpChannel:
         ident = self._next_id()
         body = jsonrpc.request(ident, "initialize", initialize_params(self._client, self._capabilities))
         answer = await self._post(b"", body, ident, deadline)
-        if answer.streamed and answer.body.startswith(ADDRESSES):  # it opens a stream for any method of HTTP
-            raise HttpRefused("the server answers by an event stream of HTTP+SSE", status=405)
+        if answer.streamed and answer.body.startswith(ADDRESSES):  # an old server that opens a stream for POST too
+            raise HttpRefused("the server answers with an event stream of HTTP+SSE", status=405)
         agreed = read_initialize(read_answer(answer, ident))
         self.session_id = answer.headers.get(b"mcp-session-id")
         lines = self._legacy_lines(agreed.protocol_version)
@@ -218,7 +219,7 @@ class HttpChannel:
         try:
             answer = await self._post(lines, body, ident, deadline, repeatable=method != "tools/call")
         except (asyncio.CancelledError, Timeout):
-            if not modern:  # a modern server takes the closed connection for the cancellation
+            if not modern:  # for a modern server closing the connection is the cancellation
                 note = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % ident)
                 self._spawn(self._send_aside(note, "notifications/cancelled"))
             raise
@@ -227,7 +228,7 @@ class HttpChannel:
     async def _post(
         self, lines: bytes, body: bytes, ident: bytes, deadline: float, *, repeatable: bool = True
     ) -> Answer:
-        """Post a message. A redirect by a slash alone is followed, once in the life of the channel."""
+        """Post a message. One redirect per channel is followed, if it only adds or removes a trailing slash."""
         target = self._target
         answer = await self._post_to(lines, body, ident, deadline, repeatable=repeatable)
         moved = target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
@@ -261,7 +262,7 @@ class HttpChannel:
         try:
             message = jsonrpc.decode_message(data)
         except jsonrpc.UNREADABLE:
-            return True  # its reader says what is wrong with it
+            return True  # `read_answer` raises the error for it
         if message.is_request:
             self._ask(message)
         elif not message.is_response:
@@ -311,7 +312,7 @@ class HttpChannel:
         try:
             await self._post_aside(body, method, self._pool.clock() + ASIDE_SECONDS)
         except McpError as error:
-            logger.debug("%s: %s was not taken (%s)", self._target.host, method or "an answer", error)
+            logger.debug("%s: %s was not accepted (%s)", self._target.host, method or "an answer", error)
 
     async def _post_aside(self, body: bytes, method: str, deadline: float) -> None:
         answer = await self._post(self._era_lines(method, None), body, b"null", deadline)
@@ -320,7 +321,7 @@ class HttpChannel:
 
 
 def speaks_modern(error: RpcError) -> bool:
-    """Whether a server that refuses a version names ours among those that it takes (-32022): ask it again."""
+    """Whether an error about an unsupported version (-32022) lists ours as supported, so that a retry makes sense."""
     if error.code != jsonrpc.UNSUPPORTED_PROTOCOL_VERSION or error.data is None:
         return False
     try:
@@ -337,7 +338,7 @@ _decode_supported = msgspec.json.Decoder(_Supported).decode
 
 
 def _forgot_session(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:
-    """Whether the server refused because session or era are not what was agreed, so that nothing was executed."""
+    """Whether the server refused the request unexecuted because it has lost the session or changed its era."""
     if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
         return True
     if agreed.era is Era.MODERN:

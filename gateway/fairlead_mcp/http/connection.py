@@ -1,11 +1,11 @@
 """One HTTP/1.1 connection to a server, carrying one exchange at a time.
 
-Made and owned by `fairlead_mcp.http.pool.Pool`; nobody else calls it. It decides nothing about other connections: it
-reports by `take_back` (ready for the next call) or `forget` (closed) to its owner, exactly one of them per exchange.
+A `fairlead_mcp.http.pool.Pool` owns its connections. After each exchange a connection reports to its owner exactly
+once: `take_back` when it is ready for the next call, `forget` when it is closed.
 
-States: *idle* (no call), *busy* (a call), *draining* (the call has its answer out of an event stream whose end has
-not come yet). Bytes in the idle state, bytes after a complete answer, or anything but HTTP close it: whatever
-came would be taken for the answer to somebody else's request.
+States: *idle* (no call), *busy* (a call), *draining* (the call has been answered from an event stream that has not
+ended yet). Bytes in the idle state, bytes after a complete answer, and bytes that are not HTTP close the connection,
+as they could be taken for the answer to the next request.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from fairlead_mcp.sse import EventParser, only_answer
 
 MAX_HEADERS: Final = 128
 MAX_HEAD_BYTES: Final = 64 << 10
-"""Bytes of one answer without any body among them: bounds headers, interim answers, chunk extensions and trailers."""
+"""Limit for the bytes of one answer outside of its body: headers, interim answers, chunk extensions and trailers."""
 CHUNK_BYTES: Final = 32
-"""Bytes of the lines around a chunk that do not count towards MAX_HEAD_BYTES."""
+"""Bytes of framing per chunk that do not count towards MAX_HEAD_BYTES."""
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 
 _HEADS: Final = CacheBudget(2_048, 512 << 10)
-"""Heads of answers, on all connections of the process: servers repeat them on each."""
+"""Cache of response heads, shared by all connections of the process because servers repeat their heads."""
 
 _LENGTH: Final = b"content-length"
 _TYPE: Final = b"content-type"
@@ -46,7 +46,7 @@ _LENGTHS: Final = frozenset(len(name) for name in WANTED)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Owner:
-    """Pool, as its connections notify it."""
+    """Callbacks of a connection to its pool."""
 
     __slots__ = ("clock",)
 
@@ -55,25 +55,25 @@ class Owner:
         """Seconds, monotonic."""
 
     def take_back(self, connection: Connection, now: float) -> None:
-        """The exchange is over and the connection, which is usable, can carry the next."""
+        """The exchange is over and the connection can carry the next one."""
         raise NotImplementedError
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed (told once, before its call hears of it)."""
+        """The connection is closed. Called once, before the connection's call receives its error."""
         raise NotImplementedError
 
     def note_drop(self, connection: Connection) -> None:
-        """The server closed a connection that was kept, without a byte since its last answer; `forget` follows."""
+        """The server closed a kept-alive connection without a byte since its last answer; `forget` follows."""
         raise NotImplementedError
 
     def watch(self, deadline: float) -> None:
-        """Look at all connections at `deadline`."""
+        """Check the deadlines of all connections at `deadline`."""
         raise NotImplementedError
 
 
 class Connection(asyncio.Protocol):
-    """Connection to a server: one request at a time, by HTTP/1.1. `deadline` is when its state ends at the latest: of
-    the call, the draining or the idleness.
+    """HTTP/1.1 connection to a server, for one request at a time. `deadline` limits its current state: the call, the
+    draining or the idle time.
     """
 
     __slots__ = (
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         return not self.closed and self._transport is not None and not self._transport.is_closing()
 
     def start(self, call: Call, now: float) -> None:
-        """Write a request. The connection must be neither busy nor in the idle list."""
+        """Write a request. The connection must be neither busy, draining nor idle in the pool's list."""
         assert self.call is None
         assert not self.draining
         assert not self.idle
@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(call.data)
 
     def close(self, error: Exception | None = None) -> None:
-        """Close at once, failing the call with `error`; closing is also how a modern call is canceled."""
+        """Close at once and fail the call with `error`. Closing also cancels a call of the modern era."""
         if self.closed:
             return
         self.closed = True
@@ -175,13 +175,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> tuple[str, int] | None:
-        """Address and port of the other side; None where it is not known any more."""
+        """Address and port of the server; None after the connection was lost."""
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return None if name is None else (str(name[0]), int(name[1]))
 
     def pause_reading(self) -> None:
-        """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
-        self._holds += 1  # a slow client and a budget may both hold it up: it is read when neither does
+        """Stop reading until `resume_reading`, when the consumer is too slow. No-op on a closed connection."""
+        self._holds += 1  # a slow client and a memory budget may both pause it: reading resumes when neither does
         if self._transport is not None and self.usable:
             self._transport.pause_reading()
 
@@ -192,7 +192,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def held_up(self) -> bool:
-        """Whether there is no room for the rest of its answer."""
+        """Whether reading is paused because the memory budget has no room for the rest of the answer."""
         return self._arrival is not None and self._arrival.paused
 
     # Called by the loop
@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
             self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._parser = None  # it knows us: as a cycle both would wait for the garbage collector, with the transport
+        self._parser = None  # breaks a reference cycle, which would keep the transport until garbage is collected
         if self.closed:
             return
         self.closed = True
@@ -282,7 +282,8 @@ class Connection(asyncio.Protocol):
         self._head_done = True
         fields = self._fields
         if _CONTENT_CODING in fields and fields[_CONTENT_CODING].lower() != b"identity":
-            raise BadHttp(f"the answer is compressed ({fields[_CONTENT_CODING].decode('latin-1')}), unasked")
+            coding = fields[_CONTENT_CODING].decode("latin-1")
+            raise BadHttp(f"the server compressed its answer ({coding}) although the request does not accept that")
         if _LENGTH in fields:
             if int(fields[_LENGTH]) > call.max_bytes:
                 raise TooLarge(f"the answer announces {int(fields[_LENGTH])} bytes, more than {call.max_bytes}")
@@ -307,7 +308,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._status < 200:
-            return  # 100 and 103 come before the answer
+            return  # the interim answers 100 and 103 precede the final one
         self._complete = True
         self._reusable = self._parser.should_keep_alive()
         if _KEEP_ALIVE in self._fields:
@@ -348,9 +349,9 @@ class Connection(asyncio.Protocol):
             self._count(events.pending)
 
     def _count(self, size: int) -> None:
-        """Have so many bytes of an answer that is not complete counted, all in all."""
+        """Report `size` as the bytes received so far of an incomplete answer."""
         if self._arrival is not None and size < self._arrival.size:
-            self._uncount(self._arrival)  # an event other than an answer was complete
+            self._uncount(self._arrival)  # an event that is not the answer was completed and handed on
         call = self.call
         if self._arrival is None and size > SMALL and call is not None and call.counter is not None:
             self._arrival = call.counter.arrival(self)
@@ -364,7 +365,7 @@ class Connection(asyncio.Protocol):
             arrival.close()
 
     def _finish(self) -> None:
-        """The message is complete and nothing follows it."""
+        """Finish an exchange whose message is complete, without bytes after it."""
         self.draining = False
         if self.call is not None:
             self._mark(self.call)
@@ -373,8 +374,9 @@ class Connection(asyncio.Protocol):
             self._hand_back(self._owner.clock())
 
     def _hand_over(self, call: Call, data: bytes, start: int = 0, *, is_known: bool = False) -> None:
-        """Pass the connection on, then the answer, whose body begins at `start`. Of one with a known head nothing but
-        the body is new.
+        """Return the connection to the pool, then pass the answer, whose body begins at `start`, to the call.
+
+        `is_known` says that the head is that of the previous answer, so that only the body is new.
         """
         self.call = None
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
@@ -383,7 +385,7 @@ class Connection(asyncio.Protocol):
         if not (is_known and call.accept(data, start)):
             call.take_answer(self._answer(data[start:], sent_at, now, reused=reused))
         if arrival is not None:
-            arrival.close()  # after the answer was taken, so that there is no moment in which nobody counts it
+            arrival.close()  # after the call took the answer, so that its bytes are counted without a gap
 
     def _hand_back(self, now: float) -> None:
         self.answered_at = now
@@ -394,13 +396,13 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def _mark(self, call: Call) -> None:
-        """Leave with a call whose stream ended where it may go on."""
+        """Store in the call the event ID from which its interrupted stream can be resumed."""
         events = self._events
         if events is not None and events.last_id:
             call.cursor = Cursor(events.last_id, None if events.retry is None else events.retry / 1000)
 
     def _refuse(self, error: Exception) -> None:
-        """The parser stopped. An answer that was complete before that is good, the connection is not."""
+        """Handle an error of the parser: an answer that was complete before is delivered, the connection is closed."""
         if self._complete:
             self._reusable = False
             self._finish()

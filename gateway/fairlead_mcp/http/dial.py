@@ -1,4 +1,4 @@
-"""Opening connections: resolving, trying addresses in order, and saying why none answered."""
+"""Opening of connections: resolves a name, tries its addresses in order, explains failures."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ Address: TypeAlias = tuple[str, int]
 
 
 class Resolved(list[Address]):
-    """Addresses of a name, and the name that they stand under in the end: of an alias (CNAME), what it leads to."""
+    """Addresses of a name, with the name at the end of its CNAME records."""
 
     def __init__(self, addresses: Iterable[Address], canonical: str = "") -> None:
         super().__init__(addresses)
         self.canonical = canonical
-        """Empty where it is not known."""
+        """Canonical name; empty if unknown."""
 
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
 NameOf: TypeAlias = Callable[[str], Awaitable[str]]
-"""The name that a name server knows an address by (PTR, RFC 1035 section 3.5); empty where it knows none."""
+"""Reverse lookup of an address (PTR, RFC 1035 section 3.5); empty without a name."""
 
 PATIENCE: Final = 1.0
-"""Seconds that a name server gets for a name whose addresses are known."""
+"""Limit in seconds for the resolver, if addresses of the name are cached."""
 REMEMBERED: Final = 300.0
-"""Seconds that they stay known. A pod's address goes to another pod some time after it is gone."""
+"""Seconds for which addresses are cached; limited, as a pod's address may later be that of another pod."""
 GRACE: Final = 4.5
-"""Seconds in which a name that is denied is asked for again: less than a dial gets, so that it fails with what the name
-server said. Once anybody asks before a server's first pod is ready, a replica of CoreDNS denies its name for 5 s, when
-another one may know it.
+"""Seconds for which an unknown name is looked up again.
+
+If a name is looked up before the server's first pod is ready, a replica of CoreDNS caches for 5 s that it does not
+exist, while another replica may have it. The time is below the limit of a dial, so that the resolver's error is shown.
 """
 _PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 0.8
@@ -44,7 +45,7 @@ _P = TypeVar("_P", bound=asyncio.Protocol)
 
 
 async def resolve_by_dns(host: str, port: int) -> list[Address]:
-    """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
+    """Resolve `host` by the system's resolver. Raises socket.gaierror."""
     lookup = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
     answers = await lookup
     canonical = next((name for *_, name, _ in answers if name), "")
@@ -52,7 +53,7 @@ async def resolve_by_dns(host: str, port: int) -> list[Address]:
 
 
 async def name_by_dns(address: str) -> str:
-    """The name of an address by the system's resolver; empty where there is none, or none came within `PATIENCE`."""
+    """Look up the name of an address by the system's resolver; empty without one, or after `PATIENCE`."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(PATIENCE):
@@ -63,11 +64,10 @@ async def name_by_dns(address: str) -> str:
 
 
 class RememberedNames:
-    """A resolver that knows the last addresses of a name, for when its own does not answer: a name server that is away
-    or loses a packet costs no call then. A name that there is not, or not any more, is asked for again for `GRACE`
-    seconds after it was first denied; from then on the name server is believed at once.
+    """Resolver with a cache for outages: it returns the last addresses of a name when `resolve` does not answer.
 
-    `clock` is in seconds.
+    An unknown name is looked up again until `GRACE` seconds after its first failure, and later fails at once. `clock`
+    is in seconds.
     """
 
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,10 +75,10 @@ class RememberedNames:
         self._clock = clock
         self._remembered: dict[Address, tuple[float, list[Address]]] = {}
         self._denied: dict[Address, float] = {}
-        """When each was first denied."""
+        """Time of the first failure of each unknown name."""
 
     async def __call__(self, host: str, port: int) -> list[Address]:
-        """Raises what the resolver raises for a name of which nothing is known."""
+        """Resolve a name. Raises the resolver's error if the name is not in the cache."""
         pause = _PAUSE
         while True:
             self._forget()
@@ -115,7 +115,7 @@ class RememberedNames:
 
 
 class Dialer:
-    """Connects to one host and port. `timeout` (seconds) bounds the resolving and, again, all attempts together."""
+    """Connects to one host and port. `timeout` (seconds) limits the lookup and, separately, all attempts together."""
 
     def __init__(
         self,
@@ -135,8 +135,8 @@ class Dialer:
         self._timeout = timeout
 
     async def connect(self, protocol: Callable[[], _P]) -> _P:
-        """A connected protocol. Raises ConnectFailed."""
-        failure: Exception = OSError("it has no address")
+        """Connect a new protocol and return it. Raises ConnectFailed."""
+        failure: Exception = OSError("the name has no address")
         addresses = await self._addresses()
         for host, port in addresses:
             try:
@@ -154,17 +154,18 @@ class Dialer:
             async with asyncio.timeout(self._timeout):
                 return await self._resolve(self._host, self._port)
         except TimeoutError as error:
-            message = f"no address for {self._host} came within {self._timeout:g} s"
+            message = f"the host name {self._host} was not resolved within {self._timeout:g} s"
             raise ConnectFailed(message, reason="UnknownHost") from error
         except (OSError, UnicodeError) as error:
             why = (error.strerror if isinstance(error, OSError) else None) or error
-            raise ConnectFailed(f"the host name {self._host} is unknown ({why})", reason="UnknownHost") from error
+            message = f"the host name {self._host} cannot be resolved ({why})"
+            raise ConnectFailed(message, reason="UnknownHost") from error
 
     def _explain(self, error: Exception) -> ConnectFailed:
         if isinstance(error, ConnectionRefusedError):
             return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
         if isinstance(error, tls.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
-            message = f"{self._where} does not speak TLS: try http:// in place of https://"
+            message = f"{self._where} does not speak TLS: use http:// instead of https://"
             return ConnectFailed(message, reason="TLSFailed")
         if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
             return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TLSFailed")

@@ -1,8 +1,8 @@
-"""MCP over HTTP+SSE as of 2024-11-05: answers come on one event stream, requests are posted to an address named there.
+"""MCP over HTTP+SSE (2024-11-05): requests are posted to an address, and all answers arrive on one event stream.
 
-Opens streams for `fairlead_mcp.stream_client`. Deprecated since 2025-03-26 and still what many servers speak. The first
-event that is called `endpoint` names the address (relative to the stream's); one of another origin is refused, for a
-credential goes with each request. A redirect that differs by a slash alone is followed, once.
+The transport is deprecated since 2025-03-26, but many servers still speak it. The first event named `endpoint` has the
+address to post to, relative to the stream's URL. An address of another origin is refused, because each request carries
+credentials. One redirect is followed if it only adds or removes a trailing slash.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ OPEN_SECONDS: Final = 10.0
 POST_SECONDS: Final = 30.0
 MAX_POSTS: Final = 1024
 MAX_EVENTS_BEFORE: Final = 64
-"""Events that a stream may have before the one that names the address."""
+"""Events that may precede the one with the address."""
 CONNECTIONS: Final = 16
-"""For posting, beside the stream's own."""
+"""Connections for posting, in addition to the stream's own."""
 
 
 class EventsOpener(StreamOpener):
-    """Opens an event stream by GET. `url` is that of the stream; `headers` go with every request.
+    """Opens an event stream at `url` by GET. `headers` are sent with every request.
 
-    Raises InvalidTarget for a URL or a header that cannot be used.
+    Raises InvalidTarget for an invalid URL or header.
     """
 
     def __init__(
@@ -60,25 +60,26 @@ class EventsOpener(StreamOpener):
         self._resolve = resolve
 
     def pool(self) -> Pool:
-        """Connections for one stream and what belongs to it."""
+        """Make the connection pool of one stream and its posts."""
         target = self.target
         return Pool(target.host, target.port, ssl=self._ssl, limit=CONNECTIONS + 1, resolve=self._resolve)
 
     def post_target(self, endpoint: str) -> Target:
-        """Where the requests go whose address the server named. Raises NotMcp."""
+        """Return the target for requests, from the address in the `endpoint` event. Raises NotMcp."""
         named = self.target.at_own_origin(endpoint)
         if named is None:
-            raise NotMcp(f"the server wants requests at another origin ({jsonrpc.excerpt(endpoint.encode())})")
+            shown = jsonrpc.excerpt(endpoint.encode())
+            raise NotMcp(f"the server's endpoint event names an address of another origin ({shown})")
         ours = urlsplit(self.url)
         try:
             return Target.from_url(
                 named._replace(scheme=ours.scheme, netloc=ours.netloc, fragment="").geturl(), self.host_header
             )
         except InvalidTarget as error:
-            raise NotMcp(f"the server names an address that cannot be used: {error}") from error
+            raise NotMcp(f"the address in the server's endpoint event is invalid: {error}") from error
 
     def redirect(self, answer: Answer) -> EventsOpener | None:
-        """Opener at the address that a stream is redirected to, where a slash alone differs; None for other answers."""
+        """Return an opener for a redirect that only adds or removes a trailing slash; None for other answers."""
         target = self.target.by_a_slash(answer.status, answer.headers.get(b"location", b""))
         if target is None:
             return None
@@ -88,7 +89,7 @@ class EventsOpener(StreamOpener):
         )
 
     async def open(self, connection: StreamConnection) -> EventStream:
-        """Raises McpError; what a refusal says is kept."""
+        """Open a stream. Raises McpError, with the server's message if it refused."""
         stream = EventStream(self, connection)
         try:
             await stream.begin()
@@ -99,7 +100,7 @@ class EventsOpener(StreamOpener):
 
 
 class EventStream:
-    """One stream with the posts that belong to it. A `MessageStream`."""
+    """Event stream with its posts, as a `MessageStream`."""
 
     def __init__(self, opener: EventsOpener, connection: StreamConnection) -> None:
         self._opener = opener
@@ -109,7 +110,7 @@ class EventStream:
         self._post_head = b""
         self._post_moved = False
         self._before = 0
-        """Events before the one that names the address."""
+        """Events so far before the one with the address."""
         self._stream: asyncio.Task[None] | None = None
         self._posts = TaskSet()
         self._note: asyncio.Task[None] | None = None
@@ -125,14 +126,14 @@ class EventStream:
         self._endpoint.result()
 
     def write(self, line: bytes) -> None:
-        """Post a message, after the last notification: a server refuses requests before `initialized` has come.
+        """Post a message after the previous notification, as servers refuse requests before `initialized`.
 
         Raises PoolFull.
         """
         if self._over:
             return
         if len(self._posts) >= MAX_POSTS:
-            raise PoolFull(f"{MAX_POSTS} messages to the server are under way already")
+            raise PoolFull(f"{MAX_POSTS} messages to the server are being posted already")
         task = self._posts.start(self._post(line, self._note), f"post {self._pool.host}")
         if jsonrpc.decode_message(line).id is UNSET:
             self._note = task
@@ -166,13 +167,17 @@ class EventStream:
             if name == b"message" or (name != b"endpoint" and data.startswith(b"{")):
                 self._connection.on_line(data)
             return False
-        # some servers leave the name out, which is a message then
+        # some servers omit the event's name, so that it counts as `message`
         if name == b"endpoint" or (name == b"message" and data.startswith(ADDRESSES)):
             self._name_address(data)
             return False
         self._before += 1
         if self._before >= MAX_EVENTS_BEFORE:
-            self._endpoint.set_exception(NotMcp(f"none of {self._before} events named an address to post to"))
+            self._endpoint.set_exception(
+                NotMcp(
+                    f"none of the server's first {self._before} events is an endpoint event with the address to post to"
+                )
+            )
             return True
         return False
 
@@ -220,12 +225,12 @@ class EventStream:
             self._refuse(line, error)
             return
         if answer.status == 404 or (answer.status == 400 and b"session" in answer.body.lower()):
-            self._end(ConnectionLost("the server does not know its own event stream any more", sent=False))
+            self._end(ConnectionLost("the server has lost the session of its event stream", sent=False))
         elif answer.status >= 300:
             self._refuse(line, refusal(answer))
 
     def _post_redirected(self, answer: Answer) -> bool:
-        """Whether an answer redirects by a slash alone, to where all messages are posted from then on."""
+        """Whether an answer redirects by a trailing slash only. Later messages are posted to the new address."""
         target = self._endpoint.result().by_a_slash(answer.status, answer.headers.get(b"location", b""))
         if target is not None and not self._post_moved:
             self._post_moved = True
@@ -241,7 +246,7 @@ class EventStream:
 
 
 class _EventCall(Awaited):
-    """The request for a stream without an end, whose events are looked at by their names too."""
+    """Request for an endless event stream, whose callback also gets the names of events."""
 
     __slots__ = ("_on_named_event",)
 

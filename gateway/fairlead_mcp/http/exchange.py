@@ -1,7 +1,4 @@
-"""One HTTP exchange: the request on its way, and whom to tell of its outcome.
-
-Pure module: no I/O. Shared by the pool and its connections; `Call` is the callback interface of the hot path.
-"""
+"""HTTP exchange: a request with the callbacks for its outcome. No I/O."""
 
 from __future__ import annotations
 
@@ -14,42 +11,42 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
 
 SMALL: Final = 64 << 10
-"""Bytes of an answer that is not complete from which on it is counted."""
+"""Bytes from which an incomplete answer counts towards the memory budget."""
 
 
 class Arrival(Protocol):
-    """Bytes kept of an answer that is not complete."""
+    """Account of the bytes of one incomplete answer in the memory budget."""
 
     size: int
-    """Bytes that were counted."""
+    """Bytes that are counted."""
     paused: bool
-    """Whether there is no room for more: the connection is not read."""
+    """Whether the connection is paused because the budget is used up."""
 
     def grow(self, size: int) -> None:
-        """Count so many bytes more; may pause the connection."""
+        """Count `size` more bytes; may pause the connection."""
         ...
 
     def close(self) -> None:
-        """It is complete, or given up."""
+        """Release the bytes: the answer is complete or was dropped."""
         ...
 
 
 class Counter(Protocol):
-    """Counts what is kept of answers."""
+    """Memory budget for incomplete answers."""
 
     def arrival(self, source: Carrier) -> Arrival:
-        """Begin to count one that is larger than SMALL."""
+        """Begin to count an answer that is larger than SMALL."""
         ...
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Call:
-    """One exchange from `Pool.submit` to its outcome: exactly one of `take_answer` and `take_error` is called, once,
-    unless `accept` has taken the answer.
+    """One exchange from `Pool.submit` to its outcome, with callbacks for subclasses to implement.
 
-    Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
-    `deadline` is in seconds of the pool's clock; `counter` counts a large answer while it arrives. `cursor` is set
-    before the outcome where an event stream ended, in order or not, without the answer.
+    Exactly one of `take_answer`, `take_error` and a successful `accept` is called, once; they may not raise.
+    `on_event` and `on_open` may be parameters or overridden. `deadline` is in seconds of the pool's clock; `counter`
+    counts a large answer while it arrives. `cursor` is set before the outcome if an event stream ended without the
+    answer.
     """
 
     __slots__ = ("_on_event", "_on_open", "connection", "counter", "cursor", "data", "deadline", "max_bytes")
@@ -73,35 +70,37 @@ class Call:
         self.cursor: Cursor | None = None
 
     def on_event(self, data: bytes) -> bool:
-        """Gets the data of each event of a stream; True for the one that is the answer."""
+        """Handle the data of an event; return True if it is the answer."""
         return self._on_event(data)
 
     def on_named_event(self, name: bytes, data: bytes) -> bool:
-        """As `on_event`, which it calls, with the name of the event ("message" where it has none)."""
+        """Like `on_event`, with the event's name, by default "message"."""
         return self.on_event(data)
 
     def on_open(self, connection: Carrier) -> None:
-        """A stream begins. Use the connection's `pause_reading` and `resume_reading` for back-pressure."""
+        """Handle the begin of a stream; the connection's `pause_reading` and `resume_reading` allow back-pressure."""
         if self._on_open is not None:
             self._on_open(connection)
 
     def accept(self, data: bytes, start: int) -> bool:
-        """Take the body, `data` from `start` on, of an answer whose head is that of an earlier one; False where
-        `take_answer` has to be called with the whole answer.
+        """Handle an answer with a known head, whose body is `data` from `start`. Return False to get the whole answer
+        by `take_answer` instead.
         """
         return False
 
     def take_answer(self, answer: Answer) -> None:
+        """Handle the answer."""
         raise NotImplementedError
 
     def take_error(self, error: Exception) -> None:
+        """Handle the failure of the exchange."""
         raise NotImplementedError
 
 
 def is_answer(data: bytes) -> bool:
-    """The default `on_event`: the first JSON-RPC response is the answer; notifications and requests are dropped.
+    """Whether an event is the answer: a JSON-RPC response, or invalid JSON, whose reader then reports the error.
 
-    What cannot be read counts as the answer too, so that its reader says what is wrong with it.
+    The default of `on_event`; notifications and requests are dropped.
     """
     try:
         message = jsonrpc.decode_message(data)

@@ -1,6 +1,4 @@
-"""A server at a URL that may speak the older HTTP+SSE: found out as MCP 2025-11-25 says (Transports, "Backwards
-Compatibility").
-"""
+"""Channel that falls back from Streamable HTTP to HTTP+SSE (MCP 2025-11-25, Transports, "Backwards Compatibility")."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_mcp.http.channel import HttpChannel
 
 REFUSED: Final = (400, 404, 405)
-"""Statuses of a refused `initialize` upon which the URL may be that of an event stream."""
+"""Statuses of a refused `initialize` after which HTTP+SSE is tried."""
 ASK_SECONDS: Final = 5.0
-"""From the request for the stream to the end of the handshake over it."""
+"""Limit for opening the event stream and the handshake over it."""
 
 
 class OlderChannel:
-    """Channel of a session over Streamable HTTP, or over HTTP+SSE where the server refuses `initialize` and answers a
-    GET by a stream that names an address. `events` makes the channel for that.
+    """Channel over Streamable HTTP, or over HTTP+SSE if the server refuses `initialize` and answers GET with such a
+    stream. `events` makes the channel for HTTP+SSE.
     """
 
     def __init__(self, channel: HttpChannel, events: Callable[[], LineChannel], clock: Callable[[], float]) -> None:
@@ -52,10 +50,10 @@ class OlderChannel:
         """As of `HttpChannel`."""
         if self._older is None:
             return self._http.remarks
-        return ('it speaks HTTP+SSE of 2024-11-05, which each start has to find out: set "type": "sse"',)
+        return ('the server speaks HTTP+SSE of 2024-11-05: set "type": "sse" to save a failed attempt at each start',)
 
     async def connect(self, deadline: float) -> Negotiated:
-        """Negotiate, unless that has been done. Raises McpError: where the server speaks neither, what it said to
+        """Negotiate on the first call. Raises McpError: if the server speaks neither transport, its answer to
         `initialize`.
         """
         async with self._connecting:

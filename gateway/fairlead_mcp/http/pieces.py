@@ -1,17 +1,17 @@
-"""A body that is received in pieces, kept so that many small ones cost little more than their bytes. Compiled."""
+"""Collects the pieces of a body with little overhead for small ones. Compiled."""
 
 from __future__ import annotations
 
 from typing import Final, TypeAlias
 
 SMALL_PIECE: Final = 1024
-"""Bytes: pieces that are smaller are put together, as each one apart takes 40 bytes more."""
+"""Bytes below which pieces are joined, as each separate piece takes 40 bytes more."""
 
 Pieces: TypeAlias = list[bytes | bytearray]
 
 
 def add(pieces: Pieces, data: bytes) -> None:
-    """Append `data`, to the last piece where both are small."""
+    """Append `data`, if it is small to the last piece."""
     if len(data) >= SMALL_PIECE or not pieces:
         pieces.append(data)
         return
@@ -23,7 +23,7 @@ def add(pieces: Pieces, data: bytes) -> None:
 
 
 def join(pieces: Pieces) -> bytes:
-    """The whole body. Several pieces are given up: an idle connection would keep them until its next answer."""
+    """Return the whole body and clear the pieces, which an idle connection would keep until its next answer."""
     if len(pieces) == 1:
         return bytes(pieces[0])
     whole = b"".join(pieces)

@@ -1,19 +1,19 @@
-"""Connections to one address: the client of the hot path.
+"""Pool of HTTP connections to one address, for the hot path.
 
-One pool per address and outbound principal, in one event loop; it holds no credentials and looks into no body.
+There is one pool per address and outbound principal, in one event loop. It holds no credentials and reads no bodies.
 
     pool = Pool("10.0.0.7", 8080)
     answer = await pool.exchange(head + body, deadline=time.monotonic() + 30)
 
-- A request goes to the connection used last, so that the others can grow old; at most `limit` connections, at most
-  `max_waiting` requests waiting for one. One request at a time on each.
-- Deadlines are kept by one timer per pool that looks over the connections, not by a timer per call: a call may
-  overrun its deadline by `SWEEP_SECONDS`.
+- A request goes to the connection used last, so that surplus connections reach their idle limit. There are at most
+  `limit` connections, each with one request at a time, and at most `max_waiting` requests that wait for one.
+- One timer per pool checks all deadlines, instead of a timer per call: a call may overrun its deadline by
+  `SWEEP_SECONDS`.
 - Canceling the awaiting task closes the connection.
-- Redirects are answers like any other; nothing is ever repeated here. `ConnectionLost.keep_alive_race` tells the
-  caller when repeating an idempotent request makes sense.
-- **Use a request id only once per pool, and compare it with the answer's.** A server that answers twice may have its
-  second answer taken for the next one's; a caller that sees a foreign id must call `discard(answer)`.
+- Redirects are returned like other answers, and no request is repeated. `ConnectionLost.keep_alive_race` says whether
+  the caller should repeat an idempotent request.
+- **Use a request id only once per pool, and compare it with the answer's.** If a server answers twice, the second
+  answer may be taken for that of the next request; a caller that sees a foreign id must call `discard(answer)`.
 """
 
 from __future__ import annotations
@@ -39,21 +39,23 @@ from fairlead_mcp.waiting import wait_until_set
 DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02
 KEEP_ALIVE_SECONDS: Final = 4.0
-"""uvicorn and Node close after 5 idle seconds: be earlier, or a request meets the closing connection."""
+"""Idle limit of a connection: below the 5 s of uvicorn and Node, so that no request is sent while the server
+closes."""
 FLEETING_SECONDS: Final = 1.0
 DROPS_IN_A_ROW: Final = 2
 ONCE_SECONDS: Final = 600.0
-"""A server that closes this many kept connections in a row within FLEETING_SECONDS of an answer, without having said
-that it would, closes them all: each is used once for that long, or calls would go on meeting a closing one."""
+"""How long connections are used for one exchange only, after a server closed DROPS_IN_A_ROW idle connections in a row
+within FLEETING_SECONDS of an answer without `Connection: close`. Otherwise calls would be sent on closing
+connections."""
 
 NEVER: Final = float("inf")
 
 
 class Pool(Owner):
-    """Connection pool of one address. `server_hostname` is the name to verify by TLS where `host` is a bare address.
+    """Connection pool of one address. `server_hostname` is the name to verify by TLS where `host` is an IP address.
 
-    `resolve(host, port)` gives the addresses to try in order; tests map cluster names onto 127.0.0.1 with it.
-    `clock` gives seconds, monotonic, and deadlines are in its time.
+    `resolve(host, port)` returns the addresses to try, in order. `clock` returns monotonic seconds; deadlines are in
+    its time.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Pool(Owner):
         self._dialed = 0
         self._exchanges = 0
         self._answered_at = 0.0
-        """Last answer on a connection that is closed."""
+        """Time of the last answer on a connection that is closed by now."""
         self._drops = 0
         self._once_until = 0.0
 
@@ -113,11 +115,11 @@ class Pool(Owner):
 
     @property
     def load(self) -> int:
-        """Exchanges in progress, those that wait for a connection among them."""
+        """Number of exchanges in progress or waiting for a connection."""
         return len(self._connections) - len(self._idle) + len(self._waiting)
 
     def activity(self) -> PoolActivity:
-        """Signs of life of the other side, by all connections."""
+        """Summarize when the server answered last, over all connections."""
         oldest, answered_at, latest = NEVER, self._answered_at, 0.0
         for connection in self._connections:
             answered_at = max(answered_at, connection.answered_at)
@@ -128,7 +130,7 @@ class Pool(Owner):
         return PoolActivity(oldest, answered_at, overtaken=latest > oldest, dialing=bool(self._waiting and self._dials))
 
     def outstanding(self) -> list[Call]:
-        """Exchanges without an outcome, those that wait for a connection among them."""
+        """Return the exchanges in progress or waiting for a connection."""
         sent = [connection.call for connection in self._connections if connection.call is not None]
         return [*sent, *self._waiting]
 
@@ -142,15 +144,15 @@ class Pool(Owner):
         on_open: Callable[[Carrier], None] | None = None,
         counter: Counter | None = None,
     ) -> Answer:
-        """Send `data`, a whole request, and return the answer. See `Call` for `on_event`, `on_open` and `counter`.
+        """Send a complete request (`data`) and return the answer. See `Call` for `on_event`, `on_open` and `counter`.
 
-        `deadline` is absolute, `max_bytes` bounds a body or one event of a stream.
+        `deadline` is absolute; `max_bytes` limits a body or one event of a stream.
         Raises ConnectFailed, ConnectionLost, Timeout, TooLarge, PoolFull, HeldUp, BadHttp.
         """
         return await self.run(Awaited(data, deadline, max_bytes, on_event, on_open, counter))
 
     async def run(self, call: Awaited) -> Answer:
-        """As `exchange`, for a call that the caller looks into afterwards."""
+        """Like `exchange`, for a call object that the caller keeps."""
         self.submit(call)
         try:
             return await call.future
@@ -160,7 +162,7 @@ class Pool(Owner):
             raise
 
     def submit(self, call: Call) -> None:
-        """Start an exchange; its outcome comes by `call.answered` or `call.failed`, possibly before this returns."""
+        """Start an exchange. `call.take_answer` or `call.take_error` gets the outcome, possibly before this returns."""
         self._exchanges += 1
         now = self.clock()
         idle = self._idle
@@ -176,7 +178,7 @@ class Pool(Owner):
         self._queue(call)
 
     def cancel(self, call: Call) -> None:
-        """Give up an exchange that has no outcome yet: neither of its methods will be called any more."""
+        """Cancel an exchange without an outcome: `take_answer` and `take_error` will not be called."""
         connection = call.connection
         if connection is not None:
             if isinstance(connection, Connection) and connection.call is call:
@@ -185,12 +187,12 @@ class Pool(Owner):
             self._waiting.remove(call)
 
     def discard(self, answer: Answer) -> None:
-        """Close the connection that gave this answer, for it cannot be trusted; who is using it now loses it."""
+        """Close the connection of an answer that belongs to another request; a call on it fails with ConnectionLost."""
         connection = answer.connection
         connection.close(ConnectionLost("the connection mixed up its answers", sent=True, reused=True, received=True))
 
     async def aclose(self, grace: float = 0.0) -> None:
-        """Refuse what is waiting or comes, let running exchanges end for up to `grace` seconds, close everything."""
+        """Fail waiting and later exchanges, let running ones end for up to `grace` seconds, close all connections."""
         self._closed = True
         self._fail_waiting(ConnectFailed("the connections to the server were closed", reason="Closed"))
         for task in self._dials:
@@ -206,7 +208,7 @@ class Pool(Owner):
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
 
-    # Told by connections
+    # Called by connections
 
     def take_back(self, connection: Connection, now: float) -> None:
         if connection.served > 1:
@@ -243,7 +245,7 @@ class Pool(Owner):
             self._quiet.set()
 
     def watch(self, deadline: float) -> None:
-        """Make sure that a sweep takes place at `deadline`, or SWEEP_SECONDS from now if that is later."""
+        """Schedule a sweep at `deadline`, or SWEEP_SECONDS from now if that is later."""
         if deadline >= self._sweep_at:
             return
         if self._sweep_timer is not None:
@@ -258,7 +260,7 @@ class Pool(Owner):
         if self._closed:
             call.take_error(ConnectFailed("the connections to the server were closed", reason="Closed"))
         elif len(self._waiting) >= self.max_waiting:
-            call.take_error(PoolFull(f"{self.max_waiting} requests to the server are waiting already"))
+            call.take_error(PoolFull(f"{self.max_waiting} requests are waiting already for a connection to the server"))
         else:
             self._waiting.append(call)
             self.watch(call.deadline)
@@ -308,20 +310,22 @@ class Pool(Owner):
                 connection.close(self._overdue(connection))
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
-            call.take_error(Timeout("no connection to the server came free in time", sent=False))
+            call.take_error(Timeout("no connection to the server became free in time", sent=False))
         first = min([first, *[call.deadline for call in self._waiting]])
         if first < NEVER:
             self.watch(first)
 
     def _overdue(self, connection: Connection) -> McpError:
         if connection.held_up:
-            return HeldUp("no room came free in time for the rest of the answer: clients leave too many bytes unread")
+            return HeldUp(
+                "the answer could not be read in time: slow clients leave too many bytes unread in the gateway"
+            )
         return Timeout("the server did not answer in time", sent=True)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Awaited(Call):
-    """A call whose outcome is a future. For `Pool.run`."""
+    """Call whose outcome is the result of a future, for `Pool.run`."""
 
     __slots__ = ("future",)
 
@@ -346,6 +350,6 @@ class Awaited(Call):
             self.future.set_exception(error)
 
     def forget(self) -> None:
-        """Nobody will look: keep asyncio from reporting an error that came together with the cancellation."""
+        """Retrieve an error that arrived together with the cancellation, so that asyncio does not log it."""
         if self.future.done() and not self.future.cancelled():
             self.future.exception()

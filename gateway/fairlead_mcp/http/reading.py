@@ -1,7 +1,6 @@
-"""Reads HTTP answers: the JSON-RPC response in it, or the error that describes any other answer.
+"""Reads the JSON-RPC response in an HTTP answer, or makes the error for another answer. No I/O.
 
-Pure module: no I/O. Any status may carry a JSON-RPC error, in any content type (servers differ: see the table of
-measured behavior in the tests).
+Servers differ in the status and content type of JSON-RPC errors, so both are ignored where a body has one.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.messages import ErrorObject
 
 _ALWAYS_REFUSALS: Final = frozenset({401, 403, 421, 508})
-"""Statuses that speak for themselves, whatever JSON comes with them."""
+"""Statuses that are HTTP refusals even if the body has a JSON-RPC error."""
 
 
 def read_answer(answer: Answer, ident: bytes) -> Raw:
-    """The raw result of the response to the request `ident` (raw JSON).
+    """Return the raw result of the response to the request with the id `ident` (raw JSON).
 
     Raises HttpRefused, RpcError (with the HTTP status), NotMcp, BadJson.
     """
@@ -43,14 +42,14 @@ def read_answer(answer: Answer, ident: bytes) -> Raw:
     if response.id is UNSET or bytes(response.id) not in (
         ident,
         b'"%b"' % ident,
-    ):  # "7" for 7: there is no other request
+    ):  # some servers answer the id 7 with "7"
         raise _wrong_id(answer, response.id)
     assert response.result is not UNSET
     return response.result
 
 
 def refusal(answer: Answer) -> McpError:
-    """The error for a status of 300 and more: the server's own JSON-RPC error where it sent one."""
+    """Make the error for a status of 300 or more: the server's JSON-RPC error if the body has one."""
     status = answer.status
     if status not in _ALWAYS_REFUSALS and status >= 400:
         error = error_in(answer.body)
@@ -65,7 +64,7 @@ def refusal(answer: Answer) -> McpError:
 
 
 def error_in(body: bytes) -> ErrorObject | None:
-    """The JSON-RPC error in a body, if it is one."""
+    """Return the JSON-RPC error in a body, or None."""
     try:
         return jsonrpc.decode_response(body).error
     except jsonrpc.UNREADABLE:
@@ -73,7 +72,7 @@ def error_in(body: bytes) -> ErrorObject | None:
 
 
 def looks_like_html(answer: Answer) -> bool:
-    """Whether the body is a page: by its beginning, or by its content type unless it begins like JSON."""
+    """Whether the body is an HTML page, by its beginning, or by its content type unless it begins like JSON."""
     start = answer.body[:256].lstrip().lower()
     return start.startswith((b"<!doctype", b"<html")) or (
         b"html" in answer.content_type.lower() and not start.startswith((b"{", b"["))
@@ -85,30 +84,30 @@ def _refusal_sentence(answer: Answer) -> str:
     if status == 401:
         challenge = answer.headers.get(b"www-authenticate", b"").decode("latin-1")
         scheme = f" ({challenge.split(' ')[0]})" if challenge else ""
-        return f"the server wants credentials{scheme}, or refuses those it got (401)"
+        return f"the server requires credentials{scheme}, or refuses the ones it got (401)"
     if status == 403:
         return f"the server forbids the request (403){_quote(answer)}"
     if status == 404:
-        return f"nothing answers at this path (404){_quote(answer)}"
+        return f"the server has nothing at this path (404){_quote(answer)}"
     if status == 421:
         return "the server does not answer for this host name (421): set hostHeader to one that it allows"
     if status == 508:
-        return "the server's URL leads back to the gateway that asks, or there are too many gateways on the way (508)"
+        return "the server's URL leads back to this gateway, or the request passed too many gateways (508)"
     if 300 <= status < 400:
         location = answer.headers.get(b"location", b"").decode("latin-1")
-        where = f"redirects to {_address_of(location)}" if location else "redirects without saying where to"
-        return f"the server {where} ({status}); only one that adds or takes a slash is followed"
+        where = f"redirects to {_address_of(location)}" if location else "redirects without a Location header"
+        return f"the server {where} ({status}); only a trailing slash may differ: correct the url"
     return f"the server answered with status {status}{_quote(answer)}"
 
 
 def _address_of(location: str) -> str:
-    """A Location without what may be secret in it: user information, query and fragment."""
+    """Return a Location without the parts that may be secret: user information, query and fragment."""
     try:
         parts = urlsplit(location)
     except ValueError:
-        return "what is not a URL"
+        return "an invalid URL"
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-    return jsonrpc.excerpt(plain.encode()) or "itself with another query"
+    return jsonrpc.excerpt(plain.encode()) or "the same URL with another query"
 
 
 def _quote(answer: Answer) -> str:

@@ -1,8 +1,8 @@
-"""Answers that come in parts: a legacy server may end an event stream before its answer and be asked for the rest.
+"""Resumption of event streams that end before the answer.
 
-Legacy servers alone: from 2026-07-28 on a broken stream is a lost request. A server that gave its events ids continues
-where a GET with `Last-Event-ID` says (MCP 2025-11-25, Transports, "Resumability and Redelivery"; SEP-1699), so nothing
-is executed twice. A connection that broke is treated the same.
+Legacy servers may close a stream early, or its connection may break. If the events had ids, a GET with `Last-Event-ID`
+continues the stream (MCP 2025-11-25, Transports, "Resumability and Redelivery"; SEP-1699) without executing the request
+again. From 2026-07-28 on there is no resumption: a broken stream is a lost request.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from fairlead_mcp.http.pool import Awaited, Pool
 DEFAULT_RETRY: Final = 1.0
 MIN_RETRY: Final = 0.02
 MAX_RETRY: Final = 30.0
-"""Seconds between two requests for the rest."""
+"""Limits for the seconds between two attempts to resume."""
 MAX_FUTILE: Final = 5
-"""Requests in a row that brought nothing new, each after twice the time."""
+"""Limit for consecutive attempts without a new event; the delay doubles after each."""
 
 
 class AnswerReader(NamedTuple):
-    """How the parts of one answer are read, as a `Call` has it."""
+    """Parameters for reading one answer, as of `Call`."""
 
     deadline: float
     """In the pool's clock."""
@@ -36,8 +36,9 @@ class AnswerReader(NamedTuple):
 
 
 async def ask(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) -> Answer:
-    """As `Pool.exchange`, with the rest of a stream that ended early. `get_head` is the head of a GET in the same
-    session, Accept included, up to an empty line.
+    """Like `Pool.exchange`, but resume a stream that ended early.
+
+    `get_head` is the head of a GET in the same session, with Accept and without the empty line at its end.
     """
     call = Awaited(data, *reader)
     try:
@@ -59,8 +60,9 @@ async def rest(
     reader: AnswerReader,
     on_pause: Callable[[], None] | None = None,
 ) -> Answer:
-    """Answer that continues after `cursor`. A server that does not continue leaves it at `before`. `on_pause` is called
-    each time before the server is asked again.
+    """Resume a stream after `cursor` and return its answer; if the server does not resume it, return or raise `before`.
+
+    `on_pause` is called before each attempt.
     """
     futile = 0
     while futile < MAX_FUTILE:
@@ -91,5 +93,5 @@ async def _pause(pool: Pool, cursor: Cursor, futile: int, deadline: float) -> No
     delay = min(max(retry, MIN_RETRY) * 2**futile, MAX_RETRY)
     if pool.clock() + delay >= deadline:
         await asyncio.sleep(max(deadline - pool.clock(), 0))
-        raise Timeout("the server ended its stream and did not continue it in time", sent=True)
+        raise Timeout("the server ended its event stream and did not resume it in time", sent=True)
     await asyncio.sleep(delay)

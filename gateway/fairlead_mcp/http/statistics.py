@@ -1,4 +1,4 @@
-"""Statistics of a pool, for metrics and for messages. Declarations only."""
+"""Statistics of a connection pool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class PoolStatistics(msgspec.Struct, frozen=True):
-    """A pool at one moment: connections by state, waiting requests, and counts since its start."""
+    """Current connections by state and waiting requests; `dialed` and `exchanges` count since the start."""
 
     busy: int
     idle: int
@@ -17,13 +17,13 @@ class PoolStatistics(msgspec.Struct, frozen=True):
 
 
 class PoolActivity(msgspec.Struct, frozen=True):
-    """Signs of life of the other side at one moment, in seconds of the pool's clock."""
+    """Times of a server's last answers, in seconds of the pool's clock, to detect a server that hangs."""
 
     oldest: float
-    """When the call that waits longest was sent; infinity where none waits."""
+    """When the oldest unanswered call was sent; infinity without one."""
     answered_at: float
-    """Last answer; 0 for none."""
+    """Time of the last answer; 0 without one."""
     overtaken: bool
-    """Whether an exchange that began after the oldest call was answered before it."""
+    """Whether a later exchange was answered before the oldest unanswered call."""
     dialing: bool
-    """Whether calls wait for a connection."""
+    """Whether calls wait for a connection that is being opened."""

@@ -1,7 +1,7 @@
-"""Where an MCP server is and what its request heads look like.
+"""Parsed URL of an MCP server, and the heads of requests to it. No I/O.
 
-Pure module: no I/O. A head is prepared once per server (and principal) and completed per request; whatever goes into
-it is checked here, so that no URL or credential can inject a header.
+A head is prepared once per server and principal and completed per request. Its parts are checked, so that no URL or
+credential can inject a header.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_mcp.errors import McpError
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 _PATH: Final = "/%:@!$&'()*+,;=~-._"
-"""Characters that a path may have as they are (RFC 3986 section 3.3)."""
+"""Characters that need no escape in a path (RFC 3986 section 3.3)."""
 _RESERVED: Final = frozenset(
     {
         b"host",
@@ -43,13 +43,13 @@ _RESERVED: Final = frozenset(
 
 
 class InvalidTarget(McpError):
-    """A URL or header that cannot be used. Reasons: InvalidURL, InvalidHeader."""
+    """A URL or header is invalid. Reasons: InvalidURL, InvalidHeader."""
 
     reason = "InvalidURL"
 
 
 class Target(msgspec.Struct, frozen=True):
-    """An http(s) URL taken apart. `path` is the request target with its query, `authority` the Host header."""
+    """Parsed http or https URL. `path` includes the query; `authority` is the value of the Host header."""
 
     tls: bool
     host: str
@@ -59,7 +59,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_url(cls, url: str, host_header: str | None = None) -> Target:
-        """Raises InvalidTarget. `host_header` replaces what the URL implies (servers behind a Host allow-list)."""
+        """Parse a URL. `host_header` replaces the Host of the URL, for servers that check it. Raises InvalidTarget."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -80,10 +80,9 @@ class Target(msgspec.Struct, frozen=True):
         return cls(secure, host, port or default, path.encode(), checked_value("Host", authority))
 
     def head(self, method: bytes = b"POST", headers: Mapping[str, str] | None = None) -> bytes:
-        """A request head up to and including the given headers: lines that end in CRLF, no empty line. It asks for an
-        answer that is not compressed.
+        """Make a request head of lines that end in CRLF, without the empty line. It requests an uncompressed answer.
 
-        A POST also gets the Content-Type and Accept that MCP asks for. Raises InvalidTarget for an unusable header.
+        The head of a POST has the Content-Type and Accept that MCP requires. Raises InvalidTarget for a bad header.
         """
         lines = [b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (method, self.path, self.authority)]
         if method == b"POST":
@@ -94,8 +93,9 @@ class Target(msgspec.Struct, frozen=True):
         return b"".join(lines)
 
     def by_a_slash(self, status: int, location: bytes) -> Target | None:
-        """The target that an answer redirects to, where it is this one but for a slash at the end of the path; None for
-        any other answer. Only 307 and 308 have the request repeated as it is (RFC 9110 sections 15.4.8 and 15.4.9).
+        """Return the target of a redirect that only adds or removes a trailing slash; None for other answers.
+
+        Only 307 and 308 preserve the method (RFC 9110 sections 15.4.8 and 15.4.9).
         """
         if status not in (307, 308):
             return None
@@ -107,8 +107,9 @@ class Target(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, path=(other + ("?" + query if query else "")).encode())
 
     def at_own_origin(self, reference: str) -> SplitResult | None:
-        """The address that `reference` names, relative to this target; None where it is at another origin (RFC 6454
-        section 5), or is not an address. The origin is that of the URL, or of the Host header in its place.
+        """Resolve `reference` relative to this target; None if it is invalid or of another origin (RFC 6454 section 5).
+
+        The origin is that of the URL, or with the Host header in place of the URL's host.
         """
         scheme = "https" if self.tls else "http"
         for origin in (f"{scheme}://{named}" for named in (self._shown_authority, self.authority.decode("latin-1"))):
@@ -132,12 +133,12 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int]:
 
 
 def with_body(head: bytes, body: bytes) -> bytes:
-    """A whole request: `head` as `Target.head` gives it (with more lines appended, if any), its length, the body."""
+    """Make a complete request out of a `Target.head`, possibly with more header lines, and a body."""
     return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
 
 def checked_name(name: str) -> bytes:
-    """Raises InvalidTarget unless `name` is a header name that a user may set (RFC 9110 section 5.1)."""
+    """Encode the name of a header. Raises InvalidTarget unless users may set it (RFC 9110 section 5.1)."""
     raw = name.encode("utf-8", "replace")
     if not _NAME.fullmatch(raw):
         raise InvalidTarget(f"{name!r} is not a header name", reason="InvalidHeader")
@@ -147,7 +148,9 @@ def checked_name(name: str) -> bytes:
 
 
 def checked_value(name: str, value: str) -> bytes:
-    """Raises InvalidTarget for line breaks and control characters (RFC 9110 section 5.5). Never quotes the value."""
+    """Encode the value of a header. Raises InvalidTarget, without quoting the value, if it has line breaks or control
+    characters (RFC 9110 section 5.5).
+    """
     raw = value.strip(" \t").encode("utf-8", "replace")
     if not _VALUE.fullmatch(raw):
         raise InvalidTarget(f"the value of the header {name} has control characters", reason="InvalidHeader")

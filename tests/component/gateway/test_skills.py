@@ -180,7 +180,7 @@ async def test_bytes_that_change_under_a_pin_are_not_passed_on(tmp_path: Path) -
             assert (await get(NOTES)).status == (await get(SKILL, "skills/get")).status == 200
             a.files[NOTES] = "notes of A"
             refused = await get(NOTES)
-            assert (refused.code, "not those that were approved" in refused.message["error"]["message"]) == (
+            assert (refused.code, "differs from the approved file" in refused.message["error"]["message"]) == (
                 -32603,
                 True,
             )

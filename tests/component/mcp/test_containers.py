@@ -59,5 +59,5 @@ async def test_an_engine_that_does_not_answer_holds_no_end_up(tmp_path: Path, ca
     (engine.bin / "docker").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     async with asyncio.timeout(30):
         await host.aclose()
-    assert "docker did not end a container within 5 s" in caplog.text
+    assert "docker did not kill a container within 5 s" in caplog.text
     os.kill(container, signal.SIGKILL)

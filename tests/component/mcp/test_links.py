@@ -69,7 +69,7 @@ async def test_a_program_that_the_image_lacks_is_named_and_not_sought_in_a_log(p
     """With the look for it taken out of the gate the reason is StartFailed."""
     async with gated(program) as server:
         link = link_to(server)
-        with pytest.raises(ConnectFailed, match=f"no program {program} that may be run") as refused:
+        with pytest.raises(ConnectFailed, match=f"no executable program {program}") as refused:
             await link.ready(soon())
         assert refused.value.reason == "CommandNotFound"
         await link.aclose()

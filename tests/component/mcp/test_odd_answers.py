@@ -54,8 +54,8 @@ async def test_a_handshake_with_members_of_another_shape_costs_no_tool(transport
 
 
 CURSORS: dict[str, tuple[list[Any], list[str], str]] = {
-    "constant": ([page_of("a", nextCursor="x")], ["a"], "comes back to a page that was read already"),
-    "empty": ([page_of("a", nextCursor="")], ["a"], "comes back to a page that was read already"),
+    "constant": ([page_of("a", nextCursor="x")], ["a"], "repeats a page that was read already"),
+    "empty": ([page_of("a", nextCursor="")], ["a"], "repeats a page that was read already"),
     "empty-and-refused": ([page_of("a", nextCursor=""), "no such cursor"], ["a"], "an empty cursor and refuses it"),
     "empty-and-served": ([page_of("a", nextCursor=""), page_of("b")], ["a", "b"], ""),
     "number": ([page_of("a", nextCursor=5)], ["a"], "has 5 as nextCursor"),
@@ -66,7 +66,7 @@ CURSORS: dict[str, tuple[list[Any], list[str], str]] = {
     "new-cursors-one-page": (
         [page_of("a", nextCursor=f"page-{number}") for number in range(5)],
         ["a"],
-        "comes back to a page that was read already",
+        "repeats a page that was read already",
     ),
     "back-to-an-old-cursor": (
         [page_of("a", nextCursor="x"), page_of("b", nextCursor="y"), page_of("c", nextCursor="x")],
@@ -76,7 +76,7 @@ CURSORS: dict[str, tuple[list[Any], list[str], str]] = {
     "back-to-the-first-page": (
         [page_of("a", nextCursor="x"), page_of("b", nextCursor="y"), page_of("a", nextCursor="z")],
         ["a", "b"],
-        "comes back to a page that was read already",
+        "repeats a page that was read already",
     ),
     "empty-pages-between": ([page_of(nextCursor="x"), page_of(nextCursor="y"), page_of("a")], ["a"], ""),
 }

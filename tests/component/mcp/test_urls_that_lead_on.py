@@ -59,7 +59,7 @@ async def test_a_redirect_to_the_slash_is_followed_once(how: str, status: int, e
         assert await names_of(session) == ["fine"]
         await session.call_tool("fine")
         assert [request.path for request in server.seen].count("/mcp") == 1, "the rest goes to where it leads"
-        assert session.remarks == ("it redirects to /mcp/: put that path into its url",)
+        assert session.remarks == ("the server redirects to /mcp/: put that path into its url",)
         assert reached_endpoint(session, HttpEndpoint(url=server.url)) == HttpEndpoint(url=server.url + "/")
         assert {request.headers["authorization"] for request in server.seen} == {"Bearer not for others"}
 

@@ -19,7 +19,7 @@ from waiting import until_async
 OLD: Final = handshake("2025-11-25")
 PECULIAR: Final[dict[str, tuple[Results, str]]] = {
     "php": ({**OLD, **handshake("2025-11-25", capabilities=[])}, "its capabilities are [], not an object"),
-    "walking": ({**OLD, "tools/list": [{**TOOLS, "nextCursor": ""}]}, "comes back to a page that was read already"),
+    "walking": ({**OLD, "tools/list": [{**TOOLS, "nextCursor": ""}]}, "repeats a page that was read already"),
     "counting": ({**OLD, "tools/list": [{**TOOLS, "nextCursor": 7}]}, "has 7 as nextCursor"),
     "nil": ({**OLD, "tools/list": [{"tools": None}]}, "has tools null"),
 }
@@ -76,7 +76,7 @@ async def test_servers_at_urls_that_are_not_quite_theirs_are_called_with_a_remar
         async with fairlead_up("mcp.json", cwd=tmp_path) as up:
             assert set((await up.states(2)).values()) == {"ready:MendedAnswers"}
             servers = await servers_of(up)
-            assert "it redirects to /mcp/: put that path into its url" in servers["default/slashed"]["message"]
+            assert "the server redirects to /mcp/: put that path into its url" in servers["default/slashed"]["message"]
             assert 'set "type": "sse"' in servers["default/older"]["message"]
             async with Client(up.url) as client:
                 for name in entries:

@@ -114,7 +114,7 @@ async def test_a_server_that_says_nothing_is_spoken_of_with_what_to_do(tmp_path:
     assert "still starting: default/mute" in why
     assert (told["server"], told["state"]) == ("default/mute", "starting")
     for message in (told["message"], server["message"]):
-        assert "has said nothing for 10 s" in message
+        assert "has printed nothing for 10 s" in message
         assert "run its command in a terminal" in message
     assert (server["state"], server["cause"]) == ("starting", "Silent")
     assert (listed, "sdk__add" in out, "still starting: default/mute" in out) == (0, True, True)

@@ -176,7 +176,7 @@ def test_a_log_of_restarts_thins_out_and_other_warnings_do_not_hide_behind_it() 
     assert [number for number, line in enumerate(told, 1) if line] == [2, 4, 8, 16, 32, 64]
     assert told[1] == "a exited with code 1: 100 % 1; next start in 1.0 s (2 times so far)"
     assert passes("fairlead_mcp.child", ended, "default/b exited with code 1: x", 1.0) is None
-    assert passes("fairlead_mcp.child", "%s", "default/c has said nothing for 10 s: no answer") is None
+    assert passes("fairlead_mcp.child", "%s", "default/c has printed nothing for 10 s: no answer") is None
     assert passes("other", "a tool of %s is left out: %s", "x", "rope") == "a tool of x is left out: rope"
     assert passes("other", "a tool of %s is left out: %s", "x", "tar") == "a tool of x is left out: tar"
     assert passes("other", "info", level=logging.INFO) == "info"

@@ -41,7 +41,7 @@ STARTS: dict[str, Any] = {
     "message": "the server's process is starting",
     "lastWords": "downloading",
 }
-SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}
+SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has printed nothing for 10 s"}
 
 
 def test_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
@@ -105,7 +105,7 @@ def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> No
 
 def test_a_server_that_starts_as_usual_needs_no_reason_and_one_that_is_silent_does() -> None:
     assert details([STARTS]) == ["", "default/slow:", "  last words: downloading"]
-    assert details([SILENT])[:2] == ["", "default/slow: it has said nothing for 10 s"]
+    assert details([SILENT])[:2] == ["", "default/slow: it has printed nothing for 10 s"]
 
 
 @pytest.mark.parametrize(

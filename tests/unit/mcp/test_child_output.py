@@ -166,7 +166,7 @@ async def test_a_process_that_says_nothing_is_spoken_of_after_ten_seconds_and_no
     (told, is_silent) = changes[-1]
     assert is_silent
     assert told == pytest.approx(10, abs=1)
-    assert "a has said nothing for 10 s" in caplog.text
+    assert "a has printed nothing for 10 s" in caplog.text
     launcher.launched[0].events.on_stderr("downloading")
     assert changes[-1][1:] == (False,)
     await host.aclose()

@@ -153,7 +153,7 @@ async def test_an_answer_with_an_id_that_no_request_has_fails_the_only_one_that_
     request = stream.ask()
     await settle()
     stream.answer(ident)
-    with pytest.raises(NotMcp, match="which no request has"):
+    with pytest.raises(NotMcp, match="not the id of any request"):
         await request
 
 
@@ -201,8 +201,8 @@ async def test_an_id_as_a_text_is_matched_with_the_number_that_it_is() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"result":{"v":NaN}}', "the answer holds NaN, which JSON does not have"),
-        (b'{"jsonrpc":"2.0","result":{"v":-Infinity},"id":"1"}', "the answer holds -Infinity"),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"v":NaN}}', "the answer has the value NaN, which JSON does not allow"),
+        (b'{"jsonrpc":"2.0","result":{"v":-Infinity},"id":"1"}', "the answer has the value -Infinity"),
         (b'{"jsonrpc":"2.0","id":1,"result":{"v":tru', "ends too early"),
         (b'{"jsonrpc":"2.0","id":1,"result":{nope}}', "the answer is not JSON"),
         (b'  "id": 1,', "the answer spans several lines"),

@@ -96,7 +96,7 @@ def test_contents_of_a_resource_lose_what_is_null_and_have_to_be_named() -> None
     assert shown("resources/read", {"contents": given})["contents"] == [{"uri": "a:b", "text": "x"}]
     assert shown("resources/read", {"contents": [{**given, "text": {"a": 1}}]})["contents"][0]["text"] == '{"a": 1}'
     for unnamed in ({"text": "x"}, {"uri": "a:b"}, "x", 7):
-        with pytest.raises(NotMcp, match="resources/read is not as MCP has it"):
+        with pytest.raises(NotMcp, match="resources/read violates MCP's schema"):
             shown("resources/read", {"contents": [unnamed]})
 
 
