@@ -45,7 +45,7 @@ class Names:
         self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in self._safe.items()})
 
     @classmethod
-    def beside(cls, first: Names, originals: Iterable[str]) -> Names:
+    def extend(cls, first: Names, originals: Iterable[str]) -> Names:
         """A mapping that keeps every name of `first` and has further ones."""
         names = cls()
         names._safe = MappingProxyType(_allot_names(dict(first.forward), originals))
@@ -94,13 +94,13 @@ class Names:
 
 def _allot_names(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
     """`safe` (original to safe) with names for the originals that it lacks."""
-    every = sorted(set(originals) - safe.keys())
+    unnamed = sorted(set(originals) - safe.keys())
     taken = set(safe.values())
-    for name in every:
+    for name in unnamed:
         if SAFE.match(name) and name not in taken:
             safe[name] = name
             taken.add(name)
-    for name in every:
+    for name in unnamed:
         if name not in safe:
             safe[name] = _free_name(name, taken)
             taken.add(safe[name])
@@ -162,16 +162,16 @@ def unknown_tool(name: str, near: str | None) -> str:
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
-    prefix, own = _parts(name)
+    prefix, own_name = _parts(name)
     best, nearest = (CLOSENESS, -1.0), None
-    to_own, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own, prefix))
+    to_own_name, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own_name, prefix))
     for candidate in candidates:
-        theirs, tool = _parts(candidate)
-        forms = (tool,) if prefix or not theirs else (tool, theirs + tool)
-        alike = max(_ratio(to_own, form, best[0]) for form in forms)
+        candidate_prefix, tool = _parts(candidate)
+        forms = (tool,) if prefix or not candidate_prefix else (tool, candidate_prefix + tool)
+        alike = max(_ratio(to_own_name, form, best[0]) for form in forms)
         if alike < best[0]:
             continue
-        score = alike, _ratio(to_prefix, theirs, 0.0) if prefix else 0.0
+        score = alike, _ratio(to_prefix, candidate_prefix, 0.0) if prefix else 0.0
         if score > best:
             best, nearest = score, candidate
     return nearest
@@ -187,8 +187,8 @@ def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> fl
 
 def _parts(name: str) -> tuple[str, str]:
     """Prefix and own name, both bare; the prefix is empty where there is none, or nothing behind it."""
-    prefix, separator, own = name.partition(SEPARATOR)
-    bare = _bare(own)
+    prefix, separator, own_name = name.partition(SEPARATOR)
+    bare = _bare(own_name)
     return (_bare(prefix), bare) if separator and bare else ("", _bare(name))
 
 

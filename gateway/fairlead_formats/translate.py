@@ -54,7 +54,7 @@ def translate_message(
     from_, to = message_format(source), message_format(target)
     calls = from_.parse_calls(message, read)
     if from_ is to and read == write and calls and all(call.valid for call in calls):
-        return Written(tuple(to.in_request(message)))
+        return Written(tuple(to.request_messages(message)))
     parts = list(from_.parts(message))
     text = "\n\n".join(part.text for part in parts if part.what == TEXT and part.text)
     report = losses_of_message(parts, calls, to)

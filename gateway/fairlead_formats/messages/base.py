@@ -138,7 +138,7 @@ class MessageFormat(ABC):
         """The message of a model that says `text` and makes these calls. Invalid ones are left out."""
 
     @abstractmethod
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         """A model's message as it stands in the next request, unchanged; empty where no request can hold it."""
 
     @abstractmethod

@@ -49,7 +49,7 @@ class Media(msgspec.Struct, frozen=True):
         return len(self.data) * 3 // 4
 
     @property
-    def described(self) -> str:
+    def placeholder(self) -> str:
         where = f" {self.uri}" if self.uri else ""
         return f"[{self.what}{where}: {self.mime}, {self.size} bytes, not shown]"
 
@@ -65,13 +65,13 @@ class Body(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
     structured: Any
     """`structuredContent`; None where there is none."""
-    repeated: str
+    repeated_path: str
     """Path of the text block with the JSON of `structured`, which MCP advises for older clients; empty without one."""
     is_error: bool
 
     @property
     def structured_in_text(self) -> bool:
-        return self.repeated != ""
+        return self.repeated_path != ""
 
 
 class LossReport:
@@ -94,9 +94,9 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     if content is not None and not isinstance(content, list):
         report.add("/content", "block", Action.DROPPED, f"content is {kind_of(content)}, not a list")
         content = []
-    every = (content or [])[:MAX_BLOCKS]
+    raw_blocks = (content or [])[:MAX_BLOCKS]
     blocks = []
-    for index, raw in enumerate(every):
+    for index, raw in enumerate(raw_blocks):
         block = _block(raw, f"/content/{index}", report)
         if isinstance(block, Media):
             block = _carry(block, report, accept)
@@ -106,7 +106,7 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     structured = result.get("structuredContent")
     if structured is None:
         return Body(tuple(blocks), None, "", result.get("isError") is True)
-    return _without_repeats(blocks, every, structured, result.get("isError") is True, report)
+    return _without_repeats(blocks, raw_blocks, structured, result.get("isError") is True, report)
 
 
 def _without_repeats(
@@ -115,7 +115,7 @@ def _without_repeats(
     """The body without repetitions. A text block with the JSON of the structured content stands for it; parts of the
     structured content that other blocks hold are left out.
     """
-    path = next((block.path for block in blocks if _says(block, structured)), "")
+    path = next((block.path for block in blocks if _repeats(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
     left = repeats.without(structured)
     if repeats.only_marks(left) or (not path and repeats.repeats_all(structured)):
@@ -139,7 +139,7 @@ def _carry(media: Media, report: LossReport, accept: Accept) -> Block:
             report.add(media.path, media.what, Action.REWRITTEN, "an embedded resource became a plain file")
         return media
     report.add(media.path, media.what, Action.DESCRIBED, why)
-    return Text(media.path, media.described, plain=False)
+    return Text(media.path, media.placeholder, plain=False)
 
 
 def _block(raw: object, path: str, report: LossReport) -> Block:
@@ -221,7 +221,7 @@ def _check_structured(value: object, report: LossReport) -> Any:
     return value
 
 
-def _says(block: Block, structured: object) -> bool:
+def _repeats(block: Block, structured: object) -> bool:
     if not isinstance(block, Text) or not block.plain:
         return False
     try:
@@ -265,8 +265,8 @@ def report_structured(body: Body, report: LossReport) -> None:
 
 def report_repeated(body: Body, report: LossReport) -> None:
     """Report that the text block with the JSON of structured content is left out, for that has a place of its own."""
-    if body.repeated:
-        report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
+    if body.repeated_path:
+        report.add(body.repeated_path, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:

@@ -99,8 +99,8 @@ class RepeatedContent:
             return False
         blocks = iter(self._every)
         every = inner if isinstance(inner, list) and inner else [inner]
-        return any(_says(block, inner) for block in self._every) or all(
-            any(_says(block, item) for block in blocks) for item in every
+        return any(_repeats(block, inner) for block in self._every) or all(
+            any(_repeats(block, item) for block in blocks) for item in every
         )
 
     def _learn(self, block: dict[str, Any], number: int) -> None:
@@ -167,7 +167,7 @@ def _unwrap(value: Any) -> Any:
     return value[WRAP] if isinstance(value, dict) and value.keys() == {WRAP} else value
 
 
-def _says(block: object, value: object) -> bool:
+def _repeats(block: object, value: object) -> bool:
     """Whether a block is this value, or a text block holds it: a string as it is, all else as JSON."""
     if not isinstance(block, dict):
         return False

@@ -2,7 +2,7 @@
 
 Pure module: the caller reads the stream and feeds its events, in order. An event that cannot be read is passed over: a
 stream holds much that is not about calls. A call that the stream does not finish comes out at `close`, invalid where
-its arguments are cut off. Calls are told apart by more than their ids (`begins_another`).
+its arguments are cut off. Calls are told apart by more than their ids (`begins_new_call`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Assembler(Protocol):
 class Partial:
     """One call of a stream that is not complete. Its arguments are bounded while they grow."""
 
-    __slots__ = ("_chunks", "id", "kind", "looks", "name", "size", "whole")
+    __slots__ = ("_chunks", "id", "kind", "name", "parse_attempts", "size", "whole")
 
     def __init__(self, ident: object = None, name: object = None, kind: str = "") -> None:
         self.id = ident
@@ -52,7 +52,7 @@ class Partial:
         self.whole: object = None
         """Arguments that came in one piece; they take precedence over the chunks."""
         self._chunks: list[str] = []
-        self.size = self.looks = 0
+        self.size = self.parse_attempts = 0
 
     def append(self, chunk: object) -> None:
         """Take a piece of the arguments' JSON text; a value of another type is passed over."""
@@ -184,17 +184,17 @@ def _settle(partial: Partial) -> Partial:
     return partial
 
 
-MAX_LOOKS: Final = 16
+MAX_PARSE_ATTEMPTS: Final = 16
 """How often the arguments of one call are looked at: a server may repeat the name of a call with each piece of it."""
-MAX_LOOKED_AT: Final = 1 << 16
+MAX_PARSED_CHARACTERS: Final = 1 << 16
 """Characters of arguments that are looked at."""
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class BegunCall(Protocol):
+class UnfinishedCall(Protocol):
     """One call of a stream that is not complete yet."""
 
-    looks: int
+    parse_attempts: int
     """How often its arguments were looked at; 0 in the beginning."""
 
     @property
@@ -208,15 +208,15 @@ class BegunCall(Protocol):
         ...
 
 
-def begins_another(call: BegunCall, arguments: object) -> bool:
+def begins_new_call(call: UnfinishedCall, arguments: object) -> bool:
     """Whether a delta with a name begins another call, although its id and index do not say so: it brings arguments,
     and those of the call before are complete JSON.
     """
     if not arguments or (isinstance(arguments, str) and not arguments.strip()):
         return False
-    if not call.size or call.size > MAX_LOOKED_AT or call.looks >= MAX_LOOKS:
+    if not call.size or call.size > MAX_PARSED_CHARACTERS or call.parse_attempts >= MAX_PARSE_ATTEMPTS:
         return False
-    call.looks += 1
+    call.parse_attempts += 1
     try:
         _members(call.text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

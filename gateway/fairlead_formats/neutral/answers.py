@@ -105,7 +105,9 @@ class EventWriter(Protocol):
     def write(self, event: StreamEvent) -> bytes:
         """The bytes for one event."""
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
         """The end of the stream."""
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:

@@ -104,7 +104,7 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
     if kind == "invalid" and "prompt is too long" in message:
         kind = "too_large"
     if kind == "authentication":
-        message = "the provider refused the key"
+        message = "the provider refused the API key"
     return ProviderRefusal(kind or "api", message or "the provider refused the request")
 
 

@@ -9,13 +9,13 @@ import msgspec
 from fairlead_formats.neutral.conversation import with_matched_results
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import KeptTurn
+from fairlead_formats.wire.protocol import StoredTurn
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def translate_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
+def translate_turn(turn: StoredTurn, name: str) -> StoredTurn | None:
     """The turn in the format of a name; None where one of the two has no translation, or the turn cannot be read."""
     source, target = FAMILIES.get(turn.format), FAMILIES.get(name)
     if source is None or target is None:
@@ -34,4 +34,4 @@ def translate_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     front = target.messages.write_messages(turns[: last + 1], losses).messages
     whole = target.messages.write_messages(turns, losses).messages
     behind = whole[len(front) :]
-    return KeptTurn(target.name, [_encode(each) for each in front], [_encode(each) for each in behind])
+    return StoredTurn(target.name, [_encode(each) for each in front], [_encode(each) for each in behind])

@@ -23,15 +23,15 @@ from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
 from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     EVENT_STREAM,
+    AnswerRange,
     BadAnswer,
     BadRequest,
-    CallPlace,
-    KeptTurn,
     ModelRound,
+    StoredTurn,
     WireFormat,
     WireRequest,
 )
@@ -51,10 +51,10 @@ _state: Final = msgspec.json.Decoder(_AnswerState).decode
 class TranslatedRequest:
     """A client's request in the provider's format."""
 
-    def __init__(self, inner: WireRequest, own: Raw, exchange: TranslatedExchange) -> None:
-        """`inner`: the request as the provider's format reads it; `own`: the client's member `fairlead`."""
+    def __init__(self, inner: WireRequest, gateway_options: Raw, exchange: TranslatedExchange) -> None:
+        """`inner`: the request as the provider's format reads it; `gateway_options`: the client's member `fairlead`."""
         self.inner = inner
-        self.own = own
+        self.gateway_options = gateway_options
         self.exchange = exchange
         self.model = exchange.request.model
         self.stream = exchange.request.stream
@@ -113,7 +113,7 @@ class PairFormat:
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
         given, losses = decode_body(body), TranslationLosses()
-        own = given.get(OWN_MEMBER, {})
+        gateway_options = given.get(GATEWAY_MEMBER, {})
         try:
             request = self._client.requests.read_request(given, model, stream, losses)
             tools = translate_tools(limit_parts(request.tools, "tools"), self._client.name, self._family.name, losses)
@@ -125,7 +125,7 @@ class PairFormat:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
         inner = self._provider.read(written, request.model, request.stream)
         exchange = TranslatedExchange(self._client, self._family, request, tools, losses)
-        return TranslatedRequest(inner, Raw(_encode(own)), exchange)
+        return TranslatedRequest(inner, Raw(_encode(gateway_options)), exchange)
 
     def path(self, model: str, *, stream: bool) -> str:
         return self._provider.path(model, stream=stream)
@@ -138,22 +138,22 @@ class PairFormat:
             raise BadAnswer("the provider's model failed to answer")
         return PairAnswer(inner, translated.exchange)
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> PairStream:
         translated = _as_translated(request)
-        # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
-        inner = self._provider.stream(translated, EVERY_NAME if theirs is None else theirs)
+        # not None in any case: with None the family passes events unchanged, whose calls may interleave or split names
+        inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
         return PairStream(inner, translated.exchange, int(time.time()))
 
     def receive(self, body: bytes) -> bytes:
         return self._front.receive(body)
 
-    def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
-        return self._provider.places(messages)
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
+        return self._provider.answer_ranges(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         return self._provider.role_and_text(message)
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         return self._provider.restore(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
@@ -163,8 +163,8 @@ class PairFormat:
         status, error = self._client.errors.write_refusal(refusal_of(status, body))
         return status, _encode(self._client.errors.refusal_body(error))
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return self._provider.without_thoughts(body, keep_last)
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return self._provider.remove_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
         return self._provider.error_in(body)

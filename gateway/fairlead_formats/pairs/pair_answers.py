@@ -27,7 +27,7 @@ from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.tools_for import custom_call, custom_input
 from fairlead_formats.schema.property_names import restore_text
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     BadStream,
@@ -67,8 +67,8 @@ class PairAnswer:
         return self.inner.malformed_call
 
     @property
-    def in_request(self) -> Sequence[bytes]:
-        return self.inner.in_request
+    def request_messages(self) -> Sequence[bytes]:
+        return self.inner.request_messages
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.inner.unwrap(calls)
@@ -79,7 +79,7 @@ class PairAnswer:
     def write(self, loop: LoopResult) -> bytes:
         """With the id of the first round. Calls that ran here are not shown."""
         rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
-        last = self._read(self.inner, loop.theirs)
+        last = self._read(self.inner, loop.client_tools)
         parts: list[AnswerPart] = []
         for each in rounds:
             parts += [*each.parts, RoundBorder()]
@@ -96,10 +96,10 @@ class PairAnswer:
         exchange = self._exchange
         usage = exchange.provider.answers.read_usage(loop.usage)
         body = exchange.client.answers.write_answer(answer, usage, exchange.request, exchange.losses)
-        return _encode({**body, **with_losses(loop.more, exchange.losses)})
+        return _encode({**body, **with_losses(loop.extra_members, exchange.losses)})
 
-    def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
-        body = _decode(inner.write(LoopResult(theirs=theirs)))
+    def _read(self, inner: WireAnswer, client_tools: Collection[str] | None) -> TranslatedAnswer:
+        body = _decode(inner.write(LoopResult(client_tools=client_tools)))
         return self._exchange.provider.answers.read_answer(body, self._exchange.losses)
 
 
@@ -145,8 +145,8 @@ class PairStream:
         return self._inner.malformed_call
 
     @property
-    def in_request(self) -> Sequence[bytes]:
-        return self._inner.in_request
+    def request_messages(self) -> Sequence[bytes]:
+        return self._inner.request_messages
 
     @property
     def turn_key(self) -> CallKey | None:
@@ -171,13 +171,15 @@ class PairStream:
         self._inner.next_round()
         self._border = b"".join(map(self._writer.write, self._reader.next_round()))
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         out = self._translate(self._inner.finish({}))
         out += self._begin()
         usage = self._exchange.provider.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
         report_stop(stop, self._exchange.losses)
-        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._exchange.losses))
+        return out + self._writer.finish(
+            stop, self._reader.sequence, usage, with_losses(extra_members, self._exchange.losses)
+        )
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         refusal = refusal_of_error(error) if raw is None else refusal_of(None, raw)
@@ -240,7 +242,11 @@ def report_stop(stop: StopReason, losses: TranslationLosses) -> None:
         losses.add(f"stop.{stop}")
 
 
-def with_losses(more: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
+def with_losses(extra_members: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
     """Members of an answer, the gateway's own with what was lost."""
-    own = more.get(OWN_MEMBER)
-    return {**more, OWN_MEMBER: {**own, "losses": [*losses]}} if isinstance(own, dict) else dict(more)
+    own = extra_members.get(GATEWAY_MEMBER)
+    return (
+        {**extra_members, GATEWAY_MEMBER: {**own, "losses": [*losses]}}
+        if isinstance(own, dict)
+        else dict(extra_members)
+    )

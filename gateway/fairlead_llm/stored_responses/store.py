@@ -208,9 +208,9 @@ class _Rounds:
         self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
         first = offer.client_run if offer is not None else frozenset()
         self.injected = offer is not None and bool(offer.definitions)
-        theirs = first.union(request.tool_names) if self.injected else None
+        client_tools = first.union(request.tool_names) if self.injected else None
         results = {head_of(raw).call_id for raw in finished.results}
-        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, theirs)]
+        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, client_tools)]
         self.unsent_results = [
             *finished.results,
             *(output_item(each, _UNRUN) for each in unseen if each not in results),

@@ -56,7 +56,7 @@ from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, lost_settings, providers_own, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import in_tools, lost_settings, not_a_function, rename_tool, tools_of
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
@@ -75,7 +75,7 @@ def _write_tool(parts: Parts) -> JsonObject:
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type") not in (None, "custom"):
-        raise providers_own(tool)
+        raise not_a_function(tool)
     lost = lost_settings(tool, {"name", "description", "input_schema", "type"})
     return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
@@ -99,7 +99,7 @@ class AnthropicMessages(MessageFormat):
     def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         content = message if isinstance(message, list) else member(message, "content")
         return [{"role": "assistant", "content": content}] if content else []
 

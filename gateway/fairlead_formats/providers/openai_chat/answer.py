@@ -70,7 +70,7 @@ class ChatAnswer:
         return {name: raw for name, raw in self._members.items() if name in ("id", "created")}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         """The message without members that are null, except `content`."""
         members = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(members)]
@@ -87,11 +87,11 @@ class ChatAnswer:
 
     def write(self, loop: LoopResult) -> bytes:
         """With the id and time of the first round. This API has no form for calls that ran here."""
-        theirs = loop.theirs
+        client_tools = loop.client_tools
         rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
         first = rounds[0] if rounds else self
         texts = [each.text for each in rounds if each.text]
-        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members |= first.head
         if loop.usage:
             members["usage"] = Raw(_encode(loop.usage))
@@ -99,7 +99,7 @@ class ChatAnswer:
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
         calls = calls_of(self._read)
-        visible = [theirs is None or is_of(call, theirs) for call in calls]
+        visible = [client_tools is None or is_of(call, client_tools) for call in calls]
         if not all(visible):
             message.pop(TOOL_CALLS, None)
             if any(visible):

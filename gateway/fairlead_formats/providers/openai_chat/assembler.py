@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
-from fairlead_formats.messages.streams import Partial, Ready, begins_another, event_of, has_room, is_done
+from fairlead_formats.messages.streams import Partial, Ready, begins_new_call, event_of, has_room, is_done
 from fairlead_formats.names import Names
 
 _OLD: Final = -1
@@ -91,7 +91,7 @@ class ChatAssembler:
         arguments = member(function, "arguments", "input")
         if partial.whole is not None:
             return bool(arguments)
-        return partial in self._named or begins_another(partial, arguments)
+        return partial in self._named or begins_new_call(partial, arguments)
 
     def _flush(self, *, cut_off: bool) -> list[ModelCall]:
         partials = [self._partials[key] for key in sorted(self._partials)]

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
-from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
@@ -69,13 +69,13 @@ class ChatRequest(FamilyRequest):
         self.model = read.model
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
-        self.own = read.fairlead
+        self.gateway_options = read.fairlead
         # `functions` is the form of before `tools`; of several answers none could be gone on with
         self.no_injection = read.functions is not None or (read.n or 1) != 1
         self._tools = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = frozenset(map(_name, read.tools or ()))
         self._choice = read.tool_choice
-        self._members.pop(OWN_MEMBER, None)
+        self._members.pop(GATEWAY_MEMBER, None)
 
     @property
     def system(self) -> bytes:
@@ -84,7 +84,7 @@ class ChatRequest(FamilyRequest):
     def body(self, model_round: ModelRound) -> bytes:
         members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
         members["model"] = (_encode(model_round.model),)
-        members["messages"] = _array([*self.messages, *model_round.more])
+        members["messages"] = _array([*self.messages, *model_round.added_messages])
         if model_round.injected:
             members["tools"] = _array([*self._tools, *model_round.injected])
         if model_round.last and (model_round.injected or self._tools):
@@ -126,7 +126,7 @@ def _object(members: Mapping[str, Pieces]) -> Pieces:
     return [*pieces, b"}"]
 
 
-def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed thoughts, except in its last `keep_last` messages; None where it has none."""
     members = _members(body)
     messages = _raws(members["messages"])

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.streams import begins_another
+from fairlead_formats.messages.streams import begins_new_call
 from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS, UNFINISHED
 from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
@@ -104,8 +104,8 @@ class StreamedCall:
         """Number of pieces that the client's stream has."""
         self.given = ""
         """The id that the provider gave it, which another call of the round may have too."""
-        self.looks = self.size = 0
-        self.more: dict[str, Raw] = {}
+        self.parse_attempts = self.size = 0
+        self.added_members: dict[str, Raw] = {}
         """Unknown members, such as a signature of the model's thoughts."""
 
     @property
@@ -123,14 +123,14 @@ class StreamedCall:
         text = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
         function = {"name": self.name, text: arguments}
-        return {"id": self.id, "type": self.kind, self.kind: function, **self.more}
+        return {"id": self.id, "type": self.kind, self.kind: function, **self.added_members}
 
 
 class ChatStream:
     """Chunks of one client's stream over all rounds."""
 
-    def __init__(self, theirs: Collection[str] | None, *, include_usage: bool) -> None:
-        self._theirs = theirs
+    def __init__(self, client_tools: Collection[str] | None, *, include_usage: bool) -> None:
+        self._client_tools = client_tools
         self._include_usage = include_usage
         self._head: dict[str, Raw] | None = None
         """`id`, `created` and the like of the first chunk: every later one has them."""
@@ -160,12 +160,12 @@ class ChatStream:
     def feed(self, data: bytes) -> bytes:
         if data.startswith(b"[DONE]"):
             self.done = True
-            return DONE if self._theirs is None and self.ended else b""
+            return DONE if self._client_tools is None and self.ended else b""
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         data = pair(data)
-        if self._head is not None and not self._round and self._theirs is not None:
+        if self._head is not None and not self._round and self._client_tools is not None:
             try:
                 self._strings.setdefault("content", []).append(_text_chunk(data).choices[0].delta.content)
                 return _event(data)
@@ -182,14 +182,14 @@ class ChatStream:
     def _take(self, data: bytes, chunk: _Chunk) -> bytes:
         if chunk.usage is not None:
             self._round_usage = chunk.usage
-        if not chunk.choices and self._theirs is None:
+        if not chunk.choices and self._client_tools is None:
             return _event(data)
         if not chunk.choices:
             return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has results only
         if self._head is None:
             self._head = {name: raw for name, raw in _members(data).items() if name not in ("choices", "usage")}
         choice = chunk.choices[0]
-        if self._theirs is None:
+        if self._client_tools is None:
             self.finish_reason = choice.finish_reason or self.finish_reason
             return _event(data)
         self.finish_reason = choice.finish_reason or self.finish_reason
@@ -228,10 +228,10 @@ class ChatStream:
         choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(visible)), "finish_reason": _NULL}
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
-    def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
+    def _call(self, delta: _CallDelta, added_members: dict[str, Raw]) -> bytes:
         """Handle a piece of a call. The call is held back until arguments come: its name is complete then."""
         call, out = self._find_call(delta)
-        call.more.update(more)
+        call.added_members.update(added_members)
         function = delta.function or delta.custom
         if delta.id and not call.given:
             call.given = delta.id
@@ -275,11 +275,11 @@ class ChatStream:
         arguments = function.input if delta.custom is not None else function.arguments
         if delta.id and function.name == call.name and arguments == call.text:
             return False  # told again
-        return call in self._named or begins_another(call, arguments)
+        return call in self._named or begins_new_call(call, arguments)
 
     def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
         """The part of a call that the client has not got yet; nothing for a call that the gateway runs."""
-        if self._theirs is not None and call.name not in self._theirs:
+        if self._client_tools is not None and call.name not in self._client_tools:
             return b""
         text = "input" if call.kind == "custom" else "arguments"
         new = "".join(call.pieces[call.sent :])
@@ -290,7 +290,7 @@ class ChatStream:
             call.id = call.id or new_id()
             call.shown, self._shown = self._shown, self._shown + 1
             function = {"name": call.name, text: new}
-            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.more}
+            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.added_members}
         elif new:
             entry = {"index": call.shown, call.kind: {text: new}}
         else:
@@ -331,7 +331,7 @@ class ChatStream:
         return {**message, TOOL_CALLS: [call.as_message_call() for call in self._calls]}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [_encode(self.message)]
 
     @property
@@ -358,26 +358,26 @@ class ChatStream:
     def keep_alive(self) -> bytes:
         return _COMMENT
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """The last chunk, and behind it the sum of usage if the client asked for it; nothing where every chunk passed
         unchanged.
         """
-        if self._theirs is None:
+        if self._client_tools is None:
             return b""
         reason = self.finish_reason
         if reason == TOOL_CALLS and not self._shown:
             reason = "stop"
-        out = self._chunk({}, reason, more)
+        out = self._chunk({}, reason, extra_members)
         if self._include_usage and self.usage:
             members = {**(self._head or {}), "choices": [], "usage": self.usage}
             out += _event(_encode(members))
         return out + DONE
 
     def _chunk(
-        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+        self, delta: Mapping[str, Any], reason: str | None = None, extra_members: Mapping[str, Any] | None = None
     ) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return _event(_encode({**(self._head or {}), "choices": [choice], **(more or {})}))
+        return _event(_encode({**(self._head or {}), "choices": [choice], **(extra_members or {})}))
 
 
 def _event(data: bytes) -> bytes:

@@ -49,7 +49,7 @@ from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, providers_own, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, not_a_function, rename_tool, tools_of
 
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"
@@ -98,7 +98,7 @@ def _read_function(function: Any, at: str = "") -> ProviderTool:
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type", "function") != "function":
-        raise providers_own(tool)
+        raise not_a_function(tool)
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form, which people mix up with this one
     function = _read_function(tool.get("function"), "/function")
@@ -106,11 +106,11 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
 
 
 def read_flat(tool: JsonObject) -> ProviderTool:
-    """A function, bare or in its envelope. Raises ProvidersOwn, Unusable."""
+    """A function, bare or in its envelope. Raises NotAFunction, UnusableSchema."""
     if "function" in tool:
         return _read_tool(tool)
     if tool.get("type", "function") != "function":
-        raise providers_own(tool)
+        raise not_a_function(tool)
     return _read_function(tool)
 
 
@@ -146,7 +146,7 @@ class ChatMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return ChatAssembler(names)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         if isinstance(message, list):
             return [{"role": "assistant", "content": None, "tool_calls": message}] if message else []
         inner = _message(message)[1]

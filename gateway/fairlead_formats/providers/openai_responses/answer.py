@@ -45,7 +45,7 @@ class ResponsesAnswer:
         self.call_ids = {str(call.get("call_id")) for call in calls}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [*map(bytes, self.items)]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
@@ -59,7 +59,7 @@ class ResponsesAnswer:
 
     def write(self, loop: LoopResult) -> bytes:
         rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
-        shown = ShownResponse(self._request, loop.theirs)
+        shown = ShownResponse(self._request, loop.client_tools)
         listing = shown.listing()
         shown.items += [] if listing is None else [listing]
         called = {ident for each in rounds for ident in each.call_ids}
@@ -70,7 +70,7 @@ class ResponsesAnswer:
             shown.add(each.items)
             shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id in each.call_ids]
             shown.next_round()
-        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.more.items()}
+        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.extra_members.items()}
         members["output"] = Raw(encode(shown.items))
         if loop.usage:
             members["usage"] = Raw(encode(loop.usage))

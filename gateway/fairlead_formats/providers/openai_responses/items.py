@@ -189,6 +189,6 @@ def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
     return [item for item, head, led in zip(items, heads, leads, strict=False) if head.kind != REASONING or led]
 
 
-def is_hidden(head: ItemHead, theirs: Collection[str] | None) -> bool:
-    """Whether an item is a call that is not the client's to see. `theirs`: names of its tools; None: it sees all."""
-    return theirs is not None and head.is_call and (head.name or "") not in theirs
+def is_hidden(head: ItemHead, client_tools: Collection[str] | None) -> bool:
+    """Whether an item is a call that the client does not receive, as its tool is not in `client_tools` (None: all)."""
+    return client_tools is not None and head.is_call and (head.name or "") not in client_tools

@@ -29,7 +29,7 @@ from fairlead_formats.providers.openai_responses.items import (
 )
 from fairlead_formats.providers.openai_responses.own_servers import LIST_ID, McpTool
 from fairlead_formats.providers.openai_responses.tool_choice import ChoiceOverRounds
-from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
 from fairlead_formats.wire.raw_json import array, decode_object
 
@@ -88,11 +88,11 @@ class ResponsesRequest(FamilyRequest):
         self.conversation: str | None = conversation if isinstance(conversation, str) else None
         self.stores = read.store is not False
         """Whether the provider is to keep the answer."""
-        self.own = self._wishes(read.max_tool_calls)
+        self.gateway_options = self._wishes(read.max_tool_calls)
         self._given = read.input
         self.injected: Sequence[bytes] = ()
         """Definitions that the last body had beside the client's."""
-        self._members.pop(OWN_MEMBER, None)
+        self._members.pop(GATEWAY_MEMBER, None)
         self._read_items(())
 
     def _wishes(self, most_calls: int | None) -> Raw:
@@ -169,15 +169,15 @@ class ResponsesRequest(FamilyRequest):
         return bytes(self._members.get("instructions", b"null"))
 
     def body(self, model_round: ModelRound) -> bytes:
-        more, injected = model_round.more, model_round.injected
+        added_messages, injected = model_round.added_messages, model_round.injected
         self.injected = injected
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
         messages = unmark_ids(without_orphans(self.messages) if injected else self.messages)
-        if more and self.conversation is not None:  # which holds all that was said before
-            members["input"] = Raw(array(_last_results(more)))
-        elif more or (messages is not self._as_it_came and messages != self._as_it_came):
-            members["input"] = Raw(array([*messages, *more]))
+        if added_messages and self.conversation is not None:  # which holds all that was said before
+            members["input"] = Raw(array(_last_results(added_messages)))
+        elif added_messages or (messages is not self._as_it_came and messages != self._as_it_came):
+            members["input"] = Raw(array([*messages, *added_messages]))
         if injected or self._servers:
             members["tools"] = Raw(array([*self._tools, *injected]))
         if not self._tools and not injected:
@@ -203,19 +203,19 @@ class ResponsesRequest(FamilyRequest):
         if before:
             members["input"] = Raw(array([*before, *items]))
         if self._own:
-            members[OWN_MEMBER] = Raw(encode(self._own))
+            members[GATEWAY_MEMBER] = Raw(encode(self._own))
         return encode(members)
 
 
-def _last_results(more: Sequence[bytes]) -> list[bytes]:
+def _last_results(added_messages: Sequence[bytes]) -> list[bytes]:
     """Results at the end."""
-    start = len(more)
-    while start and head_of(more[start - 1]).kind.endswith("_output"):
+    start = len(added_messages)
+    while start and head_of(added_messages[start - 1]).kind.endswith("_output"):
         start -= 1
-    return [*more[start:]]
+    return [*added_messages[start:]]
 
 
-def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without items of reasoning, except those among its last `keep_last` items; None where it has none.
 
     Calls lose their ids: a provider that knows one looks for the reasoning that it belongs to.

@@ -47,10 +47,10 @@ class ShownResponse:
     each round, and is valid for any caller of the gateway's key.
     """
 
-    def __init__(self, request: WireRequest, theirs: Collection[str] | None) -> None:
-        """`theirs`: names of tools whose calls the client sees; None: it sees all, and nothing is run here."""
+    def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
+        """`client_tools`: names of tools whose calls the client sees; None: it sees all, and nothing is run here."""
         self._request = request if isinstance(request, ResponsesRequest) else None
-        self._theirs = theirs
+        self._client_tools = client_tools
         self.id = new_id("resp")
         self._first: dict[str, Raw] = {}
         self.items: list[Raw] = []
@@ -71,7 +71,7 @@ class ShownResponse:
         if self._request is not None:
             if self._request.previous is not None:
                 members["previous_response_id"] = Raw(encode(self._request.previous))
-            if self._theirs is not None and "tools" in members:
+            if self._client_tools is not None and "tools" in members:
                 members["tools"] = self._request.given_tools
         return members
 
@@ -83,15 +83,15 @@ class ShownResponse:
 
     def hides(self, raw: bytes | Raw) -> bool:
         """Whether an item is a call that is run here."""
-        return is_hidden(head_of(raw), self._theirs)
+        return is_hidden(head_of(raw), self._client_tools)
 
     def approves(self, name: str | None) -> bool:
         """Whether calls of a tool are shown to the client for its approval."""
         request = self._request
         return (
             request is not None
-            and self._theirs is not None
-            and name in self._theirs
+            and self._client_tools is not None
+            and name in self._client_tools
             and (name not in request.tool_names)
         )
 
@@ -104,7 +104,7 @@ class ShownResponse:
             return approval_request(self._request.labels, raw, self._approval_ids[head.call_id])
         if head.id is None:
             return raw
-        if head.kind == REASONING and self._theirs is not None and hides_calls(self._request):
+        if head.kind == REASONING and self._client_tools is not None and hides_calls(self._request):
             self._renamed[head.id] = mark_id(head.id, self.mark)
         if self.ident(head.id) == head.id:
             return raw

@@ -72,10 +72,10 @@ class StreamedItem:
 class ResponsesStream:
     """Events of one client's stream over all rounds."""
 
-    def __init__(self, request: WireRequest, theirs: Collection[str] | None) -> None:
+    def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
         self._request = request
-        self._theirs = theirs
-        self._shown = ShownResponse(request, theirs)
+        self._client_tools = client_tools
+        self._shown = ShownResponse(request, client_tools)
         self._told: set[str] = set()
         """Types of lifecycle events that the client has got."""
         self._opened = False
@@ -148,9 +148,9 @@ class ResponsesStream:
         entry = StreamedItem(event.item)
         head = head_of(event.item)
         whose = (
-            self._theirs is None
+            self._client_tools is None
             or not head.is_call
-            or ((head.name or "") in self._theirs and not self._shown.approves(head.name))
+            or ((head.name or "") in self._client_tools and not self._shown.approves(head.name))
         )
         if whose:
             entry.index, self._places = self._places, self._places + 1
@@ -250,7 +250,7 @@ class ResponsesStream:
         return {"object": "response", "output": calls}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [*map(bytes, self.items)]
 
     @property
@@ -294,14 +294,14 @@ class ResponsesStream:
     def keep_alive(self) -> bytes:
         return _COMMENT
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """The last event, with the whole output and the sum of usage."""
         members = self._shown.members(self._final or {})
         members["output"] = Raw(encode(self._shown.items))
         if self.usage:
             members["usage"] = Raw(encode(self.usage))
-        if self._theirs is not None:
-            members |= {name: Raw(encode(value)) for name, value in more.items()}
+        if self._client_tools is not None:
+            members |= {name: Raw(encode(value)) for name, value in extra_members.items()}
         return self._write_event(self._end, {"response": members}, None)
 
 

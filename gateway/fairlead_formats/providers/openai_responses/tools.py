@@ -82,7 +82,7 @@ class ResponsesMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return ResponsesAssembler(names)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         return [item for _, item in entries(message) if isinstance(item, dict)]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
@@ -126,7 +126,7 @@ class RealtimeMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return ResponsesAssembler(names)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         seen: dict[object, JsonObject] = {}
         for index, (_, item) in enumerate(entries(message)):
             if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):

@@ -23,7 +23,7 @@ from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.wire.protocol import BadRequest, KeptTurn, ModelRound, WireFormat
+from fairlead_formats.wire.protocol import BadRequest, ModelRound, StoredTurn, WireFormat
 from fairlead_formats.wire.raw_json import MAX_MEMBERS, add_usage
 
 
@@ -140,7 +140,7 @@ def kept_results(n: int) -> Callable[[], object]:
     before = json.dumps(model).encode()
     result = json.dumps(ours).encode()
     contents = [Raw(before), Raw(json.dumps(theirs).encode())]
-    turn = KeptTurn(GEMINI_EVENTS.name, [before], [result, *files])
+    turn = StoredTurn(GEMINI_EVENTS.name, [before], [result, *files])
     return lambda: GEMINI_EVENTS.restore(contents, {0: turn})
 
 

@@ -12,7 +12,7 @@ from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.wire.errors import tells_of_key
+from fairlead_formats.wire.errors import reports_refused_key
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest, WireFormat
 
@@ -25,15 +25,15 @@ def test_a_refusal_of_a_key_reaches_no_caller_in_the_providers_words(wire: WireF
     status, body = wire.refusal(401, json.dumps({"error": ERROR}).encode())
     assert status == 401
     assert b"abcd" not in body
-    assert json.loads(body)["error"]["message"] == "the provider refused the key"
+    assert json.loads(body)["error"]["message"] == "the provider refused the API key"
     assert wire.refusal(400, b'{"error": {"message": "too hot"}}') == (400, b'{"error": {"message": "too hot"}}')
 
 
 def test_an_error_of_a_stream_that_names_a_key_is_one_of_keys() -> None:
     raw = json.dumps(ERROR).encode()
-    assert tells_of_key(raw)
-    assert not tells_of_key(b'{"type": "overloaded_error", "message": "busy"}')
-    assert refusal_of(None, raw).message == "the provider refused the key"
+    assert reports_refused_key(raw)
+    assert not reports_refused_key(b'{"type": "overloaded_error", "message": "busy"}')
+    assert refusal_of(None, raw).message == "the provider refused the API key"
 
 
 @pytest.mark.parametrize("name", FAMILIES)

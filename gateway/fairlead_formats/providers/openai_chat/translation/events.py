@@ -136,13 +136,15 @@ class ChatEventWriter:
         return self._chunk({"tool_calls": [{"index": self._calls - 1, **call}]})
 
     def _chunk(
-        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+        self, delta: Mapping[str, Any], reason: str | None = None, extra_members: Mapping[str, Any] | None = None
     ) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return sse(_encode({**self._head, "choices": [choice], **(more or {})}))
+        return sse(_encode({**self._head, "choices": [choice], **(extra_members or {})}))
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
-        out = self._chunk({}, write_stop(stop, refused=self._refused), more)
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
+        out = self._chunk({}, write_stop(stop, refused=self._refused), extra_members)
         counted = write_usage(usage) if self._include_usage else None
         if counted is not None:
             out += sse(_encode({**self._head, "choices": [], "usage": counted}))

@@ -244,11 +244,13 @@ class ResponsesEventWriter:
         number, self._sequence = self._sequence, self._sequence + 1
         return sse(_encode({"type": kind, "sequence_number": number, **members}), kind)
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
         out = self._close()
         contents = [part for item in self._output for part in item.get("content", ())]
         state = write_state(stop, refused=any(part["type"] == "refusal" for part in contents))
-        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **more)
+        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **extra_members)
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
         """The nested form, which the SDK raises."""
