@@ -77,7 +77,7 @@ class FamilyRequest:
     def _take_messages(self, messages: Sequence[bytes | Raw], member: str) -> None:
         """Set the messages. Raises BadRequest for an empty list; `member` is its name in the request."""
         if not messages:
-            raise BadRequest(f"{member}: give at least one", member)
+            raise BadRequest(f"{member}: the request needs at least one entry", member)
         self.client_messages = self.messages = messages
 
     @property

@@ -50,7 +50,7 @@ from fairlead_formats.messages.content import (
     report_structured,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
@@ -199,10 +199,10 @@ class AnthropicAssembler(BlockAssembler):
         return self._stop(index) if kind == "content_block_stop" else []
 
 
-def _tool_use(block: object) -> Partial | None:
+def _tool_use(block: object) -> PartialCall | None:
     if member(block, "type") != "tool_use":
         return None
-    partial = Partial(member(block, "id"), member(block, "name"))
+    partial = PartialCall(member(block, "id"), member(block, "name"))
     partial.whole = member(block, "input")
     return partial
 

@@ -48,7 +48,7 @@ from fairlead_formats.messages.content import (
     report_repeated,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
@@ -252,7 +252,7 @@ class BedrockAssembler(BlockAssembler):
                 continue
             if kind == "contentBlockStart":
                 use = member(member(block, "start"), "toolUse")
-                opened = None if use is None else Partial(member(use, "toolUseId"), member(use, "name"))
+                opened = None if use is None else PartialCall(member(use, "toolUseId"), member(use, "name"))
                 return self._start(index, opened)
             if kind == "contentBlockDelta":
                 return self._grow(index, member(member(member(block, "delta"), "toolUse"), "input"))

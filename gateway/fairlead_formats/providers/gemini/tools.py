@@ -165,7 +165,7 @@ class GeminiMessages(MessageFormat):
                 response["parts"] = inline
             elif inline:
                 for item in media(body.blocks):
-                    report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
+                    report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
                 behind.extend([{"text": f"Files that {made.wire_name} returned:"}, *inline])
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]

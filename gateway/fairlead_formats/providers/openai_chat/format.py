@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions as a wire format. Pure module.
+"""Wire format of OpenAI Chat Completions. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/chat/completions`.
 """
@@ -33,11 +33,11 @@ ANSWER_HEADERS: Final = (
     "openai-version",
     "x-ratelimit-",
 )
-"""Headers of OpenAI's answers that go on to the client."""
+"""Headers of OpenAI's answers that are forwarded to the client."""
 
 
 class ChatFormat(FamilyFormat):
-    """OpenAI Chat Completions, also of vLLM, Ollama, LiteLLM and others that are compatible."""
+    """OpenAI Chat Completions, which vLLM, Ollama, LiteLLM and others implement as well."""
 
     name = OPENAI_CHAT
     answer_headers = ANSWER_HEADERS
@@ -77,7 +77,7 @@ class ChatFormat(FamilyFormat):
                 restored.append(raw)
                 continue
             restored += turn.before
-            for each in turn.results:  # files stand behind all results
+            for each in turn.results:  # messages with files follow all results
                 (restored if decode_object(each).get("role") == "tool" else behind).append(each)
         return restored + behind
 

@@ -1,4 +1,4 @@
-"""OpenAI Responses as a wire format. Pure module.
+"""Wire format of OpenAI Responses. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses`.
 """
@@ -16,7 +16,7 @@ from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest, remove_thoughts
-from fairlead_formats.providers.openai_responses.rounds import thoughts
+from fairlead_formats.providers.openai_responses.rounds import reasoning_ids
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.providers.openai_responses.translation import answer as neutral_answer
@@ -30,7 +30,7 @@ from fairlead_formats.wire.raw_json import decode_object
 
 
 class ResponsesFormat(FamilyFormat):
-    """OpenAI Responses."""
+    """Wire format of OpenAI Responses."""
 
     name = OPENAI_RESPONSES
     answer_headers = ANSWER_HEADERS
@@ -51,10 +51,10 @@ class ResponsesFormat(FamilyFormat):
         answer_ranges = []
         start: int | None = None
         for index, raw in enumerate([*messages, b"{}"]):
-            if head_of(raw).of_model:
+            if head_of(raw).from_model:
                 start = index if start is None else start
             elif start is not None:
-                calls = marks(messages[start:index])
+                calls = turn_keys(messages[start:index])
                 answer_ranges += [AnswerRange(start, index, calls)] if calls else []
                 start = None
         return answer_ranges
@@ -85,12 +85,12 @@ class ResponsesFormat(FamilyFormat):
         return remove_thoughts(body, keep_last)
 
 
-def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
-    """Calls of an answer, by which its turn is found again; the last thought where it has none."""
+def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
+    """Keys of an answer's stored turn: its calls, or the last reasoning item if it has no calls."""
     calls = waiting_calls(items)
     if calls:
         return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
-    return tuple(CallKey(ident, REASONING_ITEM) for ident in thoughts(items)[-1:])
+    return tuple(CallKey(ident, REASONING_ITEM) for ident in reasoning_ids(items)[-1:])
 
 
 RESPONSES: Final = ResponsesFormat()

@@ -183,7 +183,7 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
     ],
 )
 def test_entries_beyond_the_bound_are_refused_with_their_parts(body: bytes) -> None:
-    with pytest.raises(BadRequest, match="too many"):
+    with pytest.raises(BadRequest, match="exceed the limit"):
         pair(CHAT, ANTHROPIC).read(body)
 
 

@@ -46,5 +46,5 @@ def test_a_request_with_more_than_20000_messages_is_not_translated(name: str) ->
     turns = family.requests.read_request(body, "m", False, TranslationLosses()).turns
     assert sum(len(turn.parts) for turn in turns) == 20_000
     body[family.messages_member] = [message] * 20_001
-    with pytest.raises(BadRequest, match="20001 entries are too many, give at most 20000"):
+    with pytest.raises(BadRequest, match="20001 entries exceed the limit of 20000"):
         family.requests.read_request(body, "m", False, TranslationLosses())

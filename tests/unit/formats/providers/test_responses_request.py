@@ -95,7 +95,7 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     assert [call["call_id"] for call in read(input=[ASKED, asks, yes]).approved] == ["call_1"]
     later = read(input=[ASKED, asks, yes, SAID])
     assert later.approved == []
-    assert "not known any more" in sent(later)["input"][2]["output"]
+    assert "no longer available" in sent(later)["input"][2]["output"]
     shown = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
     over = read(input=[ASKED, asks, yes, shown, SAID])
     assert over.approved == []
