@@ -25,7 +25,7 @@ from fairlead_formats.neutral.conversation import (
     valid_call,
 )
 from fairlead_formats.neutral.members import kind_of_part
-from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, new_id
+from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, FOREIGN_REASONING, new_id
 from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
