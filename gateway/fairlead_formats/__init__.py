@@ -1,7 +1,7 @@
-"""Requests, answers, tools and tokens in the formats of model providers, one folder per family; needs no gateway.
+"""Conversion between the formats of model providers: requests, answers, tools and tokens. Needs no gateway.
 
-Pure package: no I/O, no framework, nothing of the gateway's. MCP is canonical for tools, calls and results; every other
-format converts from it and to it, so that provider to provider goes through MCP. `providers` has a folder for each
-family; `wire` is what requests, answers and streams of all of them share, `neutral` what no family has, and `pairs`
-puts a client of one in front of a provider of another. How to use it from Python: docs/connect/formats.md.
+Pure package: no I/O, no framework, no import of the gateway. Tools, calls and results are converted through their form
+in MCP. `providers` has a folder per family of providers; `wire` has what all their requests, answers and streams share,
+`neutral` the form between two families, and `pairs` serves clients of one family with a provider of another.
+docs/connect/formats.md shows how to use the package from Python.
 """

@@ -1,7 +1,7 @@
-"""Tool names that every provider takes, both ways, and the nearest name to a wrong one.
+"""Tool names that every provider accepts, the way back to the original names, and suggestions for misspelled names.
 
-Pure module. A mapping belongs to one request: what the model calls is looked up in the `Names` that its tools were
-sent with, never in a table of the process, so that two requests cannot mix.
+Pure module. A mapping belongs to one request: a name that the model calls is looked up in the `Names` of that request's
+tools, never in a table of the process, so that requests cannot be confused.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from types import MappingProxyType
 from typing import Final
 
 SEPARATOR: Final = "__"
-"""Stands between a server's prefix and its tool; no prefix contains it, so the first one is the boundary."""
+"""Separates a server's prefix from its tool. Prefixes do not contain it, so its first occurrence is the boundary."""
 SAFE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
-"""Names that every provider takes: OpenAI and Bedrock allow 64 of `[A-Za-z0-9_-]`, Gemini refuses a leading digit,
-Bedrock a leading underscore behind some clients; no dot, slash or colon is taken everywhere.
+"""Names that every provider accepts. OpenAI and Bedrock allow 64 characters of `[A-Za-z0-9_-]`. Gemini refuses a digit
+in front, Bedrock an underscore in front with some clients. No dot, slash or colon is accepted everywhere.
 """
 MAX_LENGTH: Final = 64
 SUFFIX_LENGTH: Final = 8
-"""Hexadecimal digits of the hash that tells apart what would be equal after shortening."""
+"""Hexadecimal digits of the hash that distinguishes names which are equal after shortening."""
 CLOSENESS: Final = 0.7
-"""Ratio of `difflib` from which a name counts as meant."""
+"""Minimum `difflib` ratio of a suggestion."""
 MAX_CANDIDATES: Final = 2000
-"""Names that a suggestion looks at; a ratio costs about 10 µs."""
+"""Maximum number of names that are compared for a suggestion; each takes about 10 µs."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
 class Names:
-    """A one to one mapping between original and safe names.
+    """A one-to-one mapping between original and safe names.
 
-    Deterministic in the set of originals, whatever their order: safe originals keep their name, the others take one
-    in sorted order, with a hash of the original where shortening or a collision asks for it.
+    The mapping depends on the set of originals, not on their order. Safe originals keep their names. The others get a
+    safe name in sorted order, with a hash of the original if the name had to be shortened or is taken.
     """
 
     __slots__ = ("_originals", "_safe")
@@ -45,8 +45,8 @@ class Names:
         self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in self._safe.items()})
 
     @classmethod
-    def beside(cls, first: Names, originals: Iterable[str]) -> Names:
-        """A mapping that keeps every name of `first` and has further ones."""
+    def extend(cls, first: Names, originals: Iterable[str]) -> Names:
+        """A mapping with all entries of `first` and further originals."""
         names = cls()
         names._safe = MappingProxyType(_allot_names(dict(first.forward), originals))
         names._originals = MappingProxyType({short: name for name, short in names._safe.items()})
@@ -54,28 +54,28 @@ class Names:
 
     @classmethod
     def unchanged(cls, originals: Iterable[str]) -> Names:
-        """The mapping of every name to itself, for a format that takes any name."""
+        """A mapping of every name to itself, for formats that accept any name."""
         names = cls()
         names._safe = MappingProxyType({name: name for name in originals})
         names._originals = names._safe
         return names
 
     def safe(self, original: str) -> str:
-        """The name for a provider. Raises KeyError for a name that is not in the mapping."""
+        """The safe name of an original. Raises KeyError for a name that is not in the mapping."""
         return self._safe[original]
 
     def original(self, safe: str) -> str | None:
-        """The name behind what a model called; None where no tool of this request has that name."""
+        """The original of the name that a model called; None for a name that no tool of this request has."""
         return self._originals.get(safe)
 
     @property
     def forward(self) -> Mapping[str, str]:
-        """Original to safe."""
+        """Maps original to safe names."""
         return self._safe
 
     @property
     def backward(self) -> Mapping[str, str]:
-        """Safe to original."""
+        """Maps safe to original names."""
         return self._originals
 
     def __contains__(self, original: object) -> bool:
@@ -93,14 +93,14 @@ class Names:
 
 
 def _allot_names(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
-    """`safe` (original to safe) with names for the originals that it lacks."""
-    every = sorted(set(originals) - safe.keys())
+    """`safe` (original to safe names), extended with names for the originals that it lacks."""
+    unnamed = sorted(set(originals) - safe.keys())
     taken = set(safe.values())
-    for name in every:
+    for name in unnamed:
         if SAFE.match(name) and name not in taken:
             safe[name] = name
             taken.add(name)
-    for name in every:
+    for name in unnamed:
         if name not in safe:
             safe[name] = _free_name(name, taken)
             taken.add(safe[name])
@@ -124,7 +124,7 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 
 def _number_name(plain: str, taken: set[str]) -> str:
-    """A free name with a number, for names that were crafted so that every suffix of the hash is taken."""
+    """A free name with a number, for originals crafted so that all names with a hash are taken."""
     number = 2
     while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
         number += 1
@@ -134,10 +134,10 @@ def _number_name(plain: str, taken: set[str]) -> str:
 def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
     """The visible name that `name` was probably meant to be, or None.
 
-    Case and separators are ignored, then similarity decides; of equally near names the first in order wins. The part
-    behind a server's prefix (`everything__echo`) is compared by itself: a long prefix makes no two tools alike, and a
-    prefix that is wrong or left out hides none. The beginning or end of a single name means that name. Only ever give
-    it names that the caller may see: the answer is shown to it.
+    Names that differ only in case and separators are equal. Otherwise the most similar name wins, and the first in
+    order among equals. The part after a server's prefix (`everything__echo`) is compared separately: a long common
+    prefix does not make two tools similar, and a wrong or missing prefix does not hide a tool. The beginning or end of
+    exactly one name means that name. The client sees the result, so `visible` must contain only names that it may see.
     """
     candidates = sorted(set(visible))[:MAX_CANDIDATES]
     wanted = _bare(name[: 4 * MAX_LENGTH])
@@ -156,29 +156,29 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
 
 
 def unknown_tool(name: str, near: str | None) -> str:
-    """Sentence about a tool that does not exist, for MCP, REST and commands alike."""
+    """Error message for an unknown tool, shared by MCP, REST and CLI."""
     hint = "" if near is None else f". Did you mean {near}?"
     return f"Unknown tool: {name[: 4 * MAX_LENGTH]}{hint}"
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
-    prefix, own = _parts(name)
+    prefix, own_name = _parts(name)
     best, nearest = (CLOSENESS, -1.0), None
-    to_own, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own, prefix))
+    to_own_name, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own_name, prefix))
     for candidate in candidates:
-        theirs, tool = _parts(candidate)
-        forms = (tool,) if prefix or not theirs else (tool, theirs + tool)
-        alike = max(_ratio(to_own, form, best[0]) for form in forms)
+        candidate_prefix, tool = _parts(candidate)
+        forms = (tool,) if prefix or not candidate_prefix else (tool, candidate_prefix + tool)
+        alike = max(_ratio(to_own_name, form, best[0]) for form in forms)
         if alike < best[0]:
             continue
-        score = alike, _ratio(to_prefix, theirs, 0.0) if prefix else 0.0
+        score = alike, _ratio(to_prefix, candidate_prefix, 0.0) if prefix else 0.0
         if score > best:
             best, nearest = score, candidate
     return nearest
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
-    """How alike a text is to the matcher's; 0.0 where it is less than `least`, which is found out sooner."""
+    """Similarity of a text to the matcher's text; 0.0 if it is below `least`, which is cheaper to find out."""
     matcher.set_seq1(text)
     if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
         return 0.0
@@ -186,9 +186,9 @@ def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> fl
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Prefix and own name, both bare; the prefix is empty where there is none, or nothing behind it."""
-    prefix, separator, own = name.partition(SEPARATOR)
-    bare = _bare(own)
+    """Prefix and tool name, normalized for comparison. The prefix is empty if there is none or no tool name follows."""
+    prefix, separator, own_name = name.partition(SEPARATOR)
+    bare = _bare(own_name)
     return (_bare(prefix), bare) if separator and bare else ("", _bare(name))
 
 

@@ -1,4 +1,4 @@
-"""Declaration of one format, as folders of `providers` make it.
+"""Declaration of one format of a provider, as each folder of `providers` makes it.
 
 Pure module.
 """
@@ -12,15 +12,15 @@ from fairlead_formats.tool_format import Format
 
 
 class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """One format of a provider: tool definitions, messages, and the tokens that definitions cost in it."""
+    """One format of a provider: tool definitions, messages, and the token cost of definitions."""
 
     tools: Format
-    """Definitions; has the name, title and aliases of the format."""
+    """Tool definitions, and the name, title and aliases of the format."""
     messages: MessageFormat
-    """Formats whose messages are the same share one object; between them, messages are passed on unchanged."""
+    """Calls and results. Formats with equal messages share one object, so that no conversion is needed between them."""
     token_growth: int = 1000
-    """Size of definitions in this format for 1,000 in MCP's: what is inlined, and what moves into descriptions. Means
-    over 1,282 public MCP tools, rounded up, and never below 1,000 for formats that shrink them (Gemini's `parameters`:
-    960); a single tool grows by up to 1,620."""
+    """Size of definitions in this format per 1,000 in MCP's, as a mean over 1,282 public MCP tools, rounded up. Inlined
+    references and constraints moved into descriptions make them grow, a single tool by up to 1,620. Never below 1,000,
+    also for formats that shrink definitions (Gemini's `parameters`: 960)."""
     families: tuple[str, ...] = ()
-    """Families of models (`tokens.models.Family`) that routes ask in this format unless they name another."""
+    """Model families (`tokens.models.Family`) that a route calls in this format unless it names another."""

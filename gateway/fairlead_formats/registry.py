@@ -1,7 +1,7 @@
-"""The formats by name: those of every folder in `providers`.
+"""Registry of formats by name, filled from the folders of `providers`.
 
-Pure module. Names are matched without regard to case, and `_`, space and `-` count as one; a format also goes by the
-names that people and configurations give it.
+Pure module. Names are matched case-insensitively, with `_`, space and `-` equal. Formats also have aliases, the names
+that documentation and configurations use for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.tool_format import Format
 
 __all__ = ["ANTHROPIC", "AZURE_OPENAI", "GEMINI", "MCP", "OPENAI_CHAT", "OPENAI_FUNCTIONS", "OPENAI_RESPONSES"]
-"""Names of the formats that code, and not a caller, chooses."""
+"""Names of the formats that the code itself refers to."""
 
 PROVIDER_FORMATS: Final[dict[str, ProviderFormat]] = {
     provided.tools.name: provided
@@ -30,14 +30,14 @@ PROVIDER_FORMATS: Final[dict[str, ProviderFormat]] = {
 }
 """All formats, in the order of their folders."""
 FORMATS: Final[dict[str, Format]] = {name: provided.tools for name, provided in PROVIDER_FORMATS.items()}
-"""Formats of tool definitions."""
+"""The tool definitions of all formats."""
 
 
 class UnknownFormat(ValueError):
-    """A name that is not the name or alias of a format; the message lists the known names."""
+    """A name that is neither the name nor an alias of a format. The message lists all formats."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no format {name[:64]!r}; known are {', '.join(FORMATS)}")
+        super().__init__(f"{name[:64]!r} is not a format; use one of: {', '.join(FORMATS)}")
         self.name = name
         self.known = tuple(FORMATS)
 
@@ -46,7 +46,7 @@ _CANONICAL: Final = {alias: name for name, format_ in FORMATS.items() for alias 
 
 
 def canonical(name: str) -> str:
-    """The name of a format, from any name it goes by. Raises UnknownFormat."""
+    """The name of a format, from its name or an alias. Raises UnknownFormat."""
     key = "-".join(name.strip().lower().replace("_", " ").replace("-", " ").split())
     try:
         return _CANONICAL[key]
@@ -55,10 +55,10 @@ def canonical(name: str) -> str:
 
 
 def find(name: str) -> Format:
-    """The format of tool definitions by name or alias. Raises UnknownFormat, which names the known ones."""
+    """The format of tool definitions with this name or alias. Raises UnknownFormat, whose message lists all formats."""
     return FORMATS[canonical(name)]
 
 
 def message_format(name: str) -> MessageFormat:
-    """The format of calls and results by name or alias. Raises UnknownFormat, which names the known ones."""
+    """The format of calls and results with this name or alias. Raises UnknownFormat, whose message lists them."""
     return PROVIDER_FORMATS[canonical(name)].messages

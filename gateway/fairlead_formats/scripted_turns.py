@@ -1,4 +1,4 @@
-"""Turns of a script, in no API's form. Pure module."""
+"""Scripted answers of fake model APIs, independent of any API's format. Pure module."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ import msgspec
 
 CREATED: Final = 1_700_000_000
 PIECE: Final = 5
-"""Characters of a text or of arguments in one event."""
+"""Characters of text or of arguments per stream event."""
 
 
 class ScriptedCall(msgspec.Struct, frozen=True):
-    """A call that the model makes."""
+    """A scripted call of the model."""
 
     name: str
     arguments: Mapping[str, Any] | str = {}
-    """A text stands as it is, valid or not."""
+    """Text is sent unchanged, even if it is not valid JSON."""
     id: str = ""
-    """Made from its place without one."""
+    """Empty: generated from the call's position."""
 
     @property
     def text(self) -> str:
-        """The arguments as JSON."""
+        """The arguments as JSON text."""
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
 class ScriptedTurn(msgspec.Struct, frozen=True):
-    """One answer."""
+    """One scripted answer, or a failure to answer."""
 
     text: str = ""
     calls: Sequence[ScriptedCall] = ()
     status: int = 200
-    """Other than 200: an error with that status."""
+    """HTTP status; any other than 200 is an error response."""
     headers: Mapping[str, str] = {}
     cut: bool = False
-    """The stream ends before its end is said."""
+    """Whether the stream is closed before its final event."""
     breaks: bool = False
-    """The connection breaks there, and is not closed as one that has said all."""
+    """Whether the connection is aborted at that point, not closed in order."""
     finish_reason: str | None = None
-    """In the API's words; by what there is, without one."""
+    """Finish reason in the API's terms; None: derived from the turn."""
     lingers: bool = False
-    """The connection stays open behind the stream's end."""
+    """Whether the connection stays open after the end of the stream."""
     hangs: bool = False
-    """No answer comes."""
+    """Whether the API never answers."""
     events: Sequence[str] | None = None
-    """Data of the stream's events word for word, in place of all else."""
+    """Data of the stream's events, sent verbatim in place of everything else."""
     whole: str | None = None
-    """Whole answer word for word, in place of all else."""
+    """Body of the whole answer, sent verbatim in place of everything else."""
     thoughts: Sequence[str] = ()
-    """Thoughts of the model before it speaks, signed, in APIs that show them."""
+    """Signed reasoning before the text, in APIs that return reasoning."""
     items: Sequence[Mapping[str, Any]] = ()
-    """Output items word for word, behind the thoughts and in front of the text, in Responses."""
+    """Output items of Responses, sent verbatim between reasoning and text."""
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text as it comes in a stream."""
+    """The text in pieces of `PIECE` characters, as a stream delivers it."""
     return (text[start : start + PIECE] for start in range(0, len(text), PIECE))

@@ -1,8 +1,8 @@
-"""Types that every format of tool definitions shares: options, losses, and the outcome of a conversion.
+"""Types that all formats of tool definitions share: options, losses, and the result of a conversion.
 
-Pure module, read by everything in this package. A tool is its MCP definition as decoded JSON (specification
-2026-07-28, `Tool`): `{name, title?, description?, inputSchema, outputSchema?, annotations?, _meta?}`. Definitions that
-go in and come out share parts with each other and with a cache: they are to be read, never to be changed.
+Pure module. A tool is its MCP definition as decoded JSON (specification 2026-07-28, `Tool`): `{name, title?,
+description?, inputSchema, outputSchema?, annotations?, _meta?}`. Definitions passed in and out share parts with each
+other and with a cache, and must not be changed.
 """
 
 from __future__ import annotations
@@ -17,127 +17,127 @@ from fairlead_formats.names import Names
 
 JsonObject: TypeAlias = dict[str, Any]
 Definition: TypeAlias = Mapping[str, Any]
-"""One tool as decoded JSON, in MCP's form or a provider's. Read only."""
+"""One tool definition as decoded JSON, in MCP's form or a provider's. Read only."""
 
 GeminiField: TypeAlias = Literal["parameters", "parametersJsonSchema"]
 GEMINI_JSON_SCHEMA: Final[GeminiField] = "parametersJsonSchema"
 
 
 class Options(msgspec.Struct, frozen=True):
-    """Wishes of a caller for a conversion."""
+    """Options of a conversion."""
 
     strict: bool = False
-    """Make a tool strict where that loses nothing; the others stay non-strict, with the reason in the report."""
+    """Make tools strict where that loses nothing. The others stay non-strict, and the report has the reason."""
     model: str | None = None
-    """The model that will read the tools, where rules differ within a format: `gpt-5.1`, `claude-sonnet-5`."""
+    """The model that receives the tools, such as `gpt-5.1` or `claude-sonnet-5`; rules differ within a format."""
     gemini_field: GeminiField = GEMINI_JSON_SCHEMA
-    """Which member of a Gemini function declaration holds the schema. Gemini Live reads `parameters` only."""
+    """The member of a Gemini function declaration for the schema. Gemini Live reads only `parameters`."""
 
 
 DEFAULT: Final = Options()
 
 
 class Action(StrEnum):
-    """Fate of a part of a definition."""
+    """Effect of a conversion on a part of a definition."""
 
     REWRITTEN = "rewritten"
-    """Says the same in another form; nothing is lost."""
+    """Expressed in another form with the same meaning."""
     DESCRIBED = "described"
-    """No longer enforced, but told to the model in the description."""
+    """No longer enforced, but described to the model."""
     WIDENED = "widened"
-    """The target accepts more than the original, and is not told so."""
+    """The target accepts more than the original, and the model is not told."""
     NARROWED = "narrowed"
     """The target accepts less than the original."""
     DROPPED = "dropped"
-    """Left out."""
+    """Removed."""
     NON_STRICT = "non-strict"
-    """Strict was asked for and would have lost something."""
+    """Not made strict although requested, because strict would lose something."""
     REFUSED = "refused"
-    """The tool is not in the outcome."""
+    """The whole tool is missing in the result."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """One part of a definition that the target format cannot hold as it was."""
+    """One part of a definition that the target format cannot represent unchanged."""
 
     tool: str
-    """Its name in the source."""
+    """Name in the source."""
     path: str
-    """JSON Pointer (RFC 6901) into the definition, as `/inputSchema/properties/a`."""
+    """JSON Pointer (RFC 6901) into the definition, such as `/inputSchema/properties/a`."""
     keyword: str
     action: Action
     why: str
-    """A sentence for a person."""
+    """The reason, for a person."""
 
     @property
     def lossy(self) -> bool:
-        """Whether something is lost, as against said in another form."""
+        """Whether meaning was lost; false if only the form changed."""
         return self.action is not Action.REWRITTEN
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """Definitions in the form of the target, with what became of their names and parts."""
+    """Converted definitions, with their names and a report of losses."""
 
     tools: tuple[JsonObject, ...]
-    """In the order of the source; refused tools are missing."""
+    """In the order of the source, without refused tools."""
     names: Names
-    """Both ways between source names and the names in `tools`."""
+    """Mapping between source names and the names in `tools`."""
     report: tuple[Loss, ...] = ()
-    """In the order of the source. Empty for a tool: reading it back gives an equal definition."""
+    """In the order of the source. A tool without entry is equal to its original when converted back."""
     properties: dict[str, dict[str, str]] = {}
-    """By name in `tools`: names of properties there to those in the source, where the target takes other names only."""
+    """By name in `tools`: maps renamed properties to their source names, for targets that restrict those names."""
 
     def report_of(self, tool: str) -> tuple[Loss, ...]:
-        """The part of the report about one tool, by its name in the source."""
+        """The entries of one tool, by its name in the source."""
         return tuple(loss for loss in self.report if loss.tool == tool)
 
 
 class Read(msgspec.Struct, frozen=True):
-    """MCP definitions read from a provider's, and what MCP cannot hold of those."""
+    """MCP definitions read from a provider's definitions, with a report of what MCP cannot represent."""
 
     tools: tuple[JsonObject, ...]
     report: tuple[Loss, ...] = ()
     originals: tuple[Original, ...] = ()
-    """Everything that was read, in its order."""
+    """All definitions of the source, in order."""
 
 
 class Original(msgspec.Struct, frozen=True):
-    """One definition as it came. To the format it came in it goes back untouched."""
+    """One definition of the source. A conversion to the same format returns it unchanged."""
 
     name: str
-    """Empty for a tool of the provider's own, as a web search, which no other format has."""
+    """Empty for a tool that the provider runs, such as a web search, which no other format has."""
     definition: JsonObject
     report: tuple[Loss, ...] = ()
-    """The part of the report that says what another format lacks of it."""
+    """Entries of the report about parts that other formats lack."""
 
 
 class Format(Protocol):
-    """One provider's form of tool definitions."""
+    """One provider's format of tool definitions."""
 
     name: str
-    """In lower case with `-`, as `openai-chat`."""
+    """In lower case with `-`, such as `openai-chat`."""
     title: str
-    """For people."""
+    """Name for people."""
     aliases: tuple[str, ...]
     """Other names, in lower case with `-`."""
     max_tools: int | None
-    """Tools that one request may hold; None where no bound is known."""
+    """Maximum number of tools in one request; None if unknown."""
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
-        """MCP definitions in this form. `names` from an earlier conversion keeps a mapping stable. Never raises for
-        what a definition holds: a bad tool is refused in the report.
+        """Convert MCP definitions to this format. `names` of an earlier conversion keeps its mapping. Never raises for
+        the content of a definition: a tool that cannot be converted is refused in the report.
         """
 
     def read(self, payload: object) -> Read:
-        """MCP definitions of a list of tools, of one tool, or of a request in this form (decoded JSON). Never
-        raises for what the payload holds.
+        """Read MCP definitions from a list of tools, one tool, or a request in this format (decoded JSON). Never raises
+        for the content of the payload.
         """
 
     def request(self, tools: Sequence[Definition]) -> JsonObject:
-        """The members of a request that hold converted tools, as `{"tools": [...]}`."""
+        """Request members that hold converted tools, such as `{"tools": [...]}`."""
 
 
 def array_of(request: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """The array of tools in the members of a request, and where it stands. Both are empty where it holds no tool."""
+    """The array of tools in request members, and its location as a JSON Pointer. Both are empty without tools."""
     path = ""
     value: Any = request
     while isinstance(value, Mapping) and value:

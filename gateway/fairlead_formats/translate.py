@@ -1,6 +1,6 @@
-"""Calls and results from one format to another through MCP.
+"""Conversion of tool calls and results from one format to another, through MCP.
 
-Pure module. Formats go by the names and aliases of `registry`.
+Pure module. Formats are given by their name or alias in `registry`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fairlead_mcp.sse import EventParser
 
 
 def parse_stream(events: object, name: str, names: Names | None = None) -> list[ModelCall]:
-    """The calls of a streamed message: a list of events, each decoded or as the text of its data, or the whole body of
-    the stream as text. Raises `registry.UnknownFormat`; never for what the events hold.
+    """The calls of a streamed message. `events` is a list of events, each decoded or as the text of its data, or the
+    whole body of the stream as text. Raises `registry.UnknownFormat`, and nothing for the events' content.
     """
     if isinstance(events, str):
         events = _data(events)
@@ -33,8 +33,8 @@ def parse_stream(events: object, name: str, names: Names | None = None) -> list[
 
 
 def _data(body: str) -> list[str]:
-    """Data of the events in a stream of server-sent events; of one that broke off, those before. Lines of JSON are
-    events, too.
+    """Data of the server-sent events in a stream's body; an incomplete last event is left out. A body of JSON lines is
+    accepted as well.
     """
     if body.lstrip().startswith("{"):
         return body.splitlines()
@@ -46,15 +46,15 @@ def _data(body: str) -> list[str]:
 def translate_message(
     message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
 ) -> Written:
-    """A model's message in another format: its calls, and its text where the format has a place for that; the report
-    has all else. `read` and `write` are the names of either request. Invalid calls are left out: parse the message for
-    their reasons. Between formats of one form it is the message itself, unless a call in it is invalid. Raises
-    `registry.UnknownFormat`.
+    """Convert a model's message to another format: its calls, and its text if that format has a place for text next to
+    calls. The report lists all else. `read` and `write` are the `Names` of the source's and the target's request.
+    Invalid calls are left out; `parse_calls` has their reasons. Between formats with equal messages the message is
+    returned unchanged unless a call is invalid. Raises `registry.UnknownFormat`.
     """
     from_, to = message_format(source), message_format(target)
     calls = from_.parse_calls(message, read)
     if from_ is to and read == write and calls and all(call.valid for call in calls):
-        return Written(tuple(to.in_request(message)))
+        return Written(tuple(to.request_messages(message)))
     parts = list(from_.parts(message))
     text = "\n\n".join(part.text for part in parts if part.what == TEXT and part.text)
     report = losses_of_message(parts, calls, to)
@@ -64,8 +64,8 @@ def translate_message(
 def translate_results(
     calls: Sequence[ModelCall], messages: object, source: str, target: str, *, carry: Carry = DEFAULT_CARRY
 ) -> Written:
-    """Results of `calls`, in the messages of one format, in the messages of another. A call without a result stays
-    pending, a result without a call is dropped and reported. Raises `registry.UnknownFormat`.
+    """Convert messages with the results of `calls`. A call without a result stays pending; a result without a call is
+    left out and reported. Raises `registry.UnknownFormat`.
     """
     from_, to = message_format(source), message_format(target)
     answers = list(from_.answers(messages))
@@ -84,7 +84,7 @@ def translate_results(
 
 
 def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
-    """Results in the order of calls, by id, else by name and order; and those that no call has."""
+    """Results in the order of the calls, matched by id, else by name and order; and results without a call."""
     taken, strays = OpenCalls(calls).take(results)
     matched: list[McpResult | None] = [None] * len(calls)
     for each in taken:

@@ -163,7 +163,7 @@ class LlmEndpoint:
             wire_answer = await self._read_answer(answer, loop)
             usage = add_usage(usage, wire_answer.usage)
             if not wire_answer.usage:
-                loop.record.add_answer_tokens(sum(map(len, wire_answer.in_request)) // 4)
+                loop.record.add_answer_tokens(sum(map(len, wire_answer.request_messages)) // 4)
             loop.round_finished(usage)
             again, calls, results = (
                 loop.repeats(wire_answer.malformed_call),
@@ -173,17 +173,17 @@ class LlmEndpoint:
             if calls.unwrapped:
                 wire_answer.unwrap(calls.unwrapped)
             if not again:
-                if await keeper.runs_now(calls, wire_answer.in_request):
+                if await keeper.runs_now(calls, wire_answer.request_messages):
                     results = await loop.run(calls.gateway_calls)
                     finished_calls += results.finished
                 if calls.client_calls or not results.messages:
                     break
-                loop.append_results(wire_answer.in_request, results.messages)
+                loop.append_results(wire_answer.request_messages, results.messages)
             before.append(wire_answer)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._relay_refusal(answer, loop)
-        await keeper.keep(calls, wire_answer.in_request, results.messages, wire_answer.turn_key(before))
+        await keeper.keep(calls, wire_answer.request_messages, results.messages, wire_answer.turn_key(before))
         shown = finished_calls if prepared.shows_calls else ()
         written = wire_answer.write(
             LoopResult(before, usage, loop.client_run_names, shown, {"fairlead": loop.report()})
@@ -323,7 +323,7 @@ def _wishes(read: WireRequest, request: Request) -> OfferWishes:
     try:
         if "maxTools" in wishes:
             wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
-        wishes |= msgspec.json.decode(read.own, type=dict[str, object])
+        wishes |= msgspec.json.decode(read.gateway_options, type=dict[str, object])
         return msgspec.convert(wishes, OfferWishes)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadRequest(f"fairlead: {error}", "fairlead") from error

@@ -20,7 +20,7 @@ from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound, RunningCall
 from fairlead_llm.preparation import ModelRequest, PreparedRequest, RequestPreparation
-from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
+from fairlead_llm.refused_thoughts import LOST_THOUGHTS, remove_thoughts, reports_refused_thoughts
 from fairlead_llm.response_reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.services import ModelServices
 from fairlead_llm.stored_turns import NOT_KEPT
@@ -127,8 +127,8 @@ class ToolLoop:
         offer = self.offer
         if offer is None or not offer.definitions:
             return None
-        own = self.prepared.request.tool_names
-        return offer.client_run.union(own) if offer.client_run else own
+        client_tool_names = self.prepared.request.tool_names
+        return offer.client_run.union(client_tool_names) if offer.client_run else client_tool_names
 
     @property
     def _offer_context(self) -> OfferContext:
@@ -204,7 +204,7 @@ class ToolLoop:
         if answer.status != 400 or self._rounds or self._without_thoughts:
             return False
         try:
-            self._without_thoughts = tells_of_thoughts(await answer.whole())
+            self._without_thoughts = reports_refused_thoughts(await answer.whole())
         except ProviderUnavailable:
             return False  # the caller reads it again, and gets the error
         return self._without_thoughts
@@ -292,7 +292,7 @@ class ToolLoop:
         """The body of the next round's request."""
         prepared = self.prepared
         body = with_provider_ids(prepared.request.body(model_round))
-        unsealed = without_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
+        unsealed = remove_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
         return unsealed or body

@@ -29,7 +29,7 @@ MOST_TEXT: Final = 4096
 """Characters of an error message that are searched."""
 
 
-def tells_of_thoughts(body: bytes) -> bool:
+def reports_refused_thoughts(body: bytes) -> bool:
     """Whether a provider refuses a request because of sealed thoughts."""
     error = decode_object(body).get("error")
     if not isinstance(error, dict):
@@ -37,11 +37,11 @@ def tells_of_thoughts(body: bytes) -> bool:
     return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MOST_TEXT]))
 
 
-def without_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:
+def remove_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:
     """The body of a request without sealed thoughts, but for those in its last `own_messages` messages; None where it
     has none, or cannot be read.
     """
     try:
-        return wire.without_thoughts(body, own_messages)
+        return wire.remove_thoughts(body, own_messages)
     except (msgspec.MsgspecError, KeyError, RecursionError, UnicodeDecodeError):
         return None

@@ -26,7 +26,7 @@ from fairlead_formats.pairs.kept_turns import translate_turn
 from fairlead_formats.wire.call_ids import is_made_here, may_keep_turn
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
+from fairlead_formats.wire.protocol import MARKED_THOUGHTS, AnswerRange, CallKey, StoredTurn, WireFormat
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
@@ -43,7 +43,7 @@ _ENTRY: Final = "turn"
 _PROBE: Final = "turn probe"
 """Name of a session without entries, whose look-up shows that the store answers."""
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
+_decode: Final = msgspec.msgpack.Decoder(StoredTurn).decode
 log = logging.getLogger(__name__)
 
 
@@ -86,7 +86,7 @@ class TurnStore:
         self,
         identity: Identity,
         shown: Sequence[CallKey],
-        turn: KeptTurn,
+        turn: StoredTurn,
     ) -> bool:
         """Store a turn under those of its calls that the caller gets, replacing what was stored under them. Whether
         that succeeded.
@@ -115,17 +115,17 @@ class TurnStore:
         the store cannot be reached. Raises LlmError (503) if then the last calls have no answer of the model yet and
         the request goes to the model (`asks_model`): it would make the calls of that turn a second time.
         """
-        places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
-        if not places:
+        answer_ranges = wire.answer_ranges(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
+        if not answer_ranges:
             return messages
         results = await asyncio.gather(
-            *(self._find(identity, wire, call_place.calls) for call_place in places), return_exceptions=True
+            *(self._find(identity, wire, answer_range.calls) for answer_range in answer_ranges), return_exceptions=True
         )
         failures = [each for each in results if isinstance(each, BaseException)]
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
-        if asks_model and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
+        if asks_model and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, answer_ranges[-1]):
             raise LlmError(
                 503,
                 f"results of calls that the gateway ran for this turn cannot be looked up ({results[-1]}): no tool and "
@@ -137,13 +137,13 @@ class TurnStore:
             losses.add(NOT_RESTORED)
             log.warning("Stored turns cannot be restored, and the model may make their calls again: %s", failures[0])
         turns = {
-            call_place.start: turn
-            for call_place, turn in zip(places, results, strict=True)
-            if isinstance(turn, KeptTurn)
+            answer_range.start: turn
+            for answer_range, turn in zip(answer_ranges, results, strict=True)
+            if isinstance(turn, StoredTurn)
         }
         return wire.restore(messages, turns) if turns else messages
 
-    async def _find(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
+    async def _find(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> StoredTurn | None:
         """The turn that is stored under these calls. Raises ContextUnavailable."""
         store = self._recorder.store
         if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
@@ -159,21 +159,21 @@ class TurnStore:
 
 def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
     """Whether a client sends call ids back, by the last calls of its conversation."""
-    for call_place in reversed(front.places(messages)):
-        calls = _without_thoughts(call_place)
+    for answer_range in reversed(front.answer_ranges(messages)):
+        calls = _keys_of_calls(answer_range)
         if calls:
             return TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE
     return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
 
 
-def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], call_place: CallPlace) -> bool:
+def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], answer_range: AnswerRange) -> bool:
     """Whether no message of the model follows the calls of a place."""
-    behind = (wire.role_and_text(message) for message in messages[call_place.end :])
-    return bool(_without_thoughts(call_place)) and all(role != "assistant" or not text for role, text in behind)
+    behind = (wire.role_and_text(message) for message in messages[answer_range.end :])
+    return bool(_keys_of_calls(answer_range)) and all(role != "assistant" or not text for role, text in behind)
 
 
-def _without_thoughts(call_place: CallPlace) -> list[CallKey]:
-    return [call for call in call_place.calls if call.name not in MARKED_THOUGHTS]
+def _keys_of_calls(answer_range: AnswerRange) -> list[CallKey]:
+    return [call for call in answer_range.calls if call.name not in MARKED_THOUGHTS]
 
 
 def _session(shown: Sequence[CallKey]) -> str:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.wire.call_ids import ProviderCallIds
-from fairlead_formats.wire.errors import LlmError, key_refused, tells_of_key
+from fairlead_formats.wire.errors import LlmError, key_refused, reports_refused_key
 from fairlead_formats.wire.protocol import BadStream, FinishedCall
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
@@ -143,7 +143,7 @@ class StreamedAnswer(Response):
             calls, results = await loop.split(stream.message), NO_RESULTS
             if calls.unwrapped:
                 await self._write(stream.unwrap(calls.unwrapped))
-            if await self._keeper.runs_now(calls, stream.in_request):
+            if await self._keeper.runs_now(calls, stream.request_messages):
                 if prepared.shows_calls:
                     await self._write(stream.show_running([*map(running_call, calls.gateway_calls)]))
                 results = await loop.run(calls.gateway_calls)
@@ -151,9 +151,9 @@ class StreamedAnswer(Response):
                 if prepared.shows_calls:
                     await self._write(stream.show_results(results.finished))
             if calls.client_calls or not results.messages:
-                await self._keeper.keep(calls, stream.in_request, results.messages, stream.turn_key)
+                await self._keeper.keep(calls, stream.request_messages, results.messages, stream.turn_key)
                 return
-            loop.append_results(stream.in_request, results.messages)
+            loop.append_results(stream.request_messages, results.messages)
             self._results = ()
             await self._next_round()
 
@@ -223,7 +223,7 @@ class StreamedAnswer(Response):
     def _break_off(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """The error event that ends the stream; closes the provider's answer and records the error."""
         self._answer.close()
-        if raw is not None and tells_of_key(raw):
+        if raw is not None and reports_refused_key(raw):
             error, raw = key_refused(), None
         code = error.code if raw is None else "an error of the provider"  # its text may quote a prompt
         self._loop.record.end(error.code)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.registry import message_format
-from fairlead_formats.wire.protocol import CallKey, KeptTurn
+from fairlead_formats.wire.protocol import CallKey, StoredTurn
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.loop import RoundCalls, ToolLoop
 from fairlead_llm.stored_turns import NOT_KEPT, TurnKeeping, TurnStore
@@ -74,7 +74,7 @@ class TurnKeeper:
 
     async def _keep(self, shown: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
         prepared = self._loop.prepared
-        turn = KeptTurn(prepared.wire.name, [*self._loop.earlier_messages, *message], [*results])
+        turn = StoredTurn(prepared.wire.name, [*self._loop.earlier_messages, *message], [*results])
         return await self._turns.keep(self._identity, shown, turn)
 
 

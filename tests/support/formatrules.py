@@ -209,7 +209,7 @@ def openai_limits(tool: Tool, rules: Rules) -> Iterator[str]:
         (text, 120_000, "characters"),
     ):
         if count > limit:
-            yield f"{count} {what}, more than {limit}"
+            yield f"the schema has {count} {what}; the limit is {limit}"
 
 
 def claude_limits(tool: Tool, rules: Rules) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Base of all message formats, and the parts that they read: calls and results, and all else that a message holds.
+"""Base class of all message formats, and the parts of messages that they read.
 
-Pure module. Each form is a `MessageFormat` in a folder of `providers`; `registry` has them by name. It reads every part
-of a message, so that what another format cannot hold is reported.
+Pure module. Each format is a `MessageFormat` in a folder of `providers`; `registry` has them by name. A format reads
+every part of a message, not only calls and results, so that parts which another format lacks can be reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.tool_format import JsonObject
 
 MAX_LOSSES: Final = 1000
-"""Lines of one report about what is beside calls and results."""
+"""Maximum entries of one report about parts other than calls and results."""
 
 TEXT: Final = "text"
 THINKING: Final = "thinking"
@@ -48,11 +48,11 @@ class Part(msgspec.Struct, frozen=True):
     text: str = ""
     draft: Draft | None = None
     extras: tuple[str, ...] = ()
-    """Members of the part that other formats have no place for."""
+    """Members of the part that other formats do not have."""
 
 
 class AnswerPart(msgspec.Struct, frozen=True):
-    """One part of the messages that answer a model's message."""
+    """One part of the messages that follow a model's message."""
 
     path: str
     result: ToolResult | None = None
@@ -61,12 +61,12 @@ class AnswerPart(msgspec.Struct, frozen=True):
 
 
 def call_part(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
-    """A call as a part."""
+    """The part for a call."""
     return Part(path, "call", draft=draft, extras=extras)
 
 
 def extras(value: object, *standard: str) -> tuple[str, ...]:
-    """Names of members that are not among the `standard` ones and have a value: not null, empty or false."""
+    """Names of members that are not in `standard` and whose value is not null, empty or false."""
     if not isinstance(value, Mapping):
         return ()
     return tuple(
@@ -75,12 +75,12 @@ def extras(value: object, *standard: str) -> tuple[str, ...]:
 
 
 def with_paths(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
-    """The entries of a list, each with its path."""
+    """Each entry of a list with its JSON Pointer."""
     return [(f"{path}/{index}", entry) for index, entry in enumerate(entries)]
 
 
 class Answers:
-    """Results of the calls of one message, for the format that writes them."""
+    """Results of one message's calls, to be written in a format."""
 
     def __init__(self, calls: Sequence[ModelCall], results: Sequence[McpResult | None]) -> None:
         """Raises ValueError where the lengths differ."""
@@ -88,7 +88,7 @@ class Answers:
             raise ValueError(f"{len(calls)} calls need {len(calls)} results, not {len(results)}")
         self.results: list[tuple[ModelCall, McpResult]] = []
         self.pending: list[str] = []
-        """Ids of the calls that the caller answers."""
+        """Ids of valid calls without a result, which the caller answers."""
         self.losses: list[ResultLoss] = []
         for call, result in zip(calls, results, strict=True):
             if result is not None:
@@ -99,8 +99,8 @@ class Answers:
                 self.pending.append(call.id)
 
     def bodies(self, accept: Accept) -> Iterator[tuple[ModelCall, Body, LossReport]]:
-        """Each call with its result, read: media that `accept` refuses are text. The report takes what the format loses
-        besides.
+        """Each call with its parsed result; media that `accept` refuses become text. The caller adds further losses of
+        its format to the report.
         """
         for call, result in self.results:
             report = LossReport(call)
@@ -109,62 +109,61 @@ class Answers:
 
 
 class MessageFormat(ABC):
-    """One provider's form of calls and results."""
+    """One provider's format of calls and results."""
 
     holds_text: bool = True
-    """Whether a message has a place for text beside its calls."""
+    """Whether a message can hold text next to its calls."""
 
     holds_freeform: bool = False
-    """Whether a call may have text in place of arguments."""
+    """Whether a call can have text in place of arguments."""
 
     @abstractmethod
     def parts(self, message: object) -> Iterable[Part]:
-        """All parts of a message. Never raises for what it holds."""
+        """All parts of a message. Never raises for its content."""
 
     def drafts(self, message: object) -> Iterable[Draft]:
-        """The calls of a message, unchecked. Never raises for what it holds."""
+        """The unchecked calls of a message. Never raises for its content."""
         return (part.draft for part in self.parts(message) if part.draft is not None)
 
     def assembler(self, names: Names | None = None) -> Assembler:
-        """Puts the calls of one streamed message together; `names` are those of the request."""
+        """An assembler for the calls of one streamed message; `names` are those of the request."""
         return WholeAssembler(self.drafts, names)
 
     def write_id(self, ident: str) -> str:
-        """The id of a call in this format: itself or its `substitute_id`. `OpenCalls` matches results by either."""
+        """The id of a call in this format: unchanged or its `substitute_id`. `OpenCalls` matches results by both."""
         return ident
 
     @abstractmethod
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        """The message of a model that says `text` and makes these calls. Invalid ones are left out."""
+        """The model's message with `text` and these calls, without invalid calls."""
 
     @abstractmethod
-    def in_request(self, message: object) -> list[JsonObject]:
-        """A model's message as it stands in the next request, unchanged; empty where no request can hold it."""
+    def request_messages(self, message: object) -> list[JsonObject]:
+        """A model's message as the next request repeats it; empty if no request can hold it."""
 
     @abstractmethod
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        """The messages that hold these answers."""
+        """The messages with these results."""
 
     @abstractmethod
     def answers(self, messages: object) -> Iterable[AnswerPart]:
-        """All parts of one message or of a list of messages, in their order. Never raises for what they hold."""
+        """All parts of a message or of a list of messages, in order. Never raises for their content."""
 
     def parse_results(self, messages: object) -> list[ToolResult]:
-        """The results in one message or a list of them, in their order. Never raises for what they hold."""
+        """The results in a message or a list of messages, in order. Never raises for their content."""
         return [answer.result for answer in self.answers(messages) if answer.result is not None]
 
     def parse_calls(self, message: object, names: Names | None = None) -> list[ModelCall]:
-        """The calls in a model's message: a whole response, a part of one that holds the message, the message, or
-        its list of parts, as decoded JSON. In the model's order. Never raises for what the message holds; without a
-        call in it, the list is empty.
+        """The calls of a model's message, in order; empty without calls. `message` is decoded JSON: a whole response, a
+        part of a response that contains the message, the message, or its list of parts. Never raises for its content.
         """
         return finish(self.drafts(message), names)
 
     def write_results(
         self, calls: Sequence[ModelCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
     ) -> Written:
-        """The messages that answer `calls`; `results[i]` is of `calls[i]`. Where the result is None, an invalid call is
-        answered with its reason, and a valid one is left to the caller. Raises ValueError where the lengths differ.
+        """The messages that answer `calls`, where `results[i]` belongs to `calls[i]`. For a result of None, an invalid
+        call is answered with its reason, and a valid call is left pending. Raises ValueError if the lengths differ.
         """
         answers = Answers(calls, results)
         messages = tuple(self.write_answers(answers, carry))

@@ -1,7 +1,7 @@
-"""Calls of a model: their types and bounds, and how a call becomes one that can be run, whatever the model wrote.
+"""Calls of a model: types, limits, and the conversion of unchecked calls into calls that can be run.
 
-Pure module. A format finds `Draft`s in a message; `finish` makes calls of them, with ids, names and arguments within
-bounds, the same in every format. Results, and losses of a message or result, are beside them.
+Pure module. A format finds `Draft`s in a message. `finish` turns them into calls with ids, names and arguments within
+limits, in the same way for all formats.
 """
 
 from __future__ import annotations
@@ -18,65 +18,65 @@ from fairlead_formats.names import Names
 from fairlead_formats.tool_format import Action, JsonObject
 
 MAX_CALLS: Final = 128
-"""Calls of one message that are looked at; a further one is answered, but not run."""
+"""Maximum number of calls of one message that are run; further calls get an error as their result."""
 MAX_ARGUMENT_BYTES: Final = 1 << 20
-"""Size of one call's arguments as JSON."""
+"""Maximum size of one call's arguments as JSON."""
 MAX_DEPTH: Final = 64
-"""Levels of nesting in arguments and in structured content."""
+"""Maximum nesting of arguments and of structured content."""
 MAX_NODES: Final = 100_000
-"""Values in the arguments of one call."""
+"""Maximum number of values in the arguments of one call."""
 MAX_NAME: Final = 256
-"""Characters of a name or an id that are read; no provider allows as many."""
+"""Maximum characters of a name or an id; providers allow fewer."""
 EXCERPT: Final = 2048
-"""Characters of unreadable arguments that are kept for the reader of a refusal."""
+"""Characters of unreadable arguments that are kept for the reader of an error."""
 
 META_ERROR: Final = "fairlead.dev/error"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
-"""The code of the gateway's contract for a call that cannot be run as it was written."""
+"""Error code of the gateway for a call that cannot be run as the model wrote it."""
 
 McpResult: TypeAlias = Mapping[str, Any]
 """A `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Read only, never trusted."""
 
 
 FUNCTION_CALL: Final = "function_call"
-"""Kind of OpenAI's calls before `tool_calls`, and the member of a message that holds one."""
+"""Kind of OpenAI's legacy calls, before `tool_calls`, and the message member that holds one."""
 CUSTOM: Final = "custom"
-"""Kind of OpenAI's freeform calls, whose input is text and not arguments: they are of the caller's own tools."""
+"""Kind of OpenAI's custom tool calls, whose input is text. Only clients' tools are called so."""
 INPUT: Final = "input"
-"""Name of the one argument in which the text of a freeform call stands."""
+"""Name of the single argument that holds the text of a custom tool call."""
 
 
 class InvalidCall(msgspec.Struct, frozen=True):
-    """Why a call cannot be run."""
+    """Reason why a call cannot be run."""
 
     reason: str
-    """A sentence that the model can act on."""
+    """A sentence for the model, which it can act on."""
     text: str = ""
-    """Text that the model sent, at most `EXCERPT` characters; empty where the arguments are not the reason."""
+    """The unreadable arguments, at most `EXCERPT` characters; empty if the arguments are not the reason."""
 
 
 class ModelCall(msgspec.Struct, frozen=True):
-    """One call that a model made."""
+    """One call of a model."""
 
     id: str
-    """As the model sent it; derived from position, name and arguments where the model sent none."""
+    """The model's id; derived from position, name and arguments if the model sent none."""
     name: str
-    """The tool's original name where the `Names` of the request have it, else the name as the model wrote it; empty
-    where it wrote none.
+    """The tool's original name if the request's `Names` have it, else the name that the model wrote; empty if it wrote
+    none.
     """
     arguments: JsonObject | InvalidCall
     sent_as: str = ""
-    """The name as the model wrote it, which some formats repeat in the result; empty: the same as `name`."""
+    """The name that the model wrote, which some formats repeat in the result; empty if it equals `name`."""
     made_id: bool = False
-    """Whether `id` was derived here: formats that match results by name and order do not send it."""
+    """Whether `id` was derived. Formats that match results by name and order do not send derived ids."""
     kind: str = ""
-    """The form it came in, where a format has several: `function_call` and `custom` in OpenAI's messages, `number` for
-    the id of an MCP request.
+    """Variant of the call in formats with several: `function_call` and `custom` in OpenAI's messages, `number` for a
+    numeric id of an MCP request.
     """
 
     @property
     def wire_name(self) -> str:
-        """The name that the model wrote; `unknown` where it wrote nothing, for no format takes an empty name."""
+        """The name that the model wrote; `unknown` if it wrote none, as every format requires a name."""
         return self.sent_as or self.name or "unknown"
 
     @property
@@ -85,7 +85,7 @@ class ModelCall(msgspec.Struct, frozen=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """One result that a provider's message held, in MCP's form."""
+    """One result in a provider's message, in MCP's form."""
 
     id: str
     """Id of the call; empty where the format has none."""
@@ -95,21 +95,20 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 class ResultLoss(msgspec.Struct, frozen=True):
-    """One part of a result or of a message that the other format cannot hold as it was."""
+    """One part of a result or message that the other format cannot represent unchanged."""
 
     call: str
-    """Id of the call; empty for parts of a message that are neither calls nor results."""
+    """Id of the call; empty for parts that are neither calls nor results."""
     path: str
-    """JSON Pointer (RFC 6901) into the result, as `/content/1`; beside results into the request of a conversion, as
-    `/message/content/0`.
+    """JSON Pointer (RFC 6901) into the result, such as `/content/1`. For parts of a message: into the request of the
+    conversion, such as `/message/content/0`.
     """
     what: str
-    """`text`, `image`, `audio`, `resource`, `resource_link`, `structuredContent`, `isError`, `annotations`, `block`;
-    of messages also `thinking`, `server_tool`, `call`, or the name of a member.
+    """`text`, `image`, `audio`, `resource`, `resource_link`, `structuredContent`, `isError`, `annotations` or `block`;
+    for messages also `thinking`, `server_tool`, `call`, or the name of a member.
     """
     action: Action
-    """REWRITTEN: all of it is there in another form or place. DESCRIBED: the model is told that there was something.
-    DROPPED: gone."""
+    """REWRITTEN: complete, in another form or location. DESCRIBED: text tells the model of it. DROPPED: removed."""
     why: str
 
     @property
@@ -118,34 +117,34 @@ class ResultLoss(msgspec.Struct, frozen=True):
 
 
 class Carry(msgspec.Struct, frozen=True):
-    """Media that the model behind the format takes. The defaults suit current models."""
+    """Media types that the target model accepts. The defaults suit current models."""
 
     images: bool = True
     audio: bool = False
-    """For OpenAI's chat format, where most models refuse it. Gemini always takes it."""
+    """For Chat Completions, where most models refuse audio. Gemini always accepts it."""
     documents: bool = True
-    """PDF, where the format has a place for it."""
+    """PDF files, where the format has a place for them."""
     nested_media: bool = False
-    """Gemini 3 and later: media inside the function response; else in a message behind it."""
+    """For Gemini 3 and later: media inside of the function response, otherwise in a message after it."""
     status: bool = True
-    """Bedrock: the model family knows `toolResult.status` (Nova, Claude); else errors are said in the text."""
+    """For Bedrock: whether the model reads `toolResult.status` (Nova, Claude); otherwise the text states errors."""
 
 
 DEFAULT_CARRY: Final = Carry()
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Messages that carry the results of calls, in one format."""
+    """Messages with the results of calls, in one format."""
 
     messages: tuple[JsonObject, ...]
-    """To be appended to the conversation, behind the model's message, in this order."""
+    """Messages to append to the conversation, after the model's message, in this order."""
     report: tuple[ResultLoss, ...] = ()
     pending: tuple[str, ...] = ()
-    """Ids of the calls that had no result, because the caller runs them: it must answer them itself."""
+    """Ids of calls without a result, which the caller runs and has to answer."""
 
 
 def invalid_result(call: ModelCall) -> JsonObject:
-    """The result of a call that was not run because it is invalid, as the contract of errors has it."""
+    """The error result of an invalid call, which was not run."""
     reason = call.arguments.reason if isinstance(call.arguments, InvalidCall) else "the call is invalid"
     return {
         "content": [{"type": "text", "text": reason}],
@@ -155,18 +154,18 @@ def invalid_result(call: ModelCall) -> JsonObject:
 
 
 def freeform(text: object) -> JsonObject:
-    """The arguments of a freeform call: its text below `input`."""
+    """The arguments of a custom tool call: its text as `input`."""
     return {INPUT: text}
 
 
 def freeform_text(call: ModelCall) -> str | None:
-    """The text of a freeform call; None for any other."""
+    """The text of a custom tool call; None for any other call."""
     given = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
     return given if isinstance(given, str) else None
 
 
 def name_for(call: ModelCall, names: Names | None) -> str:
-    """The name of a call in a message: the request's safe name where there is one."""
+    """The name of a call in a message: its safe name in the request if it has one."""
     safe = names.forward.get(call.name) if names is not None else None
     return safe if safe is not None else call.wire_name
 
@@ -183,7 +182,7 @@ _KINDS: Final[dict[type[Any], str]] = {
 
 
 def read_arguments(value: object) -> JsonObject | InvalidCall:
-    """Arguments from JSON text or from a decoded object. Nothing at all (None, `""`) is a call without arguments."""
+    """Arguments from JSON text or a decoded object. None and empty text mean no arguments."""
     if isinstance(value, str | bytes):
         return _from_text(value)
     if value is None:
@@ -216,8 +215,8 @@ def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
 
 
 def _small(text: str | bytes) -> bool:
-    """Whether JSON text is too small to exceed the bounds, whatever its strings hold, so that it need not be walked.
-    All other faults that `json_fault` looks for are not valid JSON, and the decoder has refused them.
+    """Whether JSON text is certainly within the limits, so that `json_fault` need not walk it. All other faults that
+    `json_fault` finds are not valid JSON, which the decoder has refused.
     """
     raw = text.encode() if isinstance(text, str) else text
     opened = raw.count(b"{") + raw.count(b"[")
@@ -225,9 +224,9 @@ def _small(text: str | bytes) -> bool:
 
 
 def json_fault(value: object) -> str | None:
-    """Why a decoded value is not JSON within bounds, as the end of a sentence; None for a good value.
+    """Reason why a decoded value is not JSON within limits, as the end of a sentence; None for a valid value.
 
-    Walks without recursion, and not beyond the bounds.
+    Iterative, and stops at the first limit.
     """
     stack: list[tuple[object, int]] = [(value, 1)]
     nodes = size = 0
@@ -265,7 +264,7 @@ def _leaf_fault(item: object) -> str | None:
 
 
 def well_formed(text: str) -> bool:
-    """Whether text can be sent as UTF-8: it holds no lone surrogate."""
+    """Whether text can be encoded as UTF-8, which means that it has no lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -283,23 +282,23 @@ def excerpt(text: str | bytes) -> str:
 
 
 def kind_of(value: object) -> str:
-    """The JSON type of a value as a noun, for a sentence."""
+    """The JSON type of a value as a noun for messages, such as `a number`."""
     return "an object" if isinstance(value, dict) else _KINDS.get(type(value), type(value).__name__)
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """One call as it stands in a message, unchecked."""
+    """One unchecked call in a message."""
 
     id: object
     name: object
     arguments: object
     kind: str = ""
     problem: str | None = None
-    """Reason for which the call is invalid, whatever else it holds."""
+    """Reason why the call is invalid, whatever its other members are."""
 
 
 def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ModelCall]:
-    """One call for each draft. `start` is the position of the first in its message."""
+    """One call per draft. `start` is the first draft's position in its message."""
     seen: set[str] = set()
     calls = []
     for position, draft in enumerate(drafts, start):
@@ -341,7 +340,7 @@ def _refuse(call: ModelCall, reason: str) -> ModelCall:
 
 
 def make_id(position: int, name: str, arguments: object) -> str:
-    """An id for a call that came without one; the same call at the same position always gets the same id."""
+    """An id for a call without one. Equal calls at equal positions get equal ids."""
     try:
         body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -354,24 +353,24 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 def text_of(value: object) -> str:
-    """The value if it is text that can be sent as UTF-8; empty for anything else."""
+    """The value if it is a string that can be encoded as UTF-8; empty for anything else."""
     return value if isinstance(value, str) and well_formed(value) else ""
 
 
 def fitting_id(ident: str, allowed: re.Pattern[str]) -> str:
-    """The id if it matches what a provider allows, else its `substitute_id`."""
+    """The id if a provider's pattern allows it, else its `substitute_id`."""
     if allowed.match(ident):
         return ident
     return substitute_id(ident)
 
 
 def substitute_id(ident: str) -> str:
-    """The id that stands for one which a provider does not allow, derived from it."""
+    """An id derived from one that a provider does not allow."""
     return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 
 def member(value: object, *keys: str) -> Any:
-    """The first of these members that an object has and that is not null; None where there is none."""
+    """The value of the first of `keys` that the object has with a value other than null; None if there is none."""
     if isinstance(value, Mapping):
         for key in keys:
             value_of_key = value.get(key)

@@ -1,7 +1,7 @@
-"""A tool's result as blocks that a format can carry, each checked, and the text for those that it cannot.
+"""A tool's result as checked blocks that a format can carry, with text in place of blocks that it cannot.
 
-Pure module. The result comes from a server or a caller and is not trusted: a provider refuses a whole request for one
-image that is not base64, so such a block becomes a line of text that says so.
+Pure module. The result comes from a server or a client and is not trusted. A provider refuses a whole request for one
+image that is not base64, so such a block becomes text that says so.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from fairlead_formats.tool_format import Action, JsonObject
 MEGABYTE: Final = 1 << 20
 PDF: Final = "application/pdf"
 MAX_BLOCKS: Final = 1000
-"""Blocks of one result that are looked at."""
+"""Maximum number of blocks of one result; further blocks are left out."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A text block, or the text that stands for a block of another type."""
+    """A text block, or the text in place of another block."""
 
     path: str
     text: str
     plain: bool = True
-    """Whether it was a text block."""
+    """Whether the block was a text block."""
 
 
 class Media(msgspec.Struct, frozen=True):
-    """An image, audio or the binary content of an embedded resource; `data` is base64 that was checked."""
+    """An image, audio, or the binary content of an embedded resource; `data` is valid base64."""
 
     path: str
     what: Literal["image", "audio", "resource"]
@@ -45,37 +45,37 @@ class Media(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """In bytes, decoded."""
+        """Decoded size in bytes."""
         return len(self.data) * 3 // 4
 
     @property
-    def described(self) -> str:
+    def placeholder(self) -> str:
         where = f" {self.uri}" if self.uri else ""
         return f"[{self.what}{where}: {self.mime}, {self.size} bytes, not shown]"
 
 
 Block: TypeAlias = Text | Media
 Accept: TypeAlias = Callable[[Media], str | None]
-"""Predicate of media: why a format cannot carry an item, as the end of a sentence; None where it can."""
+"""Decides whether a format can carry an item: None if it can, else the reason as the end of a sentence."""
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A `CallToolResult`, read."""
+    """A parsed `CallToolResult`."""
 
     blocks: tuple[Block, ...]
     structured: Any
-    """`structuredContent`; None where there is none."""
-    repeated: str
-    """Path of the text block with the JSON of `structured`, which MCP advises for older clients; empty without one."""
+    """`structuredContent`; None if absent."""
+    repeated_path: str
+    """Path of the text block that repeats `structured` as JSON, which MCP advises for older clients; empty if none."""
     is_error: bool
 
     @property
     def structured_in_text(self) -> bool:
-        return self.repeated != ""
+        return self.repeated_path != ""
 
 
 class LossReport:
-    """Collects losses of one result."""
+    """Collects the losses of one result."""
 
     def __init__(self, call: ModelCall) -> None:
         self._call = call.id
@@ -86,7 +86,7 @@ class LossReport:
 
 
 def body_of(result: object, report: LossReport, accept: Accept) -> Body:
-    """Read a result; media that `accept` refuses, and blocks of other types, come back as text."""
+    """Parse a result. Media that `accept` refuses and blocks of unknown types become text."""
     if not isinstance(result, Mapping):
         report.add("", "block", Action.DESCRIBED, f"the result is {kind_of(result)}, not an object")
         return Body((Text("", "[the tool sent no readable result]", plain=False),), None, "", True)
@@ -94,9 +94,9 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     if content is not None and not isinstance(content, list):
         report.add("/content", "block", Action.DROPPED, f"content is {kind_of(content)}, not a list")
         content = []
-    every = (content or [])[:MAX_BLOCKS]
+    raw_blocks = (content or [])[:MAX_BLOCKS]
     blocks = []
-    for index, raw in enumerate(every):
+    for index, raw in enumerate(raw_blocks):
         block = _block(raw, f"/content/{index}", report)
         if isinstance(block, Media):
             block = _carry(block, report, accept)
@@ -106,23 +106,23 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     structured = result.get("structuredContent")
     if structured is None:
         return Body(tuple(blocks), None, "", result.get("isError") is True)
-    return _without_repeats(blocks, every, structured, result.get("isError") is True, report)
+    return _without_repeats(blocks, raw_blocks, structured, result.get("isError") is True, report)
 
 
 def _without_repeats(
     blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport
 ) -> Body:
-    """The body without repetitions. A text block with the JSON of the structured content stands for it; parts of the
+    """The body without repetitions: a text block equal to the structured content replaces it, and parts of the
     structured content that other blocks hold are left out.
     """
-    path = next((block.path for block in blocks if _says(block, structured)), "")
+    path = next((block.path for block in blocks if _repeats(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
-    left = repeats.without(structured)
+    left = repeats.replace_repeats(structured)
     if repeats.only_marks(left) or (not path and repeats.repeats_all(structured)):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
     if repeats.replaced:
-        why = f"what the content holds is told there only ({repeats.replaced} times)"
+        why = f"parts that the content repeats are left out here ({repeats.replaced} times)"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
     left = _check_structured(left, report)
     if left is None and path:
@@ -139,7 +139,7 @@ def _carry(media: Media, report: LossReport, accept: Accept) -> Block:
             report.add(media.path, media.what, Action.REWRITTEN, "an embedded resource became a plain file")
         return media
     report.add(media.path, media.what, Action.DESCRIBED, why)
-    return Text(media.path, media.described, plain=False)
+    return Text(media.path, media.placeholder, plain=False)
 
 
 def _block(raw: object, path: str, report: LossReport) -> Block:
@@ -194,7 +194,7 @@ def _link(path: str, raw: JsonObject, report: LossReport) -> Text:
     details = ", ".join(fact for fact in facts if fact)
     line = f"[resource {name} <{uri}>{f' ({details})' if details else ''}]"
     description = text_of(raw.get("description"))
-    report.add(path, "resource_link", Action.DESCRIBED, "the format has no links to resources: said in a line of text")
+    report.add(path, "resource_link", Action.DESCRIBED, "the format has no links to resources: described in text")
     return Text(path, f"{line} {description}" if description else line, plain=False)
 
 
@@ -203,7 +203,7 @@ def _resource(path: str, raw: object, report: LossReport) -> Block:
         return _unreadable(path, "resource", "an embedded resource without content", report)
     uri, text = text_of(raw.get("uri")), raw.get("text")
     if isinstance(text, str) and well_formed(text):
-        report.add(path, "resource", Action.REWRITTEN, "an embedded text resource became text below its address")
+        report.add(path, "resource", Action.REWRITTEN, "an embedded text resource became text with its address")
         return Text(path, f"[resource <{uri}>]\n{text}", plain=False)
     return _media(path, "resource", raw.get("mimeType"), raw.get("blob"), uri, report)
 
@@ -221,7 +221,7 @@ def _check_structured(value: object, report: LossReport) -> Any:
     return value
 
 
-def _says(block: Block, structured: object) -> bool:
+def _repeats(block: Block, structured: object) -> bool:
     if not isinstance(block, Text) or not block.plain:
         return False
     try:
@@ -236,7 +236,7 @@ def json_text(value: object) -> str:
 
 
 def texts(body: Body) -> list[str]:
-    """All texts of a body. The JSON of its structured content is one of them, unless a text block has it."""
+    """All texts of a body, including the JSON of its structured content unless a text block repeats it."""
     read = [block.text for block in body.blocks if isinstance(block, Text)]
     if body.structured is not None and not body.structured_in_text:
         read.append(json_text(body.structured))
@@ -244,12 +244,12 @@ def texts(body: Body) -> list[str]:
 
 
 def media(blocks: Iterable[Block]) -> list[Media]:
-    """The blocks that are carried as media."""
+    """The blocks that are media."""
     return [block for block in blocks if isinstance(block, Media)]
 
 
 def join_texts(body: Body, report: LossReport) -> str:
-    """The whole body as one string, for formats that hold nothing else; an error begins with `Error: `."""
+    """The whole body as one string, for formats without blocks. The text of an error begins with `Error: `."""
     parts = texts(body)
     if len(parts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
@@ -258,29 +258,29 @@ def join_texts(body: Body, report: LossReport) -> str:
 
 
 def report_structured(body: Body, report: LossReport) -> None:
-    """Report that structured content is written as text: the format has no place for it."""
+    """Report that structured content becomes text, as the format has no place for it."""
     if body.structured is not None:
-        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "told as JSON text")
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "written as JSON text")
 
 
 def report_repeated(body: Body, report: LossReport) -> None:
-    """Report that the text block with the JSON of structured content is left out, for that has a place of its own."""
-    if body.repeated:
-        report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
+    """Report that the text block which repeats the structured content is left out; the format carries the latter."""
+    if body.repeated_path:
+        report.add(body.repeated_path, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
 
 
 def mark_error(text: str, body: Body, report: LossReport) -> str:
-    """The text, with `Error: ` in front where the result is an error and does not begin with that word: for formats
-    without a flag.
+    """The text, prefixed with `Error: ` for an error that does not begin with that word: for formats without an error
+    flag.
     """
     if not body.is_error:
         return text
-    report.add("/isError", "isError", Action.REWRITTEN, "the format has no flag: the text says it")
+    report.add("/isError", "isError", Action.REWRITTEN, "the format has no flag: the text states the error")
     return text if text[:5].lower() == "error" else f"Error: {text}"
 
 
 def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
-    """Predicate of media of these MIME types, images and others, up to a size in bytes each."""
+    """A predicate that accepts media of these MIME types, each up to `max_bytes`."""
     types = frozenset(images) | frozenset(others)
 
     def accept(item: Media) -> str | None:

@@ -1,4 +1,4 @@
-"""Calls that wait for their results, matched by id, else by name and order. Pure module."""
+"""Matching of results with the calls that wait for them, by id, else by name and order. Pure module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_formats.messages.call import ModelCall, substitute_id
 
 
 class NamesCall(Protocol):
-    """Result that names its call."""
+    """A result that identifies its call."""
 
     @property
     def id(self) -> str:
@@ -31,45 +31,45 @@ class CallResult(msgspec.Struct, Generic[Result], frozen=True):
     """A call and its result."""
 
     index: int
-    """Position of the call among all that were added."""
+    """Index of the call among all that were added."""
     call: ModelCall
     result: Result
 
 
 class OpenCalls:
-    """Calls without results, in their order. Each call and each result is looked at a bounded number of times, however
-    many a conversation has.
+    """Calls without results, in order. Matching takes time linear in the calls and results of a conversation, apart
+    from a logarithmic factor.
     """
 
     def __init__(self, calls: Iterable[ModelCall] = ()) -> None:
         self._calls: list[ModelCall | None] = []
-        """None in the place of a call that has its result."""
-        self._places: dict[str, deque[int]] = {}
-        """Places of calls by what results may name them."""
+        """None in place of a call whose result was taken."""
+        self._indexes: dict[str, deque[int]] = {}
+        """Indexes of calls by each key that a result may have for them."""
         self._open = 0
         self.add(calls)
 
     def __len__(self) -> int:
-        """How many calls wait."""
+        """Number of calls without a result."""
         return self._open
 
     def add(self, calls: Iterable[ModelCall]) -> None:
-        """Wait for the results of more calls."""
+        """Add calls without results."""
         for call in calls:
             for key in dict.fromkeys(_keys(call)):
-                self._places.setdefault(key, deque()).append(len(self._calls))
+                self._indexes.setdefault(key, deque()).append(len(self._calls))
             self._calls.append(call)
             self._open += 1
 
     def take(self, results: Sequence[Result]) -> tuple[list[CallResult[Result]], list[Result]]:
-        """Match results with open calls: the calls that have a result now, in their order, and the results that belong
-        to no call.
+        """Match results with open calls. Returns the calls that now have a result, in order, and the results without a
+        call.
         """
         unused: dict[str, deque[int]] = {}
         for index, result in enumerate(results):
             unused.setdefault(result.id or f"\0{result.name}", deque()).append(index)
         heads: list[tuple[int, str]] = []
-        """Heap of the first open call of each key: calls are taken in their order, and no others are looked at."""
+        """Heap of the first open call of each key, so that calls are taken in order without a scan of all calls."""
         for key in unused:
             self._push_first(heads, key)
         matched: list[CallResult[Result]] = []
@@ -78,9 +78,9 @@ class OpenCalls:
             index, key = heappop(heads)
             call = self._calls[index]
             if call is not None and unused[key]:
-                given = next(unused[key].popleft() for key in _keys(call) if unused.get(key))
-                matched.append(CallResult(index, call, results[given]))
-                used.add(given)
+                result_index = next(unused[key].popleft() for key in _keys(call) if unused.get(key))
+                matched.append(CallResult(index, call, results[result_index]))
+                used.add(result_index)
                 self._calls[index] = None
                 self._open -= 1
             if unused[key]:
@@ -88,15 +88,15 @@ class OpenCalls:
         return matched, [result for index, result in enumerate(results) if index not in used]
 
     def _push_first(self, heads: list[tuple[int, str]], key: str) -> None:
-        places = self._places.get(key, deque())
-        while places and self._calls[places[0]] is None:
-            places.popleft()
-        if places:
-            heappush(heads, (places[0], key))
+        indexes = self._indexes.get(key, deque())
+        while indexes and self._calls[indexes[0]] is None:
+            indexes.popleft()
+        if indexes:
+            heappush(heads, (indexes[0], key))
 
 
 def _keys(call: ModelCall) -> Iterator[str]:
-    """Keys by which results name a call, the surest first: ids as formats write them, names where they have no ids."""
+    """Keys by which a result may identify a call, the most reliable first: id, id as formats write it, then names."""
     yield call.id
     yield substitute_id(call.id)
     yield f"\0{call.wire_name}"

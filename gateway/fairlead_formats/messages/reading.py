@@ -1,6 +1,6 @@
-"""Results in MCP's form from the parts of providers' messages.
+"""Builds results in MCP's form from parts of providers' messages.
 
-Pure module. A part without an equivalent in MCP becomes a text block of its JSON.
+Pure module. A part without an equivalent in MCP becomes a text block with its JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MISSING: Final = "[a part that cannot be read]"
 
 
 def result_of(blocks: list[JsonObject], *, is_error: bool, structured: Any = None) -> JsonObject:
-    """A `CallToolResult`."""
+    """A `CallToolResult` with these blocks."""
     result: JsonObject = {"content": blocks, "isError": is_error}
     if structured is not None:
         result["structuredContent"] = structured
@@ -26,12 +26,12 @@ def result_of(blocks: list[JsonObject], *, is_error: bool, structured: Any = Non
 
 
 def text_block(text: str) -> JsonObject:
-    """A text block."""
+    """An MCP text block."""
     return {"type": "text", "text": text}
 
 
 def media_block(mime: str, data: object) -> JsonObject:
-    """An image, audio or a resource without an address, by its MIME type."""
+    """An MCP image, audio, or resource block (with an empty URI), depending on the MIME type."""
     if isinstance(data, bytes | bytearray):
         data = binascii.b2a_base64(data, newline=False).decode()
     if not isinstance(data, str):
@@ -43,7 +43,7 @@ def media_block(mime: str, data: object) -> JsonObject:
 
 
 def as_text(value: object) -> JsonObject:
-    """Any JSON value as a text block; text stays as it is."""
+    """A text block with the JSON of a value; a string is not quoted."""
     text = text_of(value) if isinstance(value, str) else None
     if text is None:
         try:

@@ -1,9 +1,9 @@
-"""Parts of a result's structured content that its blocks hold already, so that a model reads each of them once.
+"""Removal of parts of structured content that blocks of the result repeat, so that the model reads each part once.
 
-Pure module. Servers repeat themselves: MCP advises a text block with the JSON of `structuredContent`, and the Python
-SDK wraps what a tool returned, an image's base64 included, as `{"result": …}`. A part counts as repeated where it
-equals a block, where it is the base64 of one (in any alphabet, wrapped in lines, or as a `data:` URL), or where it is a
-long text of one. All other parts stay: a model had better read a part twice than never.
+Pure module. MCP advises a text block with the JSON of `structuredContent`. The Python SDK wraps a tool's return value
+as `{"result": …}`, including the base64 of images. A part is a repetition if it equals a block, if it is a block's data
+as base64 (in any alphabet, wrapped in lines, or as a `data:` URL), or if it equals a block's long text. In doubt a part
+stays: reading it twice is better than not at all.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import msgspec
 from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 
 MIN_DATA: Final = 16
-"""Characters of base64 below which equal strings may be chance."""
+"""Minimum characters of base64; equal shorter strings may be a coincidence."""
 MIN_TEXT: Final = 64
-"""Characters of a text below which its place in the structure says more than the repetition costs."""
+"""Minimum characters of a text; for shorter ones their location says more than the repetition costs."""
 WRAP: Final = "result"
 """Member in which SDKs wrap a structured result that is not an object."""
 
@@ -32,11 +32,11 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
 class _TooMany(Exception):
-    """The value holds more than is looked at."""
+    """The value has more nodes or levels than the limits allow."""
 
 
 def canonical_base64(data: str) -> str:
-    """Base64 in the standard alphabet, without the head of a `data:` URL, blanks and padding. Checks nothing."""
+    """Base64 in the standard alphabet without `data:` prefix, white space and padding. Validates nothing."""
     if data[:5].lower() == "data:":
         head, comma, rest = data.partition(",")
         data = rest if comma and head[-7:].lower() == ";base64" else data
@@ -48,7 +48,7 @@ def canonical_base64(data: str) -> str:
 
 
 def same(first: object, second: object) -> bool:
-    """Whether two decoded JSON values are equal; unlike in Python, `true` is not 1."""
+    """Whether two decoded JSON values are equal; unlike in Python, `true` differs from 1."""
     try:
         return bool(first == second) and _canonical(first) == _canonical(second)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -56,28 +56,28 @@ def same(first: object, second: object) -> bool:
 
 
 class RepeatedContent:
-    """Replaces parts of structured content that blocks hold already. `found` counts the parts that were replaced."""
+    """Replaces parts of structured content that blocks repeat. `replaced` counts those parts."""
 
     def __init__(self, blocks: Sequence[object]) -> None:
         self.replaced = 0
         self._data: dict[str, str] = {}
         self._texts: dict[str, str] = {}
-        self._whole: dict[tuple[object, str], tuple[dict[str, Any], str]] = {}
-        self._left = 0
-        self._every = blocks
+        self._by_key: dict[tuple[object, str], tuple[dict[str, Any], str]] = {}
+        self._nodes_left = 0
+        self._blocks = blocks
         for number, block in enumerate(blocks, 1):
             if isinstance(block, dict):
-                self._learn(block, number)
+                self._index_block(block, number)
         self._heads = frozenset(data[:_HEAD] for data in self._data)
-        self._marks = frozenset(mark for _, mark in self._whole.values())
+        self._marks = frozenset(mark for _, mark in self._by_key.values())
 
-    def without(self, structured: Any) -> Any:
-        """The value with a short mark in place of each part that a block holds; the same object where there is none.
-        Values that exceed the bounds of a result come back as they are.
+    def replace_repeats(self, structured: Any) -> Any:
+        """The value with a short mark in place of each part that a block repeats; the same object if there is none.
+        Values beyond the limits of a result are returned unchanged.
         """
-        if not self._whole:
+        if not self._by_key:
             return structured
-        self._left = MAX_NODES
+        self._nodes_left = MAX_NODES
         try:
             return self._prune(structured, MAX_DEPTH)
         except _TooMany:
@@ -85,25 +85,25 @@ class RepeatedContent:
             return structured
 
     def only_marks(self, value: Any) -> bool:
-        """Whether nothing but marks is left of a value, wrapped or not."""
+        """Whether only marks are left of a value, inside of `WRAP` or not."""
         if not self.replaced:
             return False
         inner = _unwrap(value)
-        every = inner if isinstance(inner, list) else [inner]
-        return bool(every) and all(isinstance(item, str) and item in self._marks for item in every)
+        entries = inner if isinstance(inner, list) else [inner]
+        return bool(entries) and all(isinstance(item, str) and item in self._marks for item in entries)
 
     def repeats_all(self, structured: Any) -> bool:
-        """Whether the blocks hold all entries of a wrapped value, in its order."""
+        """Whether the blocks hold all entries of a wrapped value, in order."""
         inner = _unwrap(structured)
         if inner is structured:
             return False
-        blocks = iter(self._every)
-        every = inner if isinstance(inner, list) and inner else [inner]
-        return any(_says(block, inner) for block in self._every) or all(
-            any(_says(block, item) for block in blocks) for item in every
+        blocks = iter(self._blocks)
+        entries = inner if isinstance(inner, list) and inner else [inner]
+        return any(_repeats(block, inner) for block in self._blocks) or all(
+            any(_repeats(block, item) for block in blocks) for item in entries
         )
 
-    def _learn(self, block: dict[str, Any], number: int) -> None:
+    def _index_block(self, block: dict[str, Any], number: int) -> None:
         kind = block.get("type")
         inner = block.get("resource") if kind == "resource" else block
         if kind not in _BLOCKS or not isinstance(inner, dict):
@@ -119,11 +119,11 @@ class RepeatedContent:
                 self._data.setdefault(data, mark)
         elif isinstance(text, str) and len(text) >= MIN_TEXT:
             self._texts.setdefault(text, mark)
-        self._whole.setdefault(_key(block), (block, mark))
+        self._by_key.setdefault(_key(block), (block, mark))
 
     def _prune(self, value: Any, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0 or depth < 0:
+        self._nodes_left -= 1
+        if self._nodes_left < 0 or depth < 0:
             raise _TooMany
         if isinstance(value, str):
             return self._string(value) if len(value) >= MIN_DATA else value
@@ -141,22 +141,22 @@ class RepeatedContent:
     def _string(self, value: str) -> str:
         mark = self._texts.get(value) if len(value) >= MIN_TEXT else None
         if mark is None and self._data:
-            mark = self._of_data(value)
+            mark = self._data_mark(value)
             if mark is None and ";base64," in value:
-                return _IN_TEXT.sub(lambda match: self._count(self._of_data(match[1]), match[0]), value)
+                return _IN_TEXT.sub(lambda match: self._count(self._data_mark(match[1]), match[0]), value)
         return self._count(mark, value)
 
-    def _of_data(self, value: str) -> str | None:
-        """The mark of the block whose base64 a string is. Most strings fail at their first characters."""
+    def _data_mark(self, value: str) -> str | None:
+        """The mark of the block with this base64; None if there is none. The first characters rule out most strings."""
         start = value.find(",", 0, 256) + 1 if value[:5].lower() == "data:" else 0
         head = canonical_base64(value[start : start + 4 * _HEAD])[:_HEAD]
         return self._data.get(canonical_base64(value)) if head in self._heads else None
 
     def _block(self, value: dict[str, Any]) -> str | None:
-        if value.get("type") not in _BLOCKS or (candidate := self._whole.get(_key(value))) is None:
+        if value.get("type") not in _BLOCKS or (candidate := self._by_key.get(_key(value))) is None:
             return None
         block, mark = candidate
-        return self._count(mark, "") if same(_bare(value), _bare(block)) else None
+        return self._count(mark, "") if same(_without_nulls(value), _without_nulls(block)) else None
 
     def _count(self, mark: str | None, value: str) -> str:
         self.replaced += mark is not None
@@ -167,11 +167,11 @@ def _unwrap(value: Any) -> Any:
     return value[WRAP] if isinstance(value, dict) and value.keys() == {WRAP} else value
 
 
-def _says(block: object, value: object) -> bool:
-    """Whether a block is this value, or a text block holds it: a string as it is, all else as JSON."""
+def _repeats(block: object, value: object) -> bool:
+    """Whether a block equals the value, or is a text block with the value: a string as it is, other values as JSON."""
     if not isinstance(block, dict):
         return False
-    if isinstance(value, dict) and same(_bare(value), _bare(block)):
+    if isinstance(value, dict) and same(_without_nulls(value), _without_nulls(block)):
         return True
     text = block.get("text") if block.get("type") == "text" else None
     if not isinstance(text, str) or isinstance(value, str):
@@ -183,7 +183,7 @@ def _says(block: object, value: object) -> bool:
 
 
 def _key(block: dict[str, Any]) -> tuple[object, str]:
-    """The kind of a block and what tells it from others of its kind, cut short."""
+    """Key of a block in an index: type, and the beginning of the content that distinguishes it."""
     resource = block.get("resource")
     inner = resource if isinstance(resource, dict) else block
     for member in ("data", "blob", "text", "uri"):
@@ -192,8 +192,8 @@ def _key(block: dict[str, Any]) -> tuple[object, str]:
     return block["type"], kind_of(resource)
 
 
-def _bare(block: dict[str, Any]) -> dict[str, Any]:
-    """A block without its null members, which SDKs write in structured content and leave out in a block."""
+def _without_nulls(block: dict[str, Any]) -> dict[str, Any]:
+    """A block without null members, which SDKs write in structured content and omit in blocks."""
     bare = {name: value for name, value in block.items() if value is not None}
     if isinstance(resource := bare.get("resource"), dict):
         bare["resource"] = {name: value for name, value in resource.items() if value is not None}

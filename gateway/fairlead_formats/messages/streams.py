@@ -1,8 +1,8 @@
-"""Calls put together from the events of a stream, as they become complete.
+"""Assembly of calls from the events of a stream.
 
-Pure module: the caller reads the stream and feeds its events, in order. An event that cannot be read is passed over: a
-stream holds much that is not about calls. A call that the stream does not finish comes out at `close`, invalid where
-its arguments are cut off. Calls are told apart by more than their ids (`begins_another`).
+Pure module: the caller reads the stream and feeds its events in order. Unreadable events are ignored. A call that the
+stream does not finish is returned by `close`, as invalid if its arguments are truncated. Some servers repeat or omit
+ids, so `begins_new_call` distinguishes calls by more than their ids.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Assembler(Protocol):
-    """Puts the calls of one message together."""
+    """Assembles the calls of one streamed message."""
 
     def feed(self, event: object) -> list[ModelCall]:
-        """The calls that are complete with this event: decoded JSON, or the data of a server-sent event as text.
-        Never raises for what an event holds.
+        """The calls that this event completes. `event` is decoded JSON, or the data of a server-sent event as text.
+        Never raises for its content.
         """
 
     def close(self) -> list[ModelCall]:
-        """The calls that the stream did not finish. Also for a stream that broke off."""
+        """The calls that the stream did not finish, after its end or after a connection error."""
 
 
-class Partial:
-    """One call of a stream that is not complete. Its arguments are bounded while they grow."""
+class PartialCall:
+    """One unfinished call of a stream. The size of its arguments is limited."""
 
-    __slots__ = ("_chunks", "id", "kind", "looks", "name", "size", "whole")
+    __slots__ = ("_chunks", "id", "kind", "name", "parse_attempts", "size", "whole")
 
     def __init__(self, ident: object = None, name: object = None, kind: str = "") -> None:
         self.id = ident
         self.name = name
         self.kind = kind
         self.whole: object = None
-        """Arguments that came in one piece; they take precedence over the chunks."""
+        """Arguments that arrived complete; they take precedence over the chunks."""
         self._chunks: list[str] = []
-        self.size = self.looks = 0
+        self.size = self.parse_attempts = 0
 
     def append(self, chunk: object) -> None:
-        """Take a piece of the arguments' JSON text; a value of another type is passed over."""
+        """Append a piece of the arguments' JSON text; a value of another type is ignored."""
         if isinstance(chunk, str) and chunk and self.size <= MAX_ARGUMENT_BYTES:
             self._chunks.append(chunk)
             self.size += len(chunk)
 
     @property
     def empty(self) -> bool:
-        """Whether no piece of the arguments came."""
+        """Whether no piece of the arguments has arrived."""
         return not self._chunks
 
     @property
     def text(self) -> str:
-        """The pieces of the arguments so far."""
+        """The arguments received so far."""
         return "".join(self._chunks)
 
     def draft(self) -> Draft:
-        """The pieces so far, as a call of a message."""
+        """The unchecked call with the arguments received so far."""
         if self.size > MAX_ARGUMENT_BYTES:
             return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
         text = self.text
@@ -79,16 +79,16 @@ class Partial:
         return Draft(self.id, self.name, freeform(given) if self.kind == CUSTOM else given, self.kind)
 
 
-class Ready:
-    """Makes calls of complete partials, with ids and positions counted over the whole stream."""
+class CallBuilder:
+    """Turns partial calls into calls, with ids and positions unique in the whole stream."""
 
     def __init__(self, names: Names | None) -> None:
         self._names = names
         self._seen: set[str] = set()
         self.count = 0
 
-    def call(self, partial: Partial, *, cut_off: bool = False) -> ModelCall:
-        """The call. `cut_off`: the stream did not say that it is complete."""
+    def call(self, partial: PartialCall, *, cut_off: bool = False) -> ModelCall:
+        """The call of a partial call. `cut_off`: the stream did not mark it as complete."""
         call = self.whole(partial.draft())
         if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
             text = call.arguments.text if isinstance(call.arguments, InvalidCall) else ""
@@ -96,7 +96,7 @@ class Ready:
         return call
 
     def whole(self, draft: Draft) -> ModelCall:
-        """The call of a draft that is complete."""
+        """The call of a complete draft."""
         call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
         if call.id in self._seen:
@@ -106,7 +106,7 @@ class Ready:
         return call
 
     def has_seen(self, ident: object) -> bool:
-        """Whether a call with this id was returned already."""
+        """Whether a call with this id was returned before."""
         return ident in self._seen
 
 
@@ -121,20 +121,20 @@ def event_of(event: object) -> Any:
 
 
 def is_done(event: object) -> bool:
-    """The end mark of OpenAI's Chat streams."""
+    """Whether the event is the end marker of Chat Completions streams."""
     return isinstance(event, str | bytes) and event.strip() in ("[DONE]", b"[DONE]")
 
 
-def has_room(partials: dict[Any, Partial]) -> bool:
-    """Whether one more call may be put together: a stream of openings must not fill the memory."""
+def has_room(partials: dict[Any, PartialCall]) -> bool:
+    """Whether another partial call may be added: a stream that only begins calls must not fill memory."""
     return len(partials) < 2 * MAX_CALLS
 
 
 class WholeAssembler:
-    """For streams whose events hold whole calls."""
+    """Assembler of streams whose events hold whole calls."""
 
     def __init__(self, drafts: Callable[[object], Iterable[Draft]], names: Names | None = None) -> None:
-        self._ready = Ready(names)
+        self._ready = CallBuilder(names)
         self._drafts = drafts
 
     def feed(self, event: object) -> list[ModelCall]:
@@ -145,21 +145,21 @@ class WholeAssembler:
 
 
 class BlockAssembler:
-    """Assembler of streams that open, grow and close blocks by index (Anthropic, Bedrock): a call is complete when its
-    block stops.
+    """Assembler of streams that start, extend and stop blocks by index (Anthropic, Bedrock). A call is complete when
+    its block stops.
     """
 
     def __init__(self, names: Names | None = None) -> None:
-        self._ready = Ready(names)
-        self._partials: dict[int, Partial] = {}
+        self._ready = CallBuilder(names)
+        self._partials: dict[int, PartialCall] = {}
 
     def close(self) -> list[ModelCall]:
         left = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
-        return [self._ready.call(_settle(partial), cut_off=True) for partial in left]
+        return [self._ready.call(_prefer_deltas(partial), cut_off=True) for partial in left]
 
-    def _start(self, index: int, call: Partial | None) -> list[ModelCall]:
-        """Open a block; an earlier block of the same index that never stopped ends here."""
+    def _start(self, index: int, call: PartialCall | None) -> list[ModelCall]:
+        """Start a block. An unfinished block of the same index ends here."""
         ended = self._stop(index, cut_off=True)
         if call is not None and has_room(self._partials):
             self._partials[index] = call
@@ -172,51 +172,51 @@ class BlockAssembler:
 
     def _stop(self, index: int, *, cut_off: bool = False) -> list[ModelCall]:
         partial = self._partials.pop(index, None)
-        return [] if partial is None else [self._ready.call(_settle(partial), cut_off=cut_off)]
+        return [] if partial is None else [self._ready.call(_prefer_deltas(partial), cut_off=cut_off)]
 
 
-def _settle(partial: Partial) -> Partial:
-    """Drop the `input` of the block's start where deltas followed: it is `{}` in the API, and complete only on some
-    gateways.
+def _prefer_deltas(partial: PartialCall) -> PartialCall:
+    """Drop the `input` of the block's start if deltas followed. The API sends `{}` there; only some gateways send the
+    whole input.
     """
     if not partial.empty:
         partial.whole = None
     return partial
 
 
-MAX_LOOKS: Final = 16
-"""How often the arguments of one call are looked at: a server may repeat the name of a call with each piece of it."""
-MAX_LOOKED_AT: Final = 1 << 16
-"""Characters of arguments that are looked at."""
+MAX_PARSE_ATTEMPTS: Final = 16
+"""Maximum number of times that one call's arguments are parsed, as a server may repeat the name with each piece."""
+MAX_PARSED_CHARACTERS: Final = 1 << 16
+"""Maximum characters of arguments that are parsed."""
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class BegunCall(Protocol):
-    """One call of a stream that is not complete yet."""
+class UnfinishedCall(Protocol):
+    """One unfinished call of a stream."""
 
-    looks: int
-    """How often its arguments were looked at; 0 in the beginning."""
+    parse_attempts: int
+    """How often its arguments were parsed; 0 in the beginning."""
 
     @property
     def text(self) -> str:
-        """The pieces of its arguments so far."""
+        """The arguments received so far."""
         ...
 
     @property
     def size(self) -> int:
-        """Characters of these pieces."""
+        """Number of characters of `text`."""
         ...
 
 
-def begins_another(call: BegunCall, arguments: object) -> bool:
-    """Whether a delta with a name begins another call, although its id and index do not say so: it brings arguments,
-    and those of the call before are complete JSON.
+def begins_new_call(call: UnfinishedCall, arguments: object) -> bool:
+    """Whether a delta with a name begins another call although its id and index match `call`: the delta has arguments,
+    and the arguments of `call` are complete JSON.
     """
     if not arguments or (isinstance(arguments, str) and not arguments.strip()):
         return False
-    if not call.size or call.size > MAX_LOOKED_AT or call.looks >= MAX_LOOKS:
+    if not call.size or call.size > MAX_PARSED_CHARACTERS or call.parse_attempts >= MAX_PARSE_ATTEMPTS:
         return False
-    call.looks += 1
+    call.parse_attempts += 1
     try:
         _members(call.text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -1,1 +1,1 @@
-"""Requests, turns and answers in no family's form: each family reads and writes them. Pure modules."""
+"""Requests, turns and answers in a neutral form, which each family can read and write. Pure modules."""

@@ -1,4 +1,4 @@
-"""An answer in no family's form, whole and as the events of a stream. Pure module."""
+"""An answer in neutral form, whole and as the events of a stream. Pure module."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ StopReason = Literal["end", "sequence", "calls", "length", "context", "filter", 
 
 
 class ReportedUsage(msgspec.Struct, frozen=True):
-    """Tokens of one answer, or the sum of several, as a provider reports them; None: not reported."""
+    """Tokens of one answer, or the sum of several, as a provider reports them; None for a number it does not report."""
 
     input: int | None = None
-    """All of the request, what was in a cache included."""
+    """All input tokens, including cached ones."""
     cached: int | None = None
     cache_write: int | None = None
     output: int | None = None
-    """All of the answer, thoughts included."""
+    """All output tokens, including reasoning."""
     reasoning: int | None = None
 
     @property
     def total(self) -> int | None:
-        """Input and output."""
+        """Sum of input and output."""
         return None if self.input is None and self.output is None else (self.input or 0) + (self.output or 0)
 
 
 class RoundBorder(msgspec.Struct, frozen=True):
-    """Border between the parts of two rounds of the tool loop."""
+    """Separates the parts of two rounds of the tool loop."""
 
 
 AnswerPart: TypeAlias = TextPart | RefusalPart | ThinkingPart | CallPart | RoundBorder
@@ -50,69 +50,71 @@ class TranslatedAnswer(msgspec.Struct, frozen=True):
 
 
 class StreamStart(msgspec.Struct, frozen=True):
-    """The answer begins."""
+    """Start of an answer."""
 
     id: str
     model: str
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """A piece of text, of a refusal or of a thought."""
+    """A piece of text, of a refusal or of reasoning."""
 
     text: str
     kind: Literal["text", "refusal", "thinking"] = "text"
 
 
 class CallBegin(msgspec.Struct, frozen=True):
-    """A call begins."""
+    """Start of a call."""
 
     id: str
     name: str
     custom: bool = False
-    """Whether it calls a custom tool (OpenAI), whose input is text in place of arguments."""
+    """Whether the call is for a custom tool (OpenAI), whose input is text in place of arguments."""
 
 
 class CallDelta(msgspec.Struct, frozen=True):
-    """A piece of the arguments of the last call."""
+    """A piece of the arguments of the last started call."""
 
     text: str
 
 
 class CallEnd(msgspec.Struct, frozen=True):
-    """The last call is complete."""
+    """End of the last started call."""
 
 
 StreamEvent: TypeAlias = StreamStart | TextDelta | CallBegin | CallDelta | CallEnd | RoundBorder
 
 
 class EventReader(Protocol):
-    """Reads the events of one stream of a family."""
+    """Reads the events of one stream in a family's format."""
 
     stop: StopReason | None
-    """None until the stream states its end."""
+    """None until the stream reports its end."""
     sequence: str | None
 
     def events(self, event: Mapping[str, Any]) -> Iterable[StreamEvent]:
         """The neutral events of one decoded event."""
 
     def next_round(self) -> Iterable[StreamEvent]:
-        """The border between two rounds, where the family's stream does not show it by itself."""
+        """The event between two rounds, for families whose stream does not show that border."""
 
 
 class EventWriter(Protocol):
-    """Writes the events of one stream for clients of a family."""
+    """Writes the events of one stream in a client's format."""
 
     def write(self, event: StreamEvent) -> bytes:
-        """The bytes for one event."""
+        """The encoded event for the client."""
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
-        """The end of the stream."""
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
+        """The events that end the stream."""
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
-        """The event of an error object of the family's, which is the end."""
+        """The final event, with an error object in the family's form."""
 
     def keep_alive(self) -> bytes:
-        """Bytes that clients skip."""
+        """Bytes that clients ignore, for times without events."""
 
 
 def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
@@ -132,20 +134,20 @@ def refusal_text(parts: Iterable[AnswerPart]) -> str:
 
 
 def thinking_text(parts: Iterable[AnswerPart]) -> str:
-    """All thoughts."""
+    """The text of all reasoning parts."""
     return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
 
 
 def stop_with_calls(stop: StopReason, calls: bool) -> StopReason:
-    """The stop reason; `calls` in place of the natural end of an answer with calls."""
+    """The stop reason, which is `calls` in place of `end` for an answer with calls."""
     return "calls" if calls and stop == "end" else stop
 
 
 def number(value: object) -> int | None:
-    """The value if it is a count of tokens; None for anything else."""
+    """The value if it is a token count; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def sse(data: bytes, event: str = "") -> bytes:
-    """One server-sent event."""
+    """An encoded server-sent event."""
     return (f"event: {event}\n".encode() if event else b"") + b"data: " + data + b"\n\n"

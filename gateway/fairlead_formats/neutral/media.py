@@ -1,4 +1,4 @@
-"""Images, documents and sound of a message, by data or address. Pure module."""
+"""Images, documents and audio of a message, as base64 or URL. Pure module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_formats.wire.losses import TranslationLosses
 def media_of_url(
     url: object, what: Literal["image", "document"], losses: TranslationLosses, mime: str = "", name: str = ""
 ) -> MediaPart | None:
-    """The file of a `data:` URL, or at an address of the web; None for anything else, which is reported."""
+    """The file of a `data:`, `http:` or `https:` URL. None for anything else, which is reported as lost."""
     if not isinstance(url, str):
         losses.add("file_id")
         return None
@@ -35,7 +35,9 @@ def media_of_url(
 
 
 def media_of_data(data: str, mime: str, name: str = "") -> MediaPart:
-    """A file by its base64, in the standard alphabet: Google's clients write that for URLs, and others refuse it."""
+    """A file from base64. Google's clients write the URL-safe alphabet, which others refuse, so it is converted to the
+    standard one.
+    """
     data = canonical_base64(data)
     data += "=" * (-len(data) % 4)
     mime = mime.strip().lower() or "application/octet-stream"
@@ -48,19 +50,19 @@ def _what(mime: str) -> Literal["image", "document", "audio"]:
 
 
 def data_url(part: MediaPart) -> str:
-    """The URL of a file, or a `data:` URL of its content."""
+    """The URL of a file, or a `data:` URL with its content."""
     return part.url or f"data:{part.mime};base64,{part.data}"
 
 
 def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
-    """A line that tells the model of a file that its API does not take; reported."""
+    """A text that tells the model of a file which its API does not accept. The file is reported as lost."""
     losses.add(part.what if part.data or part.what == "audio" else f"{part.what}_url")
     at = f" <{part.url[:2048]}>" if part.url else ""
     return TextPart(f"[{part.what} {part.name or part.mime}{at}, which cannot be shown here]")
 
 
 def text_or_media(part: MediaPart) -> MediaPart | TextPart:
-    """The file, or its content where that is plain text."""
+    """The file, or its text if it is a plain text document."""
     if part.what != "document" or not part.data or not part.mime.startswith("text/"):
         return part
     try:
@@ -71,5 +73,5 @@ def text_or_media(part: MediaPart) -> MediaPart | TextPart:
 
 
 def is_pdf(part: MediaPart) -> bool:
-    """Whether a document is a PDF, or may be one: at an address without a type."""
+    """Whether a document is a PDF, or may be one because it has a URL without a type."""
     return part.mime == PDF or (bool(part.url) and not part.mime)

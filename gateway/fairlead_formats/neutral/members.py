@@ -1,4 +1,4 @@
-"""Members of a client's request, read one by one: those that nobody read are reported. Pure module."""
+"""Reads the members of a client's request and reports those that were not read. Pure module."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 MAX_ENTRIES: Final = 20_000
-"""Messages or items of a request that is translated."""
+"""Maximum number of messages or items in a request that is translated."""
 MAX_PARTS: Final = 40_000
-"""Messages or items of a request with all their parts; likewise its tools with theirs."""
+"""Maximum number of messages or items together with all their parts; also of tools with theirs."""
 _HOLDERS: Final = (
     "content",
     "parts",
@@ -27,14 +27,14 @@ _HOLDERS: Final = (
     "functionDeclarations",
     "function_declarations",
 )
-"""Members in which messages, parts and tools hold others."""
+"""Members of messages, parts and tools that hold others."""
 Value = TypeVar("Value")
 _decode: Final = msgspec.json.Decoder().decode
-_NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
+_EMPTY_VALUES: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
-    """A body that is a JSON object. Raises BadRequest."""
+    """A request body that is a JSON object. Raises BadRequest."""
     with reading_body():
         value = _decode(body)
     if not isinstance(value, dict):
@@ -43,31 +43,31 @@ def decode_body(body: bytes) -> dict[str, Any]:
 
 
 class RequestMembers:
-    """Members of one object of a request."""
+    """Members of one object of a request; reading a member removes it."""
 
     def __init__(self, value: object, losses: TranslationLosses) -> None:
         self._left: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         self._losses = losses
 
     def first(self, *names: str) -> Any:
-        """The first of these members that is not null; all of them count as read."""
+        """The first of these members that is not null. All of them count as read."""
         values = [self._left.pop(name, None) for name in names]
         return next((value for value in values if value is not None), None)
 
     def text(self, *names: str) -> str | None:
-        """A text; None for an empty one and for a value of another type."""
+        """A string; None for an empty one and for a value of another type."""
         value = self.first(*names)
         return value if isinstance(value, str) and value else None
 
     def model(self) -> str:
-        """The model. Raises BadRequest where none is named."""
+        """The model name. Raises BadRequest if there is none."""
         named = self.text("model")
         if named is None:
-            raise BadRequest("model: give a name", "model")
+            raise BadRequest("model: the request needs the name of a model", "model")
         return named
 
     def whole(self, *names: str) -> int | None:
-        """A whole number above zero; None for any other value."""
+        """A positive integer; None for any other value."""
         value = self.first(*names)
         return int(value) if _is_number(value) and value == int(value) and value > 0 else None
 
@@ -82,7 +82,7 @@ class RequestMembers:
         return value if isinstance(value, bool) else None
 
     def texts(self, *names: str) -> tuple[str, ...]:
-        """A text or a list of texts, without empty ones and values of other types."""
+        """A string or a list of strings, without empty ones and values of other types."""
         value = self.first(*names)
         entries = value if isinstance(value, list) else [value]
         return tuple(entry for entry in entries if isinstance(entry, str) and entry)
@@ -98,36 +98,36 @@ class RequestMembers:
             self._left.pop(name, None)
 
     def refuse(self, name: str, why: str) -> None:
-        """Raise BadRequest where a member has a value."""
-        if self._left.pop(name, None) not in _NOTHING_SAID:
+        """Raise BadRequest if the member has a value."""
+        if self._left.pop(name, None) not in _EMPTY_VALUES:
             raise BadRequest(f"{name}: {why}", name)
 
     def report_rest(self, at: str = "") -> None:
-        """Report every member that has a value and was not read."""
+        """Report every member that has a value and was not read as lost."""
         for name, value in self._left.items():
-            if value not in _NOTHING_SAID:
+            if value not in _EMPTY_VALUES:
                 self._losses.add(at + name)
 
 
 def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
-    """Report the members of a part that are not among the `standard` ones."""
+    """Report the members of a part that are not in `standard` as lost."""
     members = RequestMembers(part, losses)
     members.leave_out("type", *standard)
     members.report_rest()
 
 
 def require_list(members: RequestMembers, name: str) -> list[Any]:
-    """A list of one entry to `MAX_ENTRIES`. Raises BadRequest."""
+    """A list with 1 to `MAX_ENTRIES` entries. Raises BadRequest."""
     value = members.first(name)
     if not isinstance(value, list) or not value:
-        raise BadRequest(f"{name}: give at least one", name)
+        raise BadRequest(f"{name}: the request needs at least one entry", name)
     if len(value) > MAX_ENTRIES:
-        raise BadRequest(f"{name}: {len(value)} entries are too many, give at most {MAX_ENTRIES}", name)
+        raise BadRequest(f"{name}: {len(value)} entries exceed the limit of {MAX_ENTRIES}", name)
     return limit_parts(value, name)
 
 
 def limit_parts(value: Value, name: str) -> Value:
-    """The list, unless it holds more than `MAX_PARTS` entries and parts of them. Raises BadRequest."""
+    """The value, if it has at most `MAX_PARTS` entries including their parts. Raises BadRequest."""
     counted, left = 0, [value]
     while left:
         entry: Any = left.pop()
@@ -137,12 +137,12 @@ def limit_parts(value: Value, name: str) -> Value:
         elif isinstance(entry, dict):
             left += [entry[holder] for holder in _HOLDERS if holder in entry]
     if counted > MAX_PARTS:
-        raise BadRequest(f"{name}: more than {MAX_PARTS} entries with their parts are too many, send fewer", name)
+        raise BadRequest(f"{name}: the entries and their parts exceed the limit of {MAX_PARTS}; send fewer", name)
     return value
 
 
 def kind_of_part(part: object) -> str:
-    """The `type` of a part of a message; empty without one."""
+    """The `type` of a message part; empty if it has none."""
     kind = member(part, "type")
     return kind if isinstance(kind, str) else ""
 

@@ -1,4 +1,4 @@
-"""Parts of messages, as readers and writers of every family take them from its message format. Pure module."""
+"""Readers and writers of message parts that all families share, based on their message formats. Pure module."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def read_assistant_parts(
     losses: TranslationLosses,
     other: Callable[[object], Part | None],
 ) -> Iterator[Part]:
-    """The parts of an assistant's message without its thoughts, which go to no other model. `other` reads or reports a
-    part that is neither text, call, thought nor a tool of the provider's own.
+    """The parts of an assistant message without reasoning, which other models cannot use. `other` reads or reports a
+    part that is neither text, a call, reasoning nor a call of a tool that the provider runs.
     """
     calls = iter(messages.parse_calls(list(entries)))
     for entry, part in zip(entries, messages.parts(list(entries)), strict=False):
@@ -38,14 +38,14 @@ def read_assistant_parts(
 
 
 def read_results(message: object, messages: MessageFormat) -> tuple[ResultPart, ...]:
-    """The results that a message holds."""
+    """The results in a message."""
     return tuple(ResultPart(each.id, each.name, each.result) for each in messages.parse_results(message))
 
 
 def write_results(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], messages: MessageFormat
 ) -> list[dict[str, Any]]:
-    """The messages with the results among the parts; `calls` of the conversation by id."""
+    """Messages with the results among the parts. `calls` are the calls of the conversation by id."""
     results = [part for part in parts if isinstance(part, ResultPart)]
     written = messages.write_results([call_of(part, calls) for part in results], [part.result for part in results])
     return [*written.messages]

@@ -1,6 +1,6 @@
-"""A refusal in no family's form: read from any family's error, and written by the `errors` of each. Pure module.
+"""Error of a provider in neutral form: read from any family's error, and written by each family's `errors`.
 
-The provider's words are kept, but for those about a key, which may hold a part of it.
+Pure module. The provider's message is kept, except for errors about an API key, which may contain a part of the key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ErrorKind = Literal[
     "timeout",
 ]
 MAX_MESSAGE: Final = 4096
-"""Characters of a provider's words."""
+"""Maximum characters of a provider's message."""
 _decode: Final = msgspec.json.Decoder().decode
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "authentication",
@@ -75,17 +75,17 @@ _BY_WORD: Final[Mapping[str, ErrorKind]] = {
 
 
 class ProviderRefusal(msgspec.Struct, frozen=True):
-    """A refusal in no family's form."""
+    """Error of a provider or of the gateway, in neutral form."""
 
     kind: ErrorKind
     message: str
     param: str | None = None
     code: str | None = None
-    """Code of an error of the gateway's own."""
+    """Error code of the gateway; None for a provider's error."""
 
 
 def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
-    """A provider's refusal, of whatever family: a body, or the error object of a stream, which has no status."""
+    """Read an error of a provider of any family: a response body, or a stream's error object, whose status is None."""
     try:
         value = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -96,19 +96,19 @@ def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
     words = [text_of(member(error, name)).lower() for name in ("code", "type", "status")]
     kind = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
     if status is None:
-        given = member(error, "code", "status")
-        status = given if isinstance(given, int) and 400 <= given < 600 else None
+        code = member(error, "code", "status")
+        status = code if isinstance(code, int) and 400 <= code < 600 else None
     if status is not None and (kind is None or kind in ("invalid", "api")):
         kind = _BY_STATUS.get(status, "invalid" if status < 500 else "api")
     message = text_of(error if isinstance(error, str) else member(error, "message"))[:MAX_MESSAGE]
     if kind == "invalid" and "prompt is too long" in message:
         kind = "too_large"
     if kind == "authentication":
-        message = "the provider refused the key"
-    return ProviderRefusal(kind or "api", message or "the provider refused the request")
+        message = "the provider refused the API key"
+    return ProviderRefusal(kind or "api", message or "the provider rejected the request without a message")
 
 
 def refusal_of_error(error: LlmError) -> ProviderRefusal:
-    """An error of the gateway's own."""
+    """The neutral form of an error of the gateway."""
     kind = _BY_STATUS.get(error.status, "invalid" if error.status < 500 else "api")
     return ProviderRefusal(kind, str(error), error.param, error.code)

@@ -1,4 +1,4 @@
-"""The caller's own tools in the provider's form, and which of them the model may call. Pure module."""
+"""The client's tools in the provider's form, and the choice of tools that the model may call. Pure module."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from fairlead_formats.wire.losses import TranslationLosses
 
 
 class TranslatedTools(msgspec.Struct, frozen=True):
-    """Definitions as they stand in the provider's request."""
+    """Tool definitions in the form of the provider's request."""
 
     definitions: list[Any]
     names: Mapping[str, str]
-    """Name that the model calls to the caller's own."""
+    """Maps the name that the model calls to the client's name."""
     custom: frozenset[str] = frozenset()
-    """The caller's names of custom tools, which the model has as functions."""
+    """The client's names of custom tools, which the model sees as functions."""
     properties: Mapping[str, Mapping[str, str]] = {}
-    """By the caller's name of a tool: names of its properties to the caller's own, where the model has other ones."""
+    """By the client's tool name: maps the model's property names to the client's, for renamed properties."""
 
     @property
     def forward(self) -> dict[str, str]:
-        """The caller's own name to the one that the model calls."""
-        return {own: name for name, own in self.names.items()}
+        """Maps the client's tool names to the names that the model calls."""
+        return {client_name: name for name, client_name in self.names.items()}
 
     @property
     def forward_properties(self) -> dict[str, dict[str, str]]:
-        """By the caller's name of a tool: its names of properties to those that the model has."""
-        return {tool: {own: name for name, own in names.items()} for tool, names in self.properties.items()}
+        """By the client's tool name: maps the client's property names to the model's."""
+        return {
+            tool: {client_name: name for name, client_name in names.items()} for tool, names in self.properties.items()
+        }
 
 
 def translate_choice(choice: ToolChoice | None, tools: TranslatedTools, losses: TranslationLosses) -> ToolChoice | None:
-    """The choice under the provider's names; None where no tool is left that it could mean."""
+    """The choice with the provider's tool names; None if there is no choice or no tool."""
     if choice is None or not tools.definitions:
         return None
-    forward, wanted = tools.forward, dict.fromkeys(choice.names)
-    names = tuple(forward[name] for name in wanted if name in forward)
-    if len(names) < len(wanted):
+    forward, requested_names = tools.forward, dict.fromkeys(choice.names)
+    names = tuple(forward[name] for name in requested_names if name in forward)
+    if len(names) < len(requested_names):
         losses.add("tool_choice")
         if not names:
             return ToolChoice("auto")

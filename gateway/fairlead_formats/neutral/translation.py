@@ -1,4 +1,4 @@
-"""Reader and writer of one family's requests, messages and answers, as each family declares them. Pure module."""
+"""Interfaces to read and write one family's requests, messages, answers and errors. Pure module."""
 
 from __future__ import annotations
 
@@ -16,80 +16,80 @@ from fairlead_formats.wire.losses import TranslationLosses
 
 
 class RequestTranslation(Protocol):
-    """Reader and writer of a family's requests. `TranslationLosses` collects what has no place."""
+    """Reads and writes a family's requests. `TranslationLosses` collects the parts that the target does not have."""
 
     def read_request(
         self, body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses, /
     ) -> NeutralRequest:
-        """A client's request; model and stream are those of the path. Raises BadRequest."""
+        """Read a client's request. `model` and `stream` come from the path, if it has them. Raises BadRequest."""
 
     def write_request(
         self, request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
     ) -> dict[str, Any]:
-        """A provider's request. Raises BadRequest."""
+        """Write a request to the provider. Raises BadRequest."""
 
-    def settle(self, members: dict[str, Raw], model: str, window: int, losses: TranslationLosses, /) -> None:
-        """Change members of a provider's request by its model and the tokens of that model's window."""
+    def adapt_to_model(self, members: dict[str, Raw], model: str, window: int, losses: TranslationLosses, /) -> None:
+        """Adapt members of a request to the model and to its context window, in tokens."""
 
 
 class MessageTranslation(Protocol):
-    """Reader and writer of a family's messages."""
+    """Reads and writes a family's messages."""
 
     def read_messages(self, messages: Sequence[object], losses: TranslationLosses, /) -> tuple[MessageTurn, ...]:
-        """The turns of a list of messages. Raises BadRequest."""
+        """Read a list of messages as turns. Raises BadRequest."""
 
     def write_messages(self, turns: Sequence[MessageTurn], losses: TranslationLosses, /) -> WrittenTurns:
-        """The turns as messages."""
+        """Write turns as messages."""
 
 
 class AnswerTranslation(Protocol):
-    """Reader and writer of a family's whole answers."""
+    """Reads and writes a family's whole answers."""
 
     def read_answer(self, body: Mapping[str, Any], losses: TranslationLosses, /) -> TranslatedAnswer:
-        """A provider's answer."""
+        """Read a provider's answer."""
 
     def write_answer(
         self, answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses, /
     ) -> dict[str, Any]:
-        """The body of an answer for a client."""
+        """Write the body of an answer to a client."""
 
     def read_usage(self, usage: Mapping[str, Any], /) -> ReportedUsage:
-        """Usage as a provider states it."""
+        """Read a provider's token usage."""
 
 
 class ErrorTranslation(Protocol):
-    """Writer of a family's errors."""
+    """Writes a family's errors."""
 
     def write_refusal(self, refusal: ProviderRefusal, /) -> tuple[int, dict[str, Any]]:
-        """The status and the object `error` of a refusal that came from another family."""
+        """HTTP status and `error` object of another family's error."""
 
     def refusal_body(self, error: Mapping[str, Any], /) -> dict[str, Any]:
-        """The body of a refusal with this object `error`."""
+        """Body of an error response with this `error` object."""
 
 
 class FamilyTranslation(msgspec.Struct, frozen=True):
-    """Readers and writers of one family: modules, and classes of streams."""
+    """Readers and writers of one family: modules, and classes for streams."""
 
     name: str
     """Name of its format in `fairlead_formats.registry`."""
     errors: ErrorTranslation
     messages_member: str
-    """Member of a request that holds its messages."""
+    """Member of a request with its messages."""
     requests: RequestTranslation
     messages: MessageTranslation
     answers: AnswerTranslation
     reader: Callable[[TranslationLosses], EventReader]
     writer: Callable[[NeutralRequest, int, TranslationLosses], EventWriter]
-    """Writer of a stream that answers a request, created at a time in seconds since 1970."""
+    """Creates the writer of a stream from the request and the creation time, in seconds since 1970."""
 
 
 class TranslatedExchange(msgspec.Struct, frozen=True):
-    """One request between two families, and what its answer is written with."""
+    """One request between two families, with the data that its answer needs."""
 
     client: FamilyTranslation
     provider: FamilyTranslation
     request: NeutralRequest
     tools: TranslatedTools
-    """The client's own tools as the provider has them."""
+    """The client's tools in the provider's form."""
     losses: TranslationLosses
-    """Grow until the answer is written."""
+    """Losses of the request, and later of its answer."""

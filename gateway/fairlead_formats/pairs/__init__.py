@@ -1,5 +1,6 @@
-"""Pairs of wire formats: a client of one in front of a provider of another. Pure modules.
+"""Pairs of wire formats: clients of one format are served by providers of another. Pure modules.
 
-A client's body is read into a `NeutralRequest` and written for the provider; what the provider answers comes back
-through the types of `answers`. Every family has one reader and one writer of each, so no pair is written by itself.
+The client's body is read into a `NeutralRequest` and written in the provider's format. The provider's answer is
+translated back through the types of `neutral.answers`. Each family has one reader and one writer, so that no pair needs
+code of its own.
 """

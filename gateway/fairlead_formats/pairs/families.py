@@ -1,4 +1,4 @@
-"""Registry of the families that requests are sent to: a new one is a row of each table. Pure module."""
+"""Registry of the families that requests are sent to: a new family is one row in each table. Pure module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "anthropic": anthropic.ANTHROPIC,
     "gemini": gemini.GEMINI_EVENTS,
 }
-"""The format of every provider of a kind; some of OpenAI's speak Responses too."""
+"""Format of all providers of a kind; some providers of kind `openai` accept Responses as well."""
 CLIENT_FORMATS: Final[Mapping[str, WireFormat]] = {
     "chat": openai_chat.CHAT,
     "responses": openai_responses.RESPONSES,
@@ -43,4 +43,4 @@ FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
         gemini.TRANSLATION,
     )
 }
-"""By the name of the format."""
+"""Families by the name of their format."""

@@ -1,4 +1,4 @@
-"""Turns that were kept in one provider's form, for a provider of another family. Pure module."""
+"""Translation of stored turns from one provider family to another. Pure module."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.neutral.conversation import with_matched_results
+from fairlead_formats.neutral.conversation import match_results
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.wire.losses import TranslationLosses
-from fairlead_formats.wire.protocol import KeptTurn
+from fairlead_formats.wire.protocol import StoredTurn
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def translate_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
-    """The turn in the format of a name; None where one of the two has no translation, or the turn cannot be read."""
+def translate_turn(turn: StoredTurn, name: str) -> StoredTurn | None:
+    """The turn in the format with this name; None if either format has no translation or the turn is unreadable."""
     source, target = FAMILIES.get(turn.format), FAMILIES.get(name)
     if source is None or target is None:
         return None
@@ -26,12 +26,12 @@ def translate_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     try:
         before: list[Any] = [_decode(message) for message in turn.before]
         results: list[Any] = [_decode(message) for message in turn.results]
-        turns = with_matched_results(source.messages.read_messages([*before, *results], losses))
+        turns = match_results(source.messages.read_messages([*before, *results], losses))
     except (ValueError, RecursionError):
         return None
-    # results of the last calls stand behind the last message of the model's
+    # `StoredTurn.results` begins after the last message of the model
     last = max((index for index, each in enumerate(turns) if each.role == "assistant"), default=-1)
     front = target.messages.write_messages(turns[: last + 1], losses).messages
     whole = target.messages.write_messages(turns, losses).messages
     behind = whole[len(front) :]
-    return KeptTurn(target.name, [_encode(each) for each in front], [_encode(each) for each in behind])
+    return StoredTurn(target.name, [_encode(each) for each in front], [_encode(each) for each in behind])

@@ -1,7 +1,7 @@
-"""A pair of wire formats: clients of one, a provider of another.
+"""Wire format for clients of one format and providers of another.
 
-The loop of model and tools runs in the provider's format; what that format writes for its own clients is translated on
-its way out. Pure module, but for the time of an answer.
+The loop of model and tools runs in the provider's format. Its output, which is meant for clients of that format, is
+translated for the client. Pure module except for the creation time of answers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.neutral.conversation import with_names
+from fairlead_formats.neutral.conversation import rename_tools
 from fairlead_formats.neutral.members import decode_body, limit_parts
 from fairlead_formats.neutral.provider_errors import refusal_of
 from fairlead_formats.neutral.tools import translate_choice
@@ -23,15 +23,15 @@ from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
 from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     EVENT_STREAM,
+    AnswerRange,
     BadAnswer,
     BadRequest,
-    CallPlace,
-    KeptTurn,
     ModelRound,
+    StoredTurn,
     WireFormat,
     WireRequest,
 )
@@ -49,12 +49,12 @@ _state: Final = msgspec.json.Decoder(_AnswerState).decode
 
 
 class TranslatedRequest:
-    """A client's request in the provider's format."""
+    """A client's request, translated to the provider's format."""
 
-    def __init__(self, inner: WireRequest, own: Raw, exchange: TranslatedExchange) -> None:
-        """`inner`: the request as the provider's format reads it; `own`: the client's member `fairlead`."""
+    def __init__(self, inner: WireRequest, gateway_options: Raw, exchange: TranslatedExchange) -> None:
+        """`inner`: the request in the provider's format; `gateway_options`: the client's member `fairlead`."""
         self.inner = inner
-        self.own = own
+        self.gateway_options = gateway_options
         self.exchange = exchange
         self.model = exchange.request.model
         self.stream = exchange.request.stream
@@ -92,12 +92,12 @@ class TranslatedRequest:
     def body(self, model_round: ModelRound) -> bytes:
         members = _members(self.inner.body(model_round))
         window = _WINDOWS.window(model_round.model).context
-        self.exchange.provider.requests.settle(members, model_round.model, window, self.losses)
+        self.exchange.provider.requests.adapt_to_model(members, model_round.model, window, self.losses)
         return _encode(members)
 
 
 class PairFormat:
-    """Wire format for clients that speak `front`, in front of a provider that speaks `provider`."""
+    """Wire format for clients that use `front` and a provider that uses `provider`."""
 
     request_headers: frozenset[str] = frozenset()
     answer_headers = ("retry-after", "retry-after-ms")
@@ -112,48 +112,48 @@ class PairFormat:
         self.needs_call_ids = front.needs_call_ids
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
-        given, losses = decode_body(body), TranslationLosses()
-        own = given.get(OWN_MEMBER, {})
+        decoded_body, losses = decode_body(body), TranslationLosses()
+        gateway_options = decoded_body.get(GATEWAY_MEMBER, {})
         try:
-            request = self._client.requests.read_request(given, model, stream, losses)
+            request = self._client.requests.read_request(decoded_body, model, stream, losses)
             tools = translate_tools(limit_parts(request.tools, "tools"), self._client.name, self._family.name, losses)
-            turns = with_names(request.turns, tools.forward, tools.forward_properties)
+            turns = rename_tools(request.turns, tools.forward, tools.forward_properties)
             request = msgspec.structs.replace(request, turns=turns, array=self.stream_type != EVENT_STREAM)
             choice = translate_choice(request.choice, tools, losses)
             written = _encode(self._family.requests.write_request(request, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
-            raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
+            raise BadRequest("the body cannot be read: it is nested too deeply or holds invalid Unicode") from error
         inner = self._provider.read(written, request.model, request.stream)
         exchange = TranslatedExchange(self._client, self._family, request, tools, losses)
-        return TranslatedRequest(inner, Raw(_encode(own)), exchange)
+        return TranslatedRequest(inner, Raw(_encode(gateway_options)), exchange)
 
     def path(self, model: str, *, stream: bool) -> str:
         return self._provider.path(model, stream=stream)
 
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
         translated = _as_translated(request)
-        # not of `asked.inner`: what its format shows to clients of its own, such as calls to approve, is none of these
+        # not `translated.inner`, for which the format would add items for its own clients, such as calls to approve
         inner = self._provider.answer(body, translated)
-        if _state(body).status == "failed":  # Responses says so with a status of 200
+        if _state(body).status == "failed":  # Responses reports failures with HTTP status 200
             raise BadAnswer("the provider's model failed to answer")
         return PairAnswer(inner, translated.exchange)
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> PairStream:
         translated = _as_translated(request)
-        # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
-        inner = self._provider.stream(translated, EVERY_NAME if theirs is None else theirs)
+        # not None in any case: with None the family passes events unchanged, whose calls may interleave or split names
+        inner = self._provider.stream(translated, EVERY_NAME if client_tools is None else client_tools)
         return PairStream(inner, translated.exchange, int(time.time()))
 
     def receive(self, body: bytes) -> bytes:
         return self._front.receive(body)
 
-    def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
-        return self._provider.places(messages)
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
+        return self._provider.answer_ranges(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         return self._provider.role_and_text(message)
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         return self._provider.restore(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
@@ -163,15 +163,15 @@ class PairFormat:
         status, error = self._client.errors.write_refusal(refusal_of(status, body))
         return status, _encode(self._client.errors.refusal_body(error))
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return self._provider.without_thoughts(body, keep_last)
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return self._provider.remove_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
         return self._provider.error_in(body)
 
 
 class _EveryName(Collection[str]):
-    """All names there may be."""
+    """A collection that contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -190,7 +190,7 @@ _PAIRS: Final[dict[tuple[WireFormat, WireFormat], PairFormat]] = {}
 
 
 def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
-    """The pair of two formats, which are constants of the process: one object for each pair."""
+    """The pair of two formats. Formats are constants of the process, so each pair is created once."""
     if (front, provider) not in _PAIRS:
         _PAIRS.setdefault((front, provider), PairFormat(front, provider))
     return _PAIRS[front, provider]

@@ -20,14 +20,14 @@ from fairlead_formats.neutral.answers import (
     StreamStart,
     TranslatedAnswer,
 )
-from fairlead_formats.neutral.conversation import CallPart, with_properties
+from fairlead_formats.neutral.conversation import CallPart, rename_properties
 from fairlead_formats.neutral.provider_errors import refusal_of, refusal_of_error
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.tools_for import custom_call, custom_input
 from fairlead_formats.schema.property_names import restore_text
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     BadStream,
@@ -42,13 +42,13 @@ from fairlead_formats.wire.protocol import (
 from fairlead_mcp.sse import EventParser
 
 MAX_EVENT: Final = 32 << 20
-"""Bytes of an event that the provider's format writes."""
+"""Maximum bytes of one event in the provider's format."""
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class PairAnswer:
-    """The whole answer of one round."""
+    """A provider's whole answer in one round, to be written in the client's format."""
 
     def __init__(self, inner: WireAnswer, exchange: TranslatedExchange) -> None:
         self.inner = inner
@@ -67,19 +67,19 @@ class PairAnswer:
         return self.inner.malformed_call
 
     @property
-    def in_request(self) -> Sequence[bytes]:
-        return self.inner.in_request
+    def request_messages(self) -> Sequence[bytes]:
+        return self.inner.request_messages
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.inner.unwrap(calls)
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return None  # signatures do not reach clients of another family
+        return None  # clients of another family do not receive signatures
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the id of the first round. Calls that ran here are not shown."""
+        """The answer has the id of the first round. Calls that the gateway ran are not shown."""
         rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
-        last = self._read(self.inner, loop.theirs)
+        last = self._read(self.inner, loop.client_tools)
         parts: list[AnswerPart] = []
         for each in rounds:
             parts += [*each.parts, RoundBorder()]
@@ -96,15 +96,15 @@ class PairAnswer:
         exchange = self._exchange
         usage = exchange.provider.answers.read_usage(loop.usage)
         body = exchange.client.answers.write_answer(answer, usage, exchange.request, exchange.losses)
-        return _encode({**body, **with_losses(loop.more, exchange.losses)})
+        return _encode({**body, **add_losses(loop.extra_members, exchange.losses)})
 
-    def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
-        body = _decode(inner.write(LoopResult(theirs=theirs)))
+    def _read(self, inner: WireAnswer, client_tools: Collection[str] | None) -> TranslatedAnswer:
+        body = _decode(inner.write(LoopResult(client_tools=client_tools)))
         return self._exchange.provider.answers.read_answer(body, self._exchange.losses)
 
 
 class PairStream:
-    """One client's stream over all rounds."""
+    """One client's stream over all rounds, translated from the provider's format."""
 
     def __init__(self, inner: WireStream, exchange: TranslatedExchange, created: int) -> None:
         """`created`: seconds since 1970."""
@@ -115,14 +115,14 @@ class PairStream:
         self._reader = exchange.provider.reader(exchange.losses)
         self._writer = exchange.client.writer(exchange.request, created, exchange.losses)
         self._started = False
-        self._held: list[str] | None = None
-        """Arguments of the open call, held until they are complete: of a custom tool, or of a tool whose properties
-        have other names at the provider.
+        self._buffered_arguments: list[str] | None = None
+        """Arguments of the open call, buffered until they are complete. Needed for a custom tool, and for a tool with
+        renamed properties.
         """
         self._properties: Mapping[str, str] | None = None
-        """The provider's names of the open call's properties, to the client's own."""
+        """Maps the provider's names of the open call's properties to the client's."""
         self._border = b""
-        """Written between two rounds."""
+        """Encoded events to write between two rounds."""
 
     @property
     def done(self) -> bool:
@@ -145,8 +145,8 @@ class PairStream:
         return self._inner.malformed_call
 
     @property
-    def in_request(self) -> Sequence[bytes]:
-        return self._inner.in_request
+    def request_messages(self) -> Sequence[bytes]:
+        return self._inner.request_messages
 
     @property
     def turn_key(self) -> CallKey | None:
@@ -162,7 +162,7 @@ class PairStream:
         return self._translate(self._inner.unwrap(calls))
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        return b""  # shown by clients' own formats in as many forms
+        return b""  # every format shows calls in a different form
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
@@ -171,13 +171,15 @@ class PairStream:
         self._inner.next_round()
         self._border = b"".join(map(self._writer.write, self._reader.next_round()))
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         out = self._translate(self._inner.finish({}))
         out += self._begin()
         usage = self._exchange.provider.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
         report_stop(stop, self._exchange.losses)
-        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._exchange.losses))
+        return out + self._writer.finish(
+            stop, self._reader.sequence, usage, add_losses(extra_members, self._exchange.losses)
+        )
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         refusal = refusal_of_error(error) if raw is None else refusal_of(None, raw)
@@ -187,7 +189,7 @@ class PairStream:
         return self._writer.keep_alive()
 
     def _translate(self, written: bytes) -> bytes:
-        """The events that the provider's format wrote for a client of its own, for this one."""
+        """The client's events, from events that the provider's format wrote for its own clients."""
         if not written:
             return b""
         out, self._border = [self._border], b""
@@ -197,7 +199,7 @@ class PairStream:
             try:
                 value = _decode(event.data)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise BadStream(f"the provider's stream holds no JSON: {error}") from error
+                raise BadStream(f"an event of the provider's stream is not valid JSON: {error}") from error
             if isinstance(value, dict):
                 out += [self._write(each) for each in self._reader.events(value)]
         return b"".join(out)
@@ -211,13 +213,13 @@ class PairStream:
             name = self._tools.names.get(event.name, event.name)
             event = CallBegin(event.id, name, name in self._tools.custom)
             self._properties = self._tools.properties.get(name)
-            self._held = [] if event.custom or self._properties else None
-        elif isinstance(event, CallDelta) and self._held is not None:
-            self._held.append(event.text)
+            self._buffered_arguments = [] if event.custom or self._properties else None
+        elif isinstance(event, CallDelta) and self._buffered_arguments is not None:
+            self._buffered_arguments.append(event.text)
             return b""
-        elif isinstance(event, CallEnd) and self._held is not None:
-            given, self._held = "".join(self._held), None
-            text = restore_text(given, self._properties) if self._properties else custom_input(given)
+        elif isinstance(event, CallEnd) and self._buffered_arguments is not None:
+            arguments, self._buffered_arguments = "".join(self._buffered_arguments), None
+            text = restore_text(arguments, self._properties) if self._properties else custom_input(arguments)
             return self._writer.write(CallDelta(text)) + self._writer.write(event)
         return self._begin() + self._writer.write(event)
 
@@ -226,21 +228,25 @@ class PairStream:
 
 
 def rename_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
-    """The part; a call under the client's name of its tool, as a call of a custom tool where it is one."""
+    """The part; a call gets the client's tool name, and becomes a custom tool call if its tool is one."""
     if not isinstance(part, CallPart):
         return part
     name = tools.names.get(part.call.wire_name, part.call.wire_name)
-    call = with_properties(msgspec.structs.replace(part.call, name=name, sent_as=""), tools.properties.get(name))
+    call = rename_properties(msgspec.structs.replace(part.call, name=name, sent_as=""), tools.properties.get(name))
     return CallPart(custom_call(call) if name in tools.custom else call)
 
 
 def report_stop(stop: StopReason, losses: TranslationLosses) -> None:
-    """Report ends that other families cannot tell from one that is meant."""
+    """Report stop reasons as lost that the client's format cannot distinguish from a regular end."""
     if stop in ("pause", "malformed"):
         losses.add(f"stop.{stop}")
 
 
-def with_losses(more: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
-    """Members of an answer, the gateway's own with what was lost."""
-    own = more.get(OWN_MEMBER)
-    return {**more, OWN_MEMBER: {**own, "losses": [*losses]}} if isinstance(own, dict) else dict(more)
+def add_losses(extra_members: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
+    """Members of an answer, with `losses` added to the gateway's member."""
+    gateway_member = extra_members.get(GATEWAY_MEMBER)
+    return (
+        {**extra_members, GATEWAY_MEMBER: {**gateway_member, "losses": [*losses]}}
+        if isinstance(gateway_member, dict)
+        else dict(extra_members)
+    )

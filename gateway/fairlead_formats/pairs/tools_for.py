@@ -1,7 +1,7 @@
-"""Translates the caller's own tools into the provider's form, and calls of custom tools back. Pure module.
+"""Translation of the client's tools to the provider's form, and of custom tool calls back. Pure module.
 
-Source: OpenAI's API reference, tools of the type `custom`, whose input is text: with `format` it is held to a grammar,
-which other families cannot do. There they are functions of one text, and the model is told of the grammar.
+Custom tools are OpenAI's (API reference, tools of type `custom`): their input is text, which OpenAI can constrain by a
+grammar. Other families get a function with one text argument, whose description contains the grammar.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fairlead_formats.tools.between import between
 from fairlead_formats.wire.losses import TranslationLosses
 
 _QUIET = frozenset({"title", "$schema", "examples", "default"})
-"""Keywords whose absence changes no call."""
+"""Keywords that do not affect calls, so their loss is not reported."""
 GRAMMAR_LOSS: Final = "tools.format"
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def translate_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
-    """The tools of a request; the losses of each keyword are reported by its name."""
+    """The tools of a request in the target's form. Each lossy keyword is reported by name."""
     if not tools:
         return TranslatedTools([], {})
     functions, custom = as_functions(tools, source, losses)
@@ -43,8 +43,8 @@ def translate_tools(tools: object, source: str, target: str, losses: Translation
 
 
 def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
-    """The tools of a request with functions in place of custom tools, and the names of these; a grammar that the
-    provider does not enforce is reported.
+    """The tools of a request with functions in place of custom tools, and the names of those. A grammar is reported as
+    lost, as the provider does not enforce it.
     """
     if source not in (OPENAI_CHAT, OPENAI_RESPONSES) or not isinstance(tools, list):
         return tools, frozenset()
@@ -55,18 +55,18 @@ def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple
             return {**_members(tool), "tools": [*map(function, items(member(tool, "tools")))]}
         if member(tool, "type") != CUSTOM:
             return tool
-        given = _members(flatten(tool))
-        names.add(text_of(given.get("name")))
-        about = _about(given.pop("format", None), losses)
-        schema = {"type": "object", "properties": {INPUT: {"type": "string", **about}}, "required": [INPUT]}
-        made = {**given, "type": "function", "parameters": {**schema, "additionalProperties": False}}
-        return nest(made) if source == OPENAI_CHAT else made
+        members = _members(flatten(tool))
+        names.add(text_of(members.get("name")))
+        description = _describe_input(members.pop("format", None), losses)
+        schema = {"type": "object", "properties": {INPUT: {"type": "string", **description}}, "required": [INPUT]}
+        function_tool = {**members, "type": "function", "parameters": {**schema, "additionalProperties": False}}
+        return nest(function_tool) if source == OPENAI_CHAT else function_tool
 
     return [*map(function, tools)], frozenset(names)
 
 
-def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
-    """Description of the text, with its grammar where it has one; Chat Completions have that in a member of its own."""
+def _describe_input(form: object, losses: TranslationLosses) -> dict[str, str]:
+    """The description of the text argument with its grammar, if any. Chat Completions nest the grammar in a member."""
     grammar = flatten(form)
     definition = member(grammar, "definition")
     if not isinstance(definition, str):
@@ -77,16 +77,16 @@ def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
 
 
 def custom_call(call: ModelCall) -> ModelCall:
-    """A call of a function that stands for a custom tool, as a call of that custom tool."""
+    """The call of a custom tool, from a call of the function that stands for it."""
     return msgspec.structs.replace(call, kind=CUSTOM, arguments=freeform(_text(call.arguments)))
 
 
 def custom_input(arguments: str) -> str:
-    """The text of a custom tool's call, from the arguments of its function."""
+    """The text of a custom tool call, from the arguments of its function."""
     try:
         return _text(_decode(arguments))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return arguments  # a model that knows the tool by its own form wrote the text itself
+        return arguments  # the model knows the tool by its own form and wrote plain text
 
 
 def _text(arguments: object) -> str:

@@ -1,4 +1,5 @@
-"""JSON Schema for providers: one engine, one table of what each target holds.
+"""Conversion of JSON Schemas to the subset that each provider accepts.
 
-Pure package. `convert.convert` is the way in; `rules` is the table; the rest are the steps that the table names.
+Pure package. `convert.convert` is the entry point, `rules` the table of keywords per target, and the other modules
+implement the steps that the table refers to.
 """

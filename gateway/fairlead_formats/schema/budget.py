@@ -1,7 +1,7 @@
-"""Bounds on the work of converting one definition.
+"""Limits on the work of converting one definition.
 
-Pure module. A schema comes from a foreign server: it may be nested without end, or a few lines that unfold into
-gigabytes. A step that can grow is paid for here first, so that a bomb is refused before it is expanded.
+Pure module. A schema comes from a server that is not trusted: it may be nested without end, or expand from a few lines
+to gigabytes. A step that can grow the schema charges this budget first, so that the schema is refused before it grows.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Final
 
 MAX_DEPTH: Final = 100
-"""Levels of a schema, after `$ref`s are followed. The C encoder and Python's stack end far later."""
+"""Levels of a schema with `$ref`s followed, far below the limits of the C encoder and of Python's stack."""
 MAX_NODES: Final = 10_000
-"""Subschemas of one definition, copies by `$ref` included."""
+"""Subschemas of one definition, including copies made for `$ref`s."""
 MAX_BYTES: Final = 1 << 20
-"""Size of one definition as JSON, and of all copies that its `$ref`s ask for."""
+"""Bytes of one definition as JSON, and of all copies made for its `$ref`s."""
 MAX_BRANCHES: Final = 64
-"""Alternatives that come of multiplying unions out."""
+"""Alternatives that result from combining two unions."""
 
 
 class TooMuch(ValueError):
-    """A definition that asks for more work than it may; the message says of what."""
+    """A definition that exceeds a limit; the message names the limit."""
 
 
 class ConversionBudget:
-    """Budget that is left for one definition."""
+    """Remaining budget of one definition."""
 
     __slots__ = ("_bytes", "_nodes")
 
@@ -32,7 +32,7 @@ class ConversionBudget:
         self._bytes = size
 
     def node(self, depth: int) -> None:
-        """One more subschema, `depth` levels down. Raises TooMuch."""
+        """Charge one subschema at level `depth`. Raises TooMuch."""
         if depth > MAX_DEPTH:
             raise TooMuch(f"the schema is nested more than {MAX_DEPTH} levels deep")
         self._nodes -= 1
@@ -40,7 +40,7 @@ class ConversionBudget:
             raise TooMuch(f"the schema has more than {MAX_NODES} parts, counting every use of a $ref")
 
     def copy(self, size: int) -> None:
-        """Another copy of `size` bytes. Raises TooMuch."""
+        """Charge a copy of `size` bytes. Raises TooMuch."""
         self._bytes -= size
         if self._bytes < 0:
             raise TooMuch(f"the schema unfolds into more than {MAX_BYTES} bytes")

@@ -1,6 +1,6 @@
-"""The steps about an object or array as a whole: what is required, what else is allowed, and what must be there.
+"""Conversion steps for objects and arrays as a whole: `required`, `additionalProperties`, missing keywords.
 
-Pure module; see `steps` for what a step is. `finish` runs last for every subschema.
+Pure module; `steps` explains what a step is. `finish` runs last for every subschema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JsonObject = dict[str, Any]
 
 
 def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`required`, of properties that are described where the target insists on that."""
+    """Write `required`. Targets that are strict about it accept only names of described properties."""
     names = schema["required"]
     if not (walk.target.typed or walk.target.lone_any_of):
         out["required"] = names
@@ -35,7 +35,7 @@ def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
 
 
 def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`additionalProperties` for targets that close every object. Raises NotStrict for an open map."""
+    """Write `additionalProperties: false` for targets that require closed objects. Raises NotStrict for an open map."""
     if schema["additionalProperties"] is not False:
         walk.lose(
             path, "additionalProperties", Action.DROPPED, "an object with properties of any name cannot be closed"
@@ -44,17 +44,19 @@ def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes
 
 
 def leave_open(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) -> None:
-    """A keyword that forbids anything else: left out without a word, for the model is offered nothing else."""
+    """Leave out a keyword that restricts undescribed properties. The value `false` needs no note for the model, which
+    sees only described properties.
+    """
     if value is False:
         action = Action.REWRITTEN if walk.target.strict else Action.WIDENED
-        walk.lose(path, keyword, action, f"{walk.target.name} does not hold {keyword}")
+        walk.lose(path, keyword, action, f"{walk.target.name} does not support {keyword}")
         return
-    walk.lose(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}")
+    walk.lose(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not support {keyword}")
     notes.append(constraint_texts.describe("additionalProperties", value))
 
 
 def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
-    """Keywords that a target insists on for the type that the schema came to have."""
+    """Add the keywords that the target requires for the resulting type."""
     target, kind = walk.target, out.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     if target.strict and "object" in kinds:
@@ -63,7 +65,7 @@ def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
         if target.typed:
             out["items"] = anything(walk, f"{path}/items")
         else:
-            walk.lose(path, "items", Action.REWRITTEN, "an array needs items; anything may be one")
+            walk.lose(path, "items", Action.REWRITTEN, "an array needs items; any value is allowed")
             out["items"] = {}
     elif "array" in kinds and target.typed and isinstance(out.get("items"), bool):
         _type_items(walk, out, path)
@@ -102,9 +104,7 @@ def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
 
 def _same_as_absent(walk: Walk, original: Any, path: str) -> None:
     if isinstance(original, dict) and original.get("default") is not None:
-        walk.lose(
-            path, "required", Action.DROPPED, "null and leaving it out mean different things, for it has a default"
-        )
+        walk.lose(path, "required", Action.DROPPED, "the property has a default, so null and leaving it out differ")
 
 
 def _or_null(schema: JsonObject) -> JsonObject:

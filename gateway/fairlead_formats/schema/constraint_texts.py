@@ -1,7 +1,7 @@
-"""Constraints in plain words, for a description that stands in for a keyword that the target does not hold.
+"""English phrases for constraints that a target does not support, to be added to a description.
 
-Pure module. A sentence is short, for it is paid in tokens at every request, and
-bounded, for its parts come from servers.
+Pure module. Sentences are short because they cost tokens in every request, and of limited length because their parts
+come from servers.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any, Final
 import msgspec
 
 MAX_VALUE: Final = 200
-"""Characters of one value within a sentence."""
+"""Maximum characters of one value within a sentence."""
 MAX_SENTENCE: Final = 400
 
 _encode = msgspec.json.Encoder().encode
 
 
 def describe(keyword: str, value: Any) -> str:
-    """One sentence without a period that says what `keyword: value` demands."""
-    teller = _TELLERS.get(keyword)
-    sentence = teller(value) if teller else f"{keyword}: {compact(value)}"
+    """One sentence, without a period, that states the constraint `keyword: value`; empty if it constrains nothing."""
+    phrase_value = _PHRASES.get(keyword)
+    sentence = phrase_value(value) if phrase_value else f"{keyword}: {compact(value)}"
     return sentence if len(sentence) <= MAX_SENTENCE else sentence[: MAX_SENTENCE - 1] + "…"
 
 
 def with_notes(description: str | None, notes: list[str]) -> str:
-    """A description with sentences appended."""
+    """A description followed by sentences made of the notes."""
     added = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in dict.fromkeys(notes))
     return append(description or "", added)
 
 
 def append(text: str, sentences: str) -> str:
-    """A description with sentences that are ready."""
+    """A description followed by complete sentences."""
     text = text.rstrip()
     if not text or not sentences:
         return text or sentences
@@ -40,7 +40,7 @@ def append(text: str, sentences: str) -> str:
 
 
 def compact(value: Any) -> str:
-    """A value as compact JSON, cut."""
+    """A value as compact JSON, truncated to `MAX_VALUE` characters."""
     try:
         text = _encode(value).decode()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
@@ -49,7 +49,7 @@ def compact(value: Any) -> str:
 
 
 def alternatives(values: Any) -> str:
-    """`"a", "b" or 3`."""
+    """A list of values as text, such as `"a", "b" or 3`."""
     texts = [compact(value) for value in values[:40]] if isinstance(values, list) else [compact(values)]
     if len(texts) < 2:
         return "".join(texts) or "nothing"
@@ -57,7 +57,7 @@ def alternatives(values: Any) -> str:
 
 
 def phrase(schema: Any) -> str:
-    """The demands of a schema, in a few words: `a string (at least 1 character)`."""
+    """The constraints of a schema in a few words, such as `a string (at least 1 character)`."""
     if not isinstance(schema, dict):
         return "anything" if schema is True else "nothing"
     if "const" in schema:
@@ -121,7 +121,7 @@ _PHRASED: Final = frozenset(
     }
 )
 
-_TELLERS: Final[dict[str, Callable[[Any], str]]] = {
+_PHRASES: Final[dict[str, Callable[[Any], str]]] = {
     "minLength": _count("character", True),
     "maxLength": _count("character", False),
     "minItems": _count("item", True),
@@ -159,4 +159,4 @@ _TELLERS: Final[dict[str, Callable[[Any], str]]] = {
     "contentMediaType": lambda v: f"content of type {v}",
     "description": str,
 }
-"""A teller that returns nothing says that the value demands nothing."""
+"""Functions that phrase the value of a keyword. They return empty text for a value that constrains nothing."""

@@ -1,7 +1,7 @@
-"""The schema of a tool's arguments for one target: the way into this package.
+"""Conversion of the schema of a tool's arguments to one target; the package's entry point.
 
-Pure module. Strict is tried first where it is asked for, and given up
-whole: a schema is never half strict.
+Pure module. If strict is requested it is tried first. A schema that would lose anything in it is converted to the
+non-strict target as a whole.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class UnusableSchema(ValueError):
 
 
 class ConvertedSchema(msgspec.Struct, frozen=True):
-    """A converted schema, and what became of its parts."""
+    """A converted schema with a report of what changed."""
 
     schema: JsonObject
     strict: bool = False
     notes: str = ""
-    """Sentences for the tool's description in place of keywords at the root."""
+    """Sentences for the tool's description, about keywords at the root that the target does not support."""
     losses: tuple[SchemaLoss, ...] = ()
     names: dict[str, str] = {}
-    """Other names of properties to the original ones."""
+    """Maps renamed properties to their original names."""
 
 
 def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) -> ConvertedSchema:
-    """`inputSchema` for `lax`, or for `strict` where that is given and loses nothing.
+    """Convert `inputSchema` to `strict` if that is given and loses nothing, else to `lax`.
 
-    Raises UnusableSchema for a schema that is not of an object, and TooMuch for one that asks for too much work.
+    Raises UnusableSchema for a schema whose instances are not objects, and TooMuch for one that exceeds the budget.
     """
     if lax.names is None or schema.__class__ is not dict:
         return _convert(schema, lax, strict)
@@ -55,8 +55,8 @@ def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) 
 
 
 def _with_names(outcome: ConvertedSchema, names: dict[str, str], target: str) -> ConvertedSchema:
-    """The outcome for a schema with other names of properties, with a report about the original."""
-    why = "the property {} is called {}: {} takes no such name"
+    """The outcome for a schema with renamed properties, with paths and names of the original schema in its report."""
+    why = "property {} was renamed to {}: {} does not accept the original name"
     renamed = [
         ("", "properties", Action.REWRITTEN, why.format(constraint_texts.compact(name), other, target))
         for other, name in names.items()
@@ -97,13 +97,13 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
         before = []
     walk = Walk(schema, target)
     walk.losses += before
-    shape = _shape_root(walk, walk.sane(schema, ""))
-    walk.bounds.node(0)
+    shape = _shape_root(walk, walk.drop_malformed(schema, ""))
+    walk.budget.node(0)
     out = walk.write(shape, "", 0, target.root)
-    _object(walk, out, shape)
+    _complete_object(walk, out, shape)
     _definitions(walk, out, schema)
     if target.strict:
-        _limits(walk, out)
+        _check_limits(walk, out)
     out = nesting.limit(walk, out)
     notes = ""
     if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
@@ -112,13 +112,13 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
 
 
 def _shape_root(walk: Walk, schema: JsonObject) -> JsonObject:
-    """The root without `$ref`, and without combinators where the target has none there."""
+    """The root without `$ref`, and without combinators that the target does not support there."""
     table = walk.target.root
     if "$ref" in schema:
-        walk.lose("", "$ref", Action.REWRITTEN, "the root is what its $ref points to")
+        walk.lose("", "$ref", Action.REWRITTEN, "the root's $ref was replaced by its target")
         schema = _follow(walk, schema)
     if "allOf" in schema and table["allOf"] is Cell.FIX:
-        schema = walk.sane(walk.merge_all_of({**schema}, ""), "")
+        schema = walk.drop_malformed(walk.merge_all_of({**schema}, ""), "")
         if "$ref" in schema:
             schema = _follow(walk, schema)
     kinds = merge.types_of(schema.get("type", "object"))
@@ -131,7 +131,7 @@ def _shape_root(walk: Walk, schema: JsonObject) -> JsonObject:
         schema = {**schema, "type": "object"}
     for keyword in _UNIONS:
         if keyword in schema and table[keyword] is Cell.FIX:
-            schema = _flat(walk, schema, keyword)
+            schema = _merge_union(walk, schema, keyword)
     return schema
 
 
@@ -139,19 +139,21 @@ def _follow(walk: Walk, schema: JsonObject) -> JsonObject:
     target = walk.follow(schema, "")
     if not isinstance(target, dict):
         raise UnusableSchema("the arguments are a boolean schema, not an object")
-    return walk.sane(target, "")
+    return walk.drop_malformed(target, "")
 
 
-def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonObject:
-    """A union of argument sets at the root as one set of properties, with the alternatives told."""
-    walk.bounds.node(depth)
+def _merge_union(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonObject:
+    """The schema with the union of objects at its root merged into one set of properties. The alternatives are
+    described.
+    """
+    walk.budget.node(depth)
     rest = {key: value for key, value in schema.items() if key != keyword}
     others = {key: rest[key] for key in _UNIONS if key in rest}
     common = {key: value for key, value in rest.items() if key not in others}
     branches = []
     for branch in schema[keyword]:
         try:
-            whole = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.bounds)
+            whole = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.budget)
         except merge.Unmergeable as error:
             walk.lose("", keyword, Action.WIDENED, f"an alternative is left out: {error}")
             continue
@@ -167,23 +169,28 @@ def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonO
         walk.lose("", keyword, Action.REWRITTEN, f"{keyword} of one alternative is that alternative")
         return {**branches[0], **others}
     walk.lose(
-        "", keyword, Action.DESCRIBED, f"{walk.target.name} holds no {keyword} at the root: one set of properties"
+        "",
+        keyword,
+        Action.DESCRIBED,
+        f"{walk.target.name} does not support {keyword} at the root: its alternatives became one set of properties",
     )
-    told = _alternatives(needs, exactly=keyword == "oneOf")
-    if told:
-        own = flat.get("description")
-        flat["description"] = constraint_texts.with_notes(own if isinstance(own, str) else None, [told])
+    sets_of_arguments = _alternatives(needs, exactly=keyword == "oneOf")
+    if sets_of_arguments:
+        description = flat.get("description")
+        flat["description"] = constraint_texts.with_notes(
+            description if isinstance(description, str) else None, [sets_of_arguments]
+        )
     return flat
 
 
 def _branch(walk: Walk, schema: JsonObject, depth: int) -> JsonObject:
-    """An alternative without combinators of its own."""
-    schema = walk.sane(schema, "")
+    """An alternative without `allOf`, `anyOf` and `oneOf` at its root."""
+    schema = walk.drop_malformed(schema, "")
     if schema.get("allOf"):
-        schema = walk.sane(walk.merge_all_of(schema, ""), "")
+        schema = walk.drop_malformed(walk.merge_all_of(schema, ""), "")
     for keyword in _UNIONS:
         if keyword in schema:
-            schema = _flat(walk, schema, keyword, depth + 1)
+            schema = _merge_union(walk, schema, keyword, depth + 1)
     return schema
 
 
@@ -195,18 +202,18 @@ def _alternatives(needs: list[list[str]], *, exactly: bool) -> str:
     return f"give {'exactly one' if exactly else 'one'} of these sets of arguments: {sets}"
 
 
-def _object(walk: Walk, out: JsonObject, shape: JsonObject) -> None:
+def _complete_object(walk: Walk, out: JsonObject, shape: JsonObject) -> None:
     out.setdefault("type", "object")
     if "properties" not in out:
-        walk.lose("", "properties", Action.REWRITTEN, "an object needs properties, be there none")
+        walk.lose("", "properties", Action.REWRITTEN, "an object needs properties, even if empty")
         out["properties"] = {}
     if walk.target.lone_any_of and not out["properties"]:
         for keyword in sorted(out.keys() - {"type", "properties", "required", "description"}):
-            walk.lose("", keyword, Action.WIDENED, f"{walk.target.name} describes no object without properties")
+            walk.lose("", keyword, Action.WIDENED, f"{walk.target.name} does not support an object without properties")
 
 
 def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
-    """`$defs` with what is referred to, each converted once; what nobody refers to stays behind."""
+    """Write `$defs` with each referenced definition, converted once."""
     done: dict[str, JsonObject] = {}
     while missing := [name for name in walk.defs if name not in done]:
         for name in missing:
@@ -217,14 +224,14 @@ def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     maps = (root.get("$defs"), root.get("definitions"))
     given = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
     if walk.target.refs and given - done.keys():
-        walk.lose("", "$defs", Action.REWRITTEN, "definitions that nothing refers to are left out")
+        walk.lose("", "$defs", Action.REWRITTEN, "unreferenced definitions are left out")
     elif not walk.target.refs and given:
-        walk.lose("", "$defs", Action.REWRITTEN, "definitions are put in the place where they are referred to")
+        walk.lose("", "$defs", Action.REWRITTEN, "definitions are inlined where they are referenced")
 
 
-def _limits(walk: Walk, out: JsonObject) -> None:
-    """Bounds on a strict schema as a whole. Raises NotStrict."""
-    counts = measure_schema(out, walk.bounds)
+def _check_limits(walk: Walk, out: JsonObject) -> None:
+    """Check the limits on a strict schema as a whole. Raises NotStrict."""
+    counts = measure_schema(out, walk.budget)
     for limit, count, what in (
         (walk.target.max_depth, counts.depth, "levels of nesting"),
         (walk.target.max_properties, counts.properties, "properties"),
@@ -235,4 +242,4 @@ def _limits(walk: Walk, out: JsonObject) -> None:
         (walk.target.max_text, counts.text, "characters of names and enumerated values"),
     ):
         if limit is not None and count > limit:
-            raise NotStrict("", "", f"{count} {what}, more than {limit}")
+            raise NotStrict("", "", f"the schema has {count} {what}; the limit is {limit}")

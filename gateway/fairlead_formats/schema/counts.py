@@ -1,6 +1,6 @@
-"""How large a converted schema is, in the measures that strict modes bound.
+"""Size of a converted schema, in the quantities that strict modes limit.
 
-Pure module, for the end of a strict conversion.
+Pure module, which runs at the end of a strict conversion.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from fairlead_mcp.schemas import DEFINITIONS, LISTS, parts
 JsonObject = dict[str, Any]
 
 MANY_VALUES: Final = 250
-"""Values of one enum above which OpenAI bounds their text (`max_long_enum`)."""
+"""Values of one enum above which OpenAI limits the length of their text (`max_long_enum`)."""
 
 
-_BESIDE: Final = LISTS | DEFINITIONS
-"""Keywords whose schemas do not count as a level."""
+_SAME_LEVEL: Final = LISTS | DEFINITIONS
+"""Keywords whose subschemas are on the same level."""
 
 
 class Counts:
-    """The measures of one schema."""
+    """Quantities of one schema."""
 
     __slots__ = ("depth", "long_enum", "optional", "properties", "text", "unions", "values")
 
@@ -29,13 +29,13 @@ class Counts:
         self.long_enum = self.depth = self.optional = self.properties = self.text = self.unions = self.values = 0
 
 
-def measure_schema(schema: JsonObject, bounds: ConversionBudget) -> Counts:
-    """The measures of a whole schema, `$defs` included. Raises TooMuch."""
+def measure_schema(schema: JsonObject, budget: ConversionBudget) -> Counts:
+    """Count a whole schema including `$defs`. Raises TooMuch."""
     counts = Counts()
     queue = [(schema, 1)]
     while queue:
         here, depth = queue.pop()
-        bounds.node(depth)
+        budget.node(depth)
         counts.depth = max(counts.depth, depth)
         properties = here.get("properties", {})
         counts.properties += len(properties)
@@ -48,5 +48,5 @@ def measure_schema(schema: JsonObject, bounds: ConversionBudget) -> Counts:
         if len(values) > MANY_VALUES:
             counts.long_enum = max(counts.long_enum, text)
         counts.unions += "anyOf" in here or isinstance(here.get("type"), list)
-        queue += [(part, depth + (way[0] not in _BESIDE)) for way, part in parts(here)]
+        queue += [(part, depth + (way[0] not in _SAME_LEVEL)) for way, part in parts(here)]
     return counts

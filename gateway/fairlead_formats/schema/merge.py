@@ -1,7 +1,7 @@
-"""Schemas put together: what satisfies both (`allOf`), and what satisfies either (unions of arguments).
+"""Intersection of schemas (`allOf`) and union of object schemas (alternatives of a tool's arguments).
 
-Pure module, for original, unconverted schemas whose `$ref`s are resolved. An intersection is exact
-or it is not made: `Unmergeable` says why.
+Pure module, for original schemas whose `$ref`s are resolved. An intersection is exact, or `Unmergeable` says why there
+is none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead_formats.schema.budget import MAX_BRANCHES, ConversionBudget
 JsonObject = dict[str, Any]
 
 NOTHING: Final[JsonObject] = {"not": {}}
-"""The schema that nothing satisfies."""
+"""The schema that no value satisfies."""
 ANNOTATIONS: Final = frozenset(
     {
         "title",
@@ -35,16 +35,16 @@ ANNOTATIONS: Final = frozenset(
         "discriminator",
     }
 )
-"""Keywords that no instance fails by."""
+"""Keywords that do not constrain values."""
 
 
 class Unmergeable(ValueError):
-    """Two schemas that no single one without `allOf` stands for."""
+    """Two schemas whose intersection needs `allOf`."""
 
 
-def intersect(first: Any, second: Any, bounds: ConversionBudget, depth: int = 0) -> Any:
-    """A schema for what satisfies both. Of annotations the first's count. Raises Unmergeable, TooMuch."""
-    bounds.node(depth)
+def intersect(first: Any, second: Any, budget: ConversionBudget, depth: int = 0) -> Any:
+    """The schema for values that satisfy both schemas, with annotations of `first`. Raises Unmergeable, TooMuch."""
+    budget.node(depth)
     if first is True or first == {} or first == second:
         return second
     if second is True or second == {}:
@@ -58,8 +58,8 @@ def intersect(first: Any, second: Any, bounds: ConversionBudget, depth: int = 0)
         if keyword not in merged:
             merged[keyword] = value
         elif merged[keyword] != value and keyword not in ANNOTATIONS:
-            merged[keyword] = _both(keyword, merged[keyword], value, merged, bounds, depth)
-    _objects(merged, first, second, bounds, depth)
+            merged[keyword] = _intersect_values(keyword, merged[keyword], value, merged, budget, depth)
+    _intersect_objects(merged, first, second, budget, depth)
     if isinstance(merged.get("type"), list) and not merged["type"]:
         return NOTHING
     return merged
@@ -68,22 +68,26 @@ def intersect(first: Any, second: Any, bounds: ConversionBudget, depth: int = 0)
 _OBJECT: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
 
 
-def _objects(merged: JsonObject, first: JsonObject, second: JsonObject, bounds: ConversionBudget, depth: int) -> None:
-    """The three keywords that only mean something together: each side speaks of the other's properties, too."""
+def _intersect_objects(
+    merged: JsonObject, first: JsonObject, second: JsonObject, budget: ConversionBudget, depth: int
+) -> None:
+    """Intersect the three keywords about properties, which depend on each other: each schema may constrain properties
+    that the other names.
+    """
     if not (_OBJECT & second.keys()):
         return
     sides = (first, second)
     if any("patternProperties" in side for side in sides) and _OBJECT & first.keys():
-        raise Unmergeable("two sets of properties by pattern")
+        raise Unmergeable("both schemas have patternProperties")
     for keyword in _OBJECT & second.keys():
         merged.setdefault(keyword, second[keyword])
     names = dict.fromkeys(name for side in sides for name in _properties(side))
     if names:
         merged["properties"] = {
-            name: intersect(_property(first, name), _property(second, name), bounds, depth + 1) for name in names
+            name: intersect(_property(first, name), _property(second, name), budget, depth + 1) for name in names
         }
     rest = intersect(
-        first.get("additionalProperties", True), second.get("additionalProperties", True), bounds, depth + 1
+        first.get("additionalProperties", True), second.get("additionalProperties", True), budget, depth + 1
     )
     if rest is not True:
         merged["additionalProperties"] = False if rest == NOTHING else rest
@@ -99,32 +103,32 @@ def _property(schema: JsonObject, name: str) -> Any:
     return properties[name] if name in properties else schema.get("additionalProperties", True)
 
 
-def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: ConversionBudget, depth: int) -> Any:
+def _intersect_values(keyword: str, a: Any, b: Any, merged: JsonObject, budget: ConversionBudget, depth: int) -> Any:
     if keyword in _COMBINE:
         try:
             return _COMBINE[keyword](a, b)
         except TypeError as error:
-            raise Unmergeable(f"two values of {keyword} that cannot be compared") from error
+            raise Unmergeable(f"the two values of {keyword} cannot be compared") from error
     if keyword in {"items", "contains", "propertyNames"} and "prefixItems" not in merged:
         if keyword == "contains":
-            raise Unmergeable("two demands of contains")
-        return intersect(a, b, bounds, depth + 1)
+            raise Unmergeable("both schemas have contains")
+        return intersect(a, b, budget, depth + 1)
     if keyword == "anyOf" and isinstance(a, list) and isinstance(b, list):
-        return _product(a, b, bounds, depth)
+        return _product(a, b, budget, depth)
     if keyword == "not":
         return {"anyOf": [a, b]}
-    raise Unmergeable(f"two different values of {keyword}")
+    raise Unmergeable(f"the two values of {keyword} differ")
 
 
-def _product(a: list[Any], b: list[Any], bounds: ConversionBudget, depth: int) -> list[Any]:
+def _product(a: list[Any], b: list[Any], budget: ConversionBudget, depth: int) -> list[Any]:
     if len(a) * len(b) > MAX_BRANCHES:
-        raise Unmergeable(f"unions that multiply to more than {MAX_BRANCHES} alternatives")
-    branches = [intersect(x, y, bounds, depth + 1) for x in a for y in b]
+        raise Unmergeable(f"the unions combine to more than {MAX_BRANCHES} alternatives")
+    branches = [intersect(x, y, budget, depth + 1) for x in a for y in b]
     return [branch for branch in branches if branch != NOTHING] or [NOTHING]
 
 
 def types_of(value: Any) -> list[str]:
-    """`type` as a list."""
+    """The value of `type` as a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -154,19 +158,19 @@ def type_of(value: Any) -> str:
 
 
 def is_null(schema: Any) -> bool:
-    """Whether a schema is satisfied by null alone."""
+    """Whether null is the only value that satisfies a schema."""
     return isinstance(schema, dict) and (schema.get("type") in ("null", ["null"]) or _values(schema) == [None])
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality of JSON: true is not 1, 1 is 1.0."""
+    """Equality in JSON: unlike in Python, true is not 1; 1 equals 1.0."""
     return a == b and isinstance(a, bool) == isinstance(b, bool)
 
 
 def _multiples(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int) and a and b:
         return abs(a * b) // gcd(a, b)
-    raise Unmergeable("two fractional values of multipleOf")
+    raise Unmergeable("the two values of multipleOf are not both integers")
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -198,11 +202,11 @@ _COMBINE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def disjoint(branches: list[Any]) -> bool:
-    """Whether it is certain that nothing satisfies two of the branches, so that `oneOf` and `anyOf` say the same."""
-    return all(_apart(a, b) for i, a in enumerate(branches) for b in branches[i + 1 :])
+    """Whether certainly no value satisfies two of the branches, so that `oneOf` means the same as `anyOf`."""
+    return all(_are_disjoint(a, b) for i, a in enumerate(branches) for b in branches[i + 1 :])
 
 
-def _apart(a: Any, b: Any) -> bool:
+def _are_disjoint(a: Any, b: Any) -> bool:
     if not isinstance(a, dict) or not isinstance(b, dict):
         return False
     values, others = _values(a), _values(b)
@@ -211,7 +215,9 @@ def _apart(a: Any, b: Any) -> bool:
     if "type" in a and "type" in b and not types_of(_types(a["type"], b["type"])):
         return True
     shared = set(_properties(a)) & set(_properties(b)) & _required_names(a) & _required_names(b)
-    return any(_apart(_properties(a)[name], _properties(b)[name]) for name in sorted(shared)) if shared else False
+    return (
+        any(_are_disjoint(_properties(a)[name], _properties(b)[name]) for name in sorted(shared)) if shared else False
+    )
 
 
 def _required_names(schema: JsonObject) -> set[str]:
@@ -227,10 +233,10 @@ def _values(schema: JsonObject) -> list[Any] | None:
 
 
 def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[str]]]:
-    """One object schema that holds every branch's properties, and what each branch requires.
+    """One object schema with the properties of all branches, and the names that each branch requires.
 
-    Accepts at least what any branch accepts: a property that branches describe differently may be as any of them
-    says, and only what all require is required.
+    The union accepts every value that a branch accepts. A property may satisfy the schema of any branch, and is
+    required only where all branches require it.
     """
     properties: dict[str, list[Any]] = {}
     for branch in branches:

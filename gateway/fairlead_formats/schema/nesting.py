@@ -1,9 +1,11 @@
-"""Schemas that are nested deeper than a target takes: deeper parts are moved into definitions, or told in words.
+"""Reduction of schemas that are nested deeper than a target accepts.
 
-Pure module, for the end of a conversion to a target with `max_levels`. A level is a schema within a schema: a property,
-an item, an alternative; the target of a `$ref` counts from 1 again. Gemini refuses the whole request with "exceeds the
-maximum allowed nesting depth", and says nowhere how much that is: five levels are those of declarations that are in
-wide use there, and the refused ones of the field reports have six or more.
+Pure module, for the end of a conversion to a target with `max_levels`. A property, an item and an alternative are one
+level deeper than their schema; the target of a `$ref` is on level 1. Deeper parts are moved into definitions, or
+described in words where the target does not support `$ref`.
+
+Gemini refuses a whole request with "exceeds the maximum allowed nesting depth" and does not document the limit.
+Declarations in wide use have up to five levels; those in field reports of that error have six or more.
 """
 
 from __future__ import annotations
@@ -25,18 +27,18 @@ _LEVELS: Final = HELD | {"$defs"}
 
 
 def limit(walk: Walk, out: JsonObject) -> JsonObject:
-    """The schema within `max_levels` of the target."""
+    """The schema, reduced to the target's `max_levels`."""
     most = walk.target.max_levels
     if most is None or levels(out) <= most:
         return out
     if walk.target.refs:
         return _with_definitions(walk, out, most)
     fitting = _fit(walk, out, most, "")
-    return out if fitting is None else fitting  # the root is an object: there is always a form for it
+    return out if fitting is None else fitting  # the root is an object, which always fits
 
 
 def levels(schema: JsonObject) -> int:
-    """How deep a converted schema is; 1 for one that holds no other. Bounded, for conversions are."""
+    """Number of levels of a converted schema; 1 for one without subschemas."""
     deepest, pending = 1, [(schema, 1)]
     while pending:
         here, level = pending.pop()
@@ -46,13 +48,13 @@ def levels(schema: JsonObject) -> int:
 
 
 def _parts(schema: Any) -> Iterator[tuple[str, JsonObject]]:
-    """(path, subschema) of all that a schema holds, but for definitions."""
+    """(path, subschema) for each direct subschema except definitions."""
     if isinstance(schema, dict):
         yield from ((pointer(*way), part) for way, part in parts(schema, HELD))
 
 
 def _replace_parts(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:
-    """The schema with every part replaced; shares the rest with it."""
+    """A copy of the schema with `by(subschema, path)` in place of each subschema; other values are shared."""
     return {keyword: shapes.replace_schemas(keyword, value, by) for keyword, value in schema.items()}
 
 
@@ -60,29 +62,34 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
     defs: JsonObject = {}
     given = out.get("$defs", {})
 
-    def moved(schema: JsonObject, level: int, path: str) -> JsonObject:
+    def move(schema: JsonObject, level: int, path: str) -> JsonObject:
         def part(inner: Any, at: str) -> Any:
             if not isinstance(inner, dict) or next(_parts(inner), None) is None:
                 return inner
             if level + 1 < most:
-                return moved(inner, level + 1, path + at)
+                return move(inner, level + 1, path + at)
             name = next(
                 candidate for i in range(len(defs) + 1, 20_000) if (candidate := f"nested_{i}") not in {*defs, *given}
             )
-            defs[name] = {}  # its place, before those of its parts
-            walk.lose(path + at, "", Action.REWRITTEN, f"{walk.target.name} takes {most} levels: moved to $defs/{name}")
-            defs[name] = moved(inner, 1, path + at)
+            defs[name] = {}  # reserves the name before its subschemas take theirs
+            walk.lose(
+                path + at,
+                "",
+                Action.REWRITTEN,
+                f"{walk.target.name} accepts {most} levels of nesting: moved to $defs/{name}",
+            )
+            defs[name] = move(inner, 1, path + at)
             return {"$ref": f"#/$defs/{name}"}
 
         return _replace_parts(schema, part)
 
-    whole = moved({key: value for key, value in out.items() if key != "$defs"}, 1, "")
-    definitions = {name: moved(part, 1, f"/$defs/{name}") for name, part in given.items()}
+    whole = move({key: value for key, value in out.items() if key != "$defs"}, 1, "")
+    definitions = {name: move(part, 1, f"/$defs/{name}") for name, part in given.items()}
     return {**whole, "$defs": {**definitions, **defs}}
 
 
 def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
-    """The schema in `room` levels; None where there is no form of its type that small."""
+    """The schema within `room` levels; None where no schema of its type is that small."""
     if next(_parts(schema), None) is None:
         return schema
     if room > 1 and (whole := _whole(walk, schema, room, path)) is not None:
@@ -96,14 +103,21 @@ def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | N
 
 
 def _whole(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
-    """With all its parts, each in its place; alternatives that do not fit are left out while one does."""
+    """The schema with all subschemas reduced in place. Of an `anyOf`, alternatives that do not fit are left out if at
+    least one fits.
+    """
     mark = len(walk.losses)
     fitted = {at: _fit(walk, part, room - 1, path + at) for at, part in _parts(schema)}
     fitting = [part for part in fitted.values() if part is not None]
     if len(fitting) == len(fitted):
         return _replace_parts(schema, lambda part, at: fitted.get(at, part))
     if "anyOf" in schema and fitting:
-        walk.lose(path, "anyOf", Action.NARROWED, f"{walk.target.name} is too shallow here for every alternative")
+        walk.lose(
+            path,
+            "anyOf",
+            Action.NARROWED,
+            f"{walk.target.name} does not support alternatives nested this deep",
+        )
         return {**schema, "anyOf": fitting}
     del walk.losses[mark:]
     return None
@@ -119,19 +133,20 @@ def _describe(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     note = f"an object with {names}" if names else "an object"
     if len(note) > constraint_texts.MAX_SENTENCE:
         note = note[: constraint_texts.MAX_SENTENCE - 1] + "…"
-    why = f"{walk.target.name} takes {walk.target.max_levels} levels of nesting: from here on the shape is only told"
+    why = f"{walk.target.name} accepts {walk.target.max_levels} levels of nesting: the rest is only described"
     walk.lose(path, "properties", Action.DESCRIBED, why)
-    own = schema.get("description")
-    out = {"type": "object", "description": constraint_texts.with_notes(own if isinstance(own, str) else None, [note])}
+    description = schema.get("description")
+    text = constraint_texts.with_notes(description if isinstance(description, str) else None, [note])
+    out = {"type": "object", "description": text}
     return {**out, "nullable": True} if schema.get("nullable") is True else out
 
 
 def _outline(part: JsonObject) -> JsonObject:
-    """The keywords that make a phrase: without texts, which would fill it."""
+    """The keywords for a short phrase; descriptions would be too long."""
     return {key: value for key, value in part.items() if key in ("type", "enum", "const")}
 
 
 def _any_array(walk: Walk, part: JsonObject, path: str) -> JsonObject:
-    """An argument that is lists of lists of lists."""
-    walk.lose(path, "items", Action.NARROWED, f"{walk.target.name} does not hold lists that are nested so deep")
+    """The replacement for lists that are nested too deep: a list of strings."""
+    walk.lose(path, "items", Action.NARROWED, f"{walk.target.name} does not support lists that are nested this deep")
     return {"type": "array", "description": str(part.get("description", "")), "items": {"type": "string"}}

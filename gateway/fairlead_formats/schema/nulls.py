@@ -1,6 +1,6 @@
-"""Null as "left out": what strict mode makes of optional properties, undone before a call.
+"""Removal of nulls that mean "left out", which strict mode makes models send for optional properties.
 
-Pure module. `un_null` is called with the model's arguments and the tool's original schema, before they are validated.
+Pure module. `un_null` receives the model's arguments and the tool's original schema, before arguments are validated.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from fairlead_formats.schema.refs import SchemaReferences
 
 MAX_DEPTH: Final = 100
 MAX_SHAPES: Final = 200
-"""Alternatives of one schema that are looked at."""
+"""Maximum number of alternatives of one schema that are examined."""
 
 JsonObject = dict[str, Any]
 
 
 def allows_null(schema: Any) -> bool:
-    """Whether null satisfies a schema, as far as that shows without following a `$ref`."""
+    """Whether null satisfies a schema, without following a `$ref`."""
     if not isinstance(schema, dict):
         return schema is True
     kind = schema.get("type")
@@ -35,10 +35,10 @@ def allows_null(schema: Any) -> bool:
 
 
 def un_null(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
-    """Arguments without the nulls that stand for "left out", at every level. `arguments` is not changed.
+    """A copy of the arguments without nulls that stand for "left out", at every level.
 
-    A null is taken out where the original schema describes the property, does not require it and does not allow
-    null; all others mean what they say.
+    A null is removed if the original schema describes the property, does not require it and does not allow null. All
+    other nulls stay.
     """
     cleaned = _Cleaner(dict(schema)).clean(arguments, schema, 0)
     return cleaned if isinstance(cleaned, dict) else arguments
@@ -79,7 +79,7 @@ class _Cleaner:
         )
 
     def _shapes(self, schema: Any) -> list[Mapping[str, Any]]:
-        """The schema and every alternative or part of it, references followed; at most `MAX_SHAPES`."""
+        """The schema and all its alternatives and parts, with references followed; at most `MAX_SHAPES`."""
         queue, shapes = [schema], []
         for here in queue:
             if len(queue) > MAX_SHAPES or not isinstance(here, Mapping):

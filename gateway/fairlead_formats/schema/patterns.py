@@ -1,6 +1,6 @@
-"""The steps about single values: enumerations, constants, patterns, formats, bounds, tuples.
+"""Conversion steps for single values: enumerations, constants, patterns, formats, bounds, tuples.
 
-Pure module; see `steps` for what a step is.
+Pure module; `steps` explains what a step is.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 MAX_PATTERN: Final = 2000
-"""Characters of a pattern that is looked at; a longer one is told."""
+"""Maximum characters of a pattern; a longer one is only described."""
 _LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
 
 def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`enum`: values of the schema's own type, once each, and strings alone where the target has no others."""
+    """Write `enum` with distinct values of the schema's type, and as strings where the target supports no others."""
     values = schema["enum"]
     kinds = schema.get("type")
     fitting = _fitting(values, kinds)
     if len(fitting) != len(values):
-        walk.lose(path, "enum", Action.REWRITTEN, "values that are not of the schema's type, or twice, are left out")
+        walk.lose(path, "enum", Action.REWRITTEN, "values of another type and repeated values are left out")
     if not fitting:
         walk.lose(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
         notes.append(constraint_texts.describe("enum", values))
@@ -68,7 +68,7 @@ def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any],
         out["minimum"], out["maximum"] = min(rest), max(rest)
         walk.lose(path, "enum", Action.REWRITTEN, "successive integers became a range")
     elif values != [None]:
-        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} holds an enum of non-empty strings only")
+        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} supports an enum of non-empty strings only")
         notes.append(constraint_texts.describe("enum", values))
 
 
@@ -81,9 +81,9 @@ def _successive(values: list[Any]) -> bool:
 
 
 def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`const` as an enumeration of one."""
+    """Write `const` as an `enum` with one value."""
     if "enum" in schema:
-        walk.lose(path, "const", Action.DESCRIBED, "a const beside an enum is told")
+        walk.lose(path, "const", Action.DESCRIBED, "a const next to an enum is only described")
         notes.append(constraint_texts.describe("const", schema["const"]))
         return
     walk.lose(path, "const", Action.REWRITTEN, "const became an enum of one value")
@@ -91,12 +91,12 @@ def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
 
 
 def nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`nullable` where a step before put it in place of a union with null."""
+    """Write `nullable`, which an earlier step put in place of a union with null."""
     out["nullable"] = schema["nullable"]
 
 
 def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`pattern` where the target compiles it: Python's syntax, no look-around for some."""
+    """Write `pattern` if the target can compile it: Python's syntax, for some targets without look-around."""
     text = schema["pattern"]
     why = _unfit(text, lookaround=walk.target.lookaround)
     if why is None:
@@ -110,7 +110,7 @@ def _unfit(text: str, *, lookaround: bool) -> str | None:
     if len(text) > MAX_PATTERN:
         return f"the pattern is longer than {MAX_PATTERN} characters"
     if not lookaround and _LOOKAROUND.search(text):
-        return "the pattern looks around"
+        return "the pattern uses look-around"
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -119,17 +119,19 @@ def _unfit(text: str, *, lookaround: bool) -> str | None:
 
 
 def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`format` where its value is known to the target."""
+    """Write `format` if the target supports its value."""
     formats = walk.target.formats
     if formats is None or schema["format"] in formats:
         out["format"] = schema["format"]
         return
-    walk.lose(path, "format", Action.DESCRIBED, f"{walk.target.name} does not know the format {schema['format'][:80]}")
+    walk.lose(
+        path, "format", Action.DESCRIBED, f"{walk.target.name} does not support the format {schema['format'][:80]}"
+    )
     notes.append(constraint_texts.describe("format", schema["format"]))
 
 
 def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`minItems` up to what the target takes."""
+    """Write `minItems`, at most the target's maximum."""
     most, least = walk.target.min_items, schema["minItems"]
     if most is None or least <= most:
         out["minItems"] = least
@@ -140,19 +142,19 @@ def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
 
 
 def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`exclusiveMinimum` as `minimum`: exact for integers, described for other numbers."""
+    """Write `exclusiveMinimum` as `minimum`: exact for integers; for other numbers the exclusion is described."""
     bound = _inclusive(walk, schema, path, notes, "exclusiveMinimum", 1)
     out["minimum"] = max(bound, schema.get("minimum", bound))
 
 
 def upper(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`exclusiveMaximum` as `maximum`: exact for integers, described for other numbers."""
+    """Write `exclusiveMaximum` as `maximum`: exact for integers; for other numbers the exclusion is described."""
     bound = _inclusive(walk, schema, path, notes, "exclusiveMaximum", -1)
     out["maximum"] = min(bound, schema.get("maximum", bound))
 
 
 def inclusive(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`minimum` and `maximum`, unless their exclusive kin has written them already."""
+    """Write `minimum` and `maximum`, unless the step of an exclusive bound has written them."""
     for keyword in ("minimum", "maximum"):
         if keyword in schema:
             out.setdefault(keyword, schema[keyword])
@@ -165,20 +167,20 @@ def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyw
         whole = ceil(bound) if step > 0 else floor(bound)
         return whole + step if whole == bound else whole
     walk.lose(
-        path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}: the bound itself fits, too"
+        path, keyword, Action.DESCRIBED, f"{walk.target.name} does not support {keyword}: the bound itself fits, too"
     )
     notes.append(constraint_texts.describe(keyword, bound))
     return bound
 
 
 def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`prefixItems` as items that may be any of them, told in order; the count is kept."""
+    """Write `prefixItems` as a list whose items may be any of them. The order is described."""
     parts = schema["prefixItems"]
     rest = schema.get("items")
-    walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} holds no tuples")
+    walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} does not support tuples")
     notes.append(constraint_texts.describe("prefixItems", parts))
-    every = [*parts, rest] if isinstance(rest, dict) else parts
-    different = [part for i, part in enumerate(every) if part not in every[:i]]
+    item_schemas = [*parts, rest] if isinstance(rest, dict) else parts
+    different = [part for i, part in enumerate(item_schemas) if part not in item_schemas[:i]]
     union = different[0] if len(different) == 1 else {"anyOf": different}
     if rest is None or rest is True:
         union = True

@@ -1,8 +1,8 @@
-"""Property names that a provider refuses, under names that it takes, and back.
+"""Replacement of property names that a provider refuses, and the way back.
 
-Pure module. The other name of a property depends on its own alone, and ends in a hash of it: so it is the same at every
-level, for every provider and in every conversion, no two properties share one, and none is a key of anything else. A
-call's arguments are mapped back by the original schema, whatever format they came in.
+Pure module. The replacement depends on the name alone and ends in a hash of it. So it is the same at every level, for
+every provider and in every conversation, and no two properties share one. A call's arguments are mapped back with the
+original schema, whatever format they came in.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 ANTHROPIC_NAMES: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
-"""Anthropic, also behind Bedrock: "Property keys should match pattern", or the whole request is refused."""
+"""Anthropic, also through Bedrock, refuses a whole request with "Property keys should match pattern"."""
 GEMINI_NAMES: Final = re.compile(r"(?!\$ref\Z)")
-"""Gemini reads `$ref` as a reference wherever it stands."""
+"""Gemini reads a member `$ref` as a reference at any location."""
 
 _ALPHABETS: Final = (ANTHROPIC_NAMES, GEMINI_NAMES)
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_]+")
 _HASHED: Final = 8
-"""Hexadecimal digits of the hash."""
+"""Number of hexadecimal digits of the hash."""
 _PLAIN: Final = 55
-"""Characters of the original before it: 64 in all."""
+"""Number of characters of the original name before the hash: 64 in all."""
 _NAMED: Final = ("properties", "dependentSchemas", "dependentRequired", "dependencies")
-"""Keywords whose members are names of properties."""
+"""Keywords whose member names are property names."""
 
 
 def other_names(schema: object) -> dict[str, str]:
-    """The other names of all properties that any provider refuses, to the original ones. Mostly empty."""
-    return {_other(name): name for alphabet in _ALPHABETS for name in _refused_names(schema, alphabet)}
+    """Maps replacements to original names, for each property that some provider refuses. Empty for most schemas."""
+    return {_replacement_name(name): name for alphabet in _ALPHABETS for name in _refused_names(schema, alphabet)}
 
 
 def rename(schema: JsonObject, alphabet: re.Pattern[str]) -> tuple[JsonObject, dict[str, str]]:
-    """The schema with all names of properties in an alphabet, and the other name to the original of those that were
-    not; itself where all were. Raises TooMuch.
+    """The schema with replaced property names, and a map of replacements to original names. The same schema where
+    `alphabet` matches all names. Raises TooMuch.
     """
     refused = _refused_names(schema, alphabet)
     if not refused:
         return schema, {}
-    others = {name: _other(name) for name in refused}
+    others = {name: _replacement_name(name) for name in refused}
     return _Renaming(schema, others).copy(schema, 0), {other: name for name, other in others.items()}
 
 
 def restore_names(arguments: Any, names: Mapping[str, str]) -> Any:
-    """Arguments with their own names in place of other ones, at every level. They may not be nested without bound."""
+    """The arguments with original property names, at every level. Recursive: the arguments must be of bounded depth."""
     if isinstance(arguments, dict):
         return {names.get(name, name): restore_names(value, names) for name, value in arguments.items()}
     return [restore_names(value, names) for value in arguments] if isinstance(arguments, list) else arguments
 
 
 def restore_text(arguments: str, names: Mapping[str, str]) -> str:
-    """Arguments as JSON text, with their own names; what is not JSON stays as it is."""
+    """Arguments as JSON text, with original property names. Text that is not JSON is returned unchanged."""
     try:
         return _encode(restore_names(_decode(arguments), names)).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -68,11 +68,11 @@ def restore_text(arguments: str, names: Mapping[str, str]) -> str:
 
 
 def restore_path(path: str, names: Mapping[str, str]) -> str:
-    """A JSON Pointer into a schema with other names, as one into the original."""
+    """A JSON Pointer into the original schema, from a pointer into the renamed one."""
     return "/".join(pointer(names[step])[1:] if step in names else step for step in path.split("/"))
 
 
-def _other(name: str) -> str:
+def _replacement_name(name: str) -> str:
     plain = _UNSAFE.sub("_", name).strip("_")[:_PLAIN]
     if not plain[:1].isalpha():
         plain = f"p_{plain}"[:_PLAIN].rstrip("_")
@@ -80,7 +80,7 @@ def _other(name: str) -> str:
 
 
 def _refused_names(schema: object, alphabet: re.Pattern[str]) -> list[str]:
-    """Names that an alphabet does not hold, of all properties in a schema, each once and always in the same order."""
+    """Names of all properties in a schema that `alphabet` does not match, without repeats and in stable order."""
     names: dict[str, None] = {}
     todo: list[Any] = [schema]
     while todo:
@@ -125,13 +125,13 @@ class _Renaming:
         return out
 
     def _names(self, names: Any) -> Any:
-        """Names in a list; whatever else stands in its place stays."""
+        """Rename the strings of a list; other values are returned unchanged."""
         if not isinstance(names, list):
             return names
         return [self._others.get(name, name) if isinstance(name, str) else name for name in names]
 
     def _rename_reference(self, reference: str) -> str:
-        """A reference by the path of a property under its other name."""
+        """A `$ref` whose path goes through renamed properties."""
         paths = {f"properties{pointer(name)}": f"properties{pointer(other)}" for name, other in self._others.items()}
         for path, other in paths.items():
             reference = re.sub(rf"(?<=/){re.escape(path)}(?=/|\Z)", other.replace("\\", "\\\\"), reference)

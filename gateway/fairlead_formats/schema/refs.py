@@ -1,6 +1,6 @@
-"""Targets of `$ref` within one document, and the names that they get.
+"""Targets of `$ref` within one schema document, and their names below `$defs`.
 
-Pure module. References to other documents are never followed: nothing is fetched for a schema.
+Pure module. References to other documents are never resolved: nothing is fetched for a schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SchemaReferences:
-    """The references of one document, by its root."""
+    """Resolves the references of one document."""
 
     __slots__ = ("_anchors", "_names", "_root", "_sizes")
 
@@ -30,7 +30,7 @@ class SchemaReferences:
         self._anchors: dict[str, Any] | None = None
 
     def target(self, ref: object) -> Any | None:
-        """The schema that `ref` points to; None where it points to nothing in this document."""
+        """The schema that `ref` points to; None if it does not resolve within the document."""
         if not isinstance(ref, str) or not ref.startswith("#"):
             return None
         try:
@@ -42,7 +42,7 @@ class SchemaReferences:
         return schema if isinstance(schema, dict | bool) else None
 
     def peek(self, schema: Any) -> Any:
-        """The schema at the end of a chain of references and nothing else."""
+        """The schema at the end of a chain of references without siblings."""
         for _ in range(10):
             if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
                 break
@@ -50,21 +50,25 @@ class SchemaReferences:
         return schema
 
     def size(self, ref: str, schema: Any) -> int:
-        """Bytes of what `ref` points to, as JSON. Raises TooMuch for what cannot be encoded."""
+        """Size in bytes of the target of `ref` as JSON. Raises TooMuch if it cannot be encoded."""
         if ref not in self._sizes:
             try:
                 self._sizes[ref] = len(_encode(schema))
             except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
-                raise TooMuch(f"what {ref[:80]} points to cannot be copied: {error}") from error
+                raise TooMuch(f"the target of {ref[:80]} cannot be copied: {error}") from error
         return self._sizes[ref]
 
     def name(self, ref: str) -> str:
-        """A name for what `ref` points to below `$defs`: its own, or one made of the last parts of the pointer."""
+        """A name below `$defs` for the target of `ref`: the name it has, or one made of the pointer's last parts."""
         if ref not in self._names:
             for prefix in _DEFINITIONS:
-                own = ref.removeprefix(prefix)
-                if own != ref and "/" not in own and (prefix == _DEFINITIONS[0] or own not in self._defs()):
-                    self._names[ref] = unquote(own).replace("~1", "/").replace("~0", "~")
+                own_name = ref.removeprefix(prefix)
+                if (
+                    own_name != ref
+                    and "/" not in own_name
+                    and (prefix == _DEFINITIONS[0] or own_name not in self._defs())
+                ):
+                    self._names[ref] = unquote(own_name).replace("~1", "/").replace("~0", "~")
                     return self._names[ref]
             plain = "_".join(part for part in ref.lstrip("#/").split("/")[-3:] if part) or "root"
             taken = {*self._names.values(), *self._defs()}
@@ -82,6 +86,6 @@ class SchemaReferences:
         if self._anchors is None:
             self._anchors = {}
             for schema in every(self._root):
-                for own in anchors(schema):
-                    self._anchors.setdefault(own, schema)
+                for anchor in anchors(schema):
+                    self._anchors.setdefault(anchor, schema)
         return self._anchors.get(name)

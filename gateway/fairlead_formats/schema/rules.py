@@ -1,16 +1,15 @@
-"""Which JSON Schema keyword each target holds, and where: the one table that every conversion reads.
+"""The table of JSON Schema keywords that each target supports, which every conversion reads.
 
-Pure module. A row is a keyword (or several), the place, and a word per target:
+Pure module. A row holds a keyword (or several), where in the schema it applies, and a word per target:
 
-- `keep`: goes over as it is (its subschemas are converted)
+- `keep`: written unchanged, with converted subschemas
 - `drop`: an annotation that is left out
-- `tell`: a constraint that is left out, and told to the model in the description
-- `open`: a constraint that is left out without a word, for it only says what nobody offered to the model
-- `fix`: has a step of its own, in `steps`
+- `tell`: a constraint that is left out and described to the model
+- `open`: a constraint on undescribed properties or items, which is left out without a description
+- `fix`: handled by a step in `steps`
 
 Sources: the transformers of pydantic-ai, LiteLLM, openai-agents and the SDKs of Anthropic and Google, and the field
-reports that `tests/support/formatrules.py` names one by one. A keyword without a row is unknown
-(`SchemaTarget.unknown`).
+reports that `tests/support/formatrules.py` names one by one. `SchemaTarget.unknown` covers keywords without a row.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Table = dict[str, "Cell"]
 
 
 class Cell(StrEnum):
-    """Treatment of a keyword."""
+    """Treatment of a keyword; see the module."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -42,59 +41,59 @@ STRICT_FORMATS: Final = frozenset(
 
 
 class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
-    """Limits and needs of one kind of schema, beside the table."""
+    """Properties of one kind of schema that the table does not express."""
 
     name: str
     refs: bool = True
-    """Whether `$ref` and `$defs` may stay; otherwise everything is put in place and recursion is cut."""
+    """Whether `$ref` and `$defs` are supported; otherwise references are inlined and recursion is cut."""
     bare_refs: bool = False
-    """Whether a `$ref` may have no siblings."""
+    """Whether a `$ref` must not have siblings."""
     typed: bool = False
-    """Whether every schema needs a type."""
+    """Whether every schema must have a type."""
     items: bool = True
-    """Whether an array needs `items`."""
+    """Whether an array must have `items`."""
     closed: bool = False
-    """Whether every object must be closed and name all its properties as required (OpenAI strict)."""
+    """Whether every object must be closed and require all its properties (OpenAI strict)."""
     no_extra: bool = False
     """Whether every object must be closed (Anthropic and Bedrock strict)."""
     nullable: bool = False
-    """Whether null is said with `nullable` (OpenAPI 3.0)."""
+    """Whether null is expressed by `nullable` (OpenAPI 3.0)."""
     type_lists: bool = True
     """Whether `type` may be a list."""
     lone_any_of: bool = False
-    """Whether `anyOf` may have no siblings, not even a description."""
+    """Whether `anyOf` must not have siblings, including a description."""
     string_enums: bool = False
-    """Whether `enum` holds non-empty strings only."""
+    """Whether `enum` may contain only non-empty strings."""
     names: re.Pattern[str] | None = None
-    """The names that properties may have; None: any."""
+    """Pattern of allowed property names; None for any name."""
     formats: frozenset[str] | None = None
-    """The values of `format` that are known; None: any."""
+    """Supported values of `format`; None for any value."""
     lookaround: bool = True
-    """Whether a pattern may look around."""
+    """Whether patterns may use look-around."""
     min_items: int | None = None
-    """The largest `minItems`."""
+    """Largest supported `minItems`."""
     max_depth: int | None = None
-    """Levels of nesting of a strict schema, the root being the first."""
+    """Maximum levels of a strict schema, of which the root is the first."""
     max_levels: int | None = None
-    """Schemas within schemas, the root being the first; what is deeper is moved or told, see `nesting`."""
+    """Maximum levels of nested schemas, of which the root is the first; `nesting` moves or describes deeper ones."""
     max_properties: int | None = None
-    """Sum over all objects."""
+    """Maximum number of properties of all objects together."""
     max_optional: int | None = None
     max_unions: int | None = None
     max_enum_values: int | None = None
     max_long_enum: int | None = None
-    """Characters of one enum of more than 250 values."""
+    """Maximum characters of the values of one enum with more than 250 values."""
     max_text: int | None = None
-    """Characters of all property names, definition names and enum values together."""
+    """Maximum characters of all property names, definition names and enum values together."""
     unknown: Cell = Cell.KEEP
-    """For keywords without a row, below the root."""
+    """Treatment of keywords without a row, below the root."""
     unknown_root: Cell = Cell.KEEP
     root: Table = {}
     nested: Table = {}
 
     @property
     def strict(self) -> bool:
-        """Whether a conversion to it counts only when it loses nothing."""
+        """Whether a conversion to this target has to be lossless."""
         return self.closed or self.no_extra
 
 
@@ -221,9 +220,9 @@ _CLAUDE_LIMITS: Final[dict[str, Any]] = {
 }
 
 OPENAI: Final = _target("openai")
-"""gpt-4*, gpt-3.5*, chatgpt-4o*, o1*, o3*, o4*, and whatever is not known: no combinator at the root."""
+"""For gpt-4*, gpt-3.5*, chatgpt-4o*, o1*, o3*, o4* and unknown models: no combinators at the root."""
 OPENAI_5: Final = _target("openai-5")
-"""gpt-5 and later: combinators at the root are taken."""
+"""For gpt-5 and later: combinators at the root are supported."""
 OPENAI_STRICT: Final = _target(
     "openai-strict",
     closed=True,
@@ -251,10 +250,10 @@ GEMINI: Final = _target(
     max_levels=5,
     names=GEMINI_NAMES,
 )
-"""`parameters`: a subset of OpenAPI 3.0, also what Gemini Live reads."""
+"""For `parameters`, a subset of OpenAPI 3.0, which Gemini Live reads as well."""
 GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP, max_levels=5, names=GEMINI_NAMES)
-"""`parametersJsonSchema`."""
+"""For `parametersJsonSchema`."""
 BEDROCK: Final = _target("bedrock", refs=False, lookaround=False, names=ANTHROPIC_NAMES)
-"""Converse for any family; Nova and Llama follow no `$ref`."""
+"""For Converse with any model family; Nova and Llama do not resolve `$ref`."""
 BEDROCK_CLAUDE: Final = _target("bedrock-claude", names=ANTHROPIC_NAMES)
 BEDROCK_STRICT: Final = _target("bedrock-strict", typed=True, **_CLAUDE_LIMITS)

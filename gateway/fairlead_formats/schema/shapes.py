@@ -1,7 +1,7 @@
-"""Values with which a keyword means anything, and the check that spares most schemas any work.
+"""Checks of keyword values, and a fast check for schemas that need no conversion.
 
-Pure module, called first of all. Providers compile a schema before they look at the request, and refuse the whole
-request for `"type": "any"` or `"required": true`, both of which servers in the field send.
+Pure module, which runs first in a conversion. Providers compile schemas before they read the request, and refuse the
+whole request for `"type": "any"` or `"required": true`, both of which public servers send.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def replace_schemas(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> Any:
-    """The value of a keyword with `by(schema, pointer)` in place of each schema in it; any other value as it is."""
+    """The value of a keyword with `by(schema, pointer)` in place of each schema in it; any other value unchanged."""
     if keyword in MAPS:
         return {name: by(part, f"/{keyword}/{escape_step(name)}") for name, part in value.items()}
     if keyword in LISTS:
@@ -84,15 +84,15 @@ _PLAIN_OBJECT: Final = frozenset({"type", "description", "properties", "required
 _PLAIN_ROOT: Final = frozenset({"type", "properties", "required"})
 _PLAIN_ARRAY: Final = frozenset({"type", "description", "items"})
 _NONE: Final = ()
-"""In place of a keyword that is not there; null is one that is."""
-_SCALARS: Final = ("string", "integer", "number", "boolean")  # no set: what is looked up may not be hashable
+"""Stands for an absent keyword, as None would mean the value null."""
+_SCALARS: Final = ("string", "integer", "number", "boolean")  # not a set: the looked-up value may be unhashable
 
 
 def plain(schema: Mapping[str, Any], deepest: int = MAX_DEPTH) -> bool:
-    """Whether the schema of a tool's arguments uses nothing that any lax target treats in a way of its own, and no
-    object or array below level `deepest`, the root's being 1.
+    """Whether every non-strict target accepts the schema of a tool's arguments unchanged. `deepest` is the largest
+    level of objects and arrays, where the root is 1.
 
-    Such a schema goes over as it is. Never recurses deeper than a schema may be.
+    Never recurses deeper than `deepest`.
     """
     return schema.keys() <= _PLAIN_ROOT and "properties" in schema and _plain_object(schema, 1, deepest)
 

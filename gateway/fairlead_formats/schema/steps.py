@@ -1,7 +1,7 @@
-"""Steps for a keyword that a target holds in another form, one function per keyword or question.
+"""Conversion steps for keywords that a target supports in another form.
 
-Pure module; steps work on the `Walk` of a conversion. A step writes into `out` what the target gets, appends to
-`notes` what the model is told instead, and reports through `walk.lose`.
+Pure module. A step writes the converted keyword into `out`, appends sentences for the model's description to `notes`,
+and reports losses with `walk.lose`, where `walk` is the `Walk` of the conversion.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ JsonObject = dict[str, Any]
 
 
 def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """`oneOf` as `anyOf`."""
+    """The schema with `anyOf` in place of `oneOf`."""
     if merge.disjoint([walk.refs.peek(branch) for branch in schema["oneOf"]]):
-        walk.lose(path, "oneOf", Action.REWRITTEN, "oneOf of alternatives that exclude each other is anyOf")
+        walk.lose(path, "oneOf", Action.REWRITTEN, "oneOf with exclusive alternatives became anyOf")
     else:
         walk.lose(path, "oneOf", Action.WIDENED, "oneOf became anyOf: more than one alternative may fit")
     rest = {key: value for key, value in schema.items() if key != "oneOf"}
     if "anyOf" not in rest:
         return {**rest, "anyOf": schema["oneOf"]}
     try:
-        return {**rest, **merge.intersect({"anyOf": rest["anyOf"]}, {"anyOf": schema["oneOf"]}, walk.bounds)}
+        return {**rest, **merge.intersect({"anyOf": rest["anyOf"]}, {"anyOf": schema["oneOf"]}, walk.budget)}
     except merge.Unmergeable as error:
-        walk.lose(path, "oneOf", Action.WIDENED, f"oneOf beside anyOf is left out: {error}")
+        walk.lose(path, "oneOf", Action.WIDENED, f"oneOf next to anyOf is left out: {error}")
         return rest
 
 
 def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """The schema with type, null, tuples and enumerations said as the target says them; itself where it does."""
+    """The schema with types, null, tuples and enums in the target's form; the same object if it has that form."""
     target = walk.target
     if "nullable" in schema and target.nested["nullable"] is not Cell.KEEP:
         schema = _without_nullable(walk, schema, path)
@@ -58,7 +58,7 @@ def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 
 
 def _modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """Tuples as draft 2020-12 has them: `items` holds what comes after `prefixItems`."""
+    """The schema with tuples in the form of draft 2020-12, where `items` is for what follows `prefixItems`."""
     rest = {key: value for key, value in schema.items() if key != "additionalItems"}
     if isinstance(schema.get("items"), list):
         rest["prefixItems"] = rest.pop("items")
@@ -80,18 +80,18 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list):
         kinds = list(dict.fromkeys(type_of(value) for value in values))
-        walk.lose(path, "type", Action.REWRITTEN, "the type is that of the values")
+        walk.lose(path, "type", Action.REWRITTEN, "the type is derived from the values")
         return {**schema, "type": kinds[0] if len(kinds) == 1 else kinds}
     for kind, telltales in _TELLTALES:
         if telltales & schema.keys():
-            walk.lose(path, "type", Action.NARROWED, f"every schema needs a type; the other keywords are about {kind}")
+            walk.lose(path, "type", Action.NARROWED, f"every schema needs a type; the other keywords imply {kind}")
             return {**schema, "type": kind}
     return {**schema, **anything(walk, path)}
 
 
 def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """The schema without `nullable`, a keyword of OpenAPI 3.0 and not of JSON Schema: the tool's server is expected to
-    refuse null, and so does the gateway, which checks arguments against the original.
+    """The schema without `nullable`, a keyword of OpenAPI 3.0 and not of JSON Schema. The tool's server probably
+    refuses null, and the gateway does, as it validates arguments with the original schema.
     """
     action = Action.DROPPED if schema["nullable"] else Action.REWRITTEN
     walk.lose(path, "nullable", action, "nullable is not a keyword of JSON Schema")
@@ -119,18 +119,18 @@ _SPECIFIC: Final = frozenset().union(*_ABOUT.values())
 
 
 def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonObject:
-    """A list of types as one type, `nullable` or an `anyOf`, each alternative with the keywords about its type."""
+    """The schema with a list of types as one type, `nullable` or `anyOf`; each alternative has its type's keywords."""
     others = [kind for kind in kinds if kind != "null"]
     if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-        kinds = others or kinds  # null is not a value, whatever the types say
+        kinds = others or kinds  # the enum excludes null, whatever `type` lists
     if len(kinds) == 1:
-        walk.lose(path, "type", Action.REWRITTEN, "the enum does not hold null")
+        walk.lose(path, "type", Action.REWRITTEN, "the enum does not include null")
         return {**schema, "type": kinds[0]}
     if walk.target.nullable and len(others) == 1:
         walk.lose(path, "type", Action.REWRITTEN, "a union with null became nullable")
         return {**schema, "type": others[0], "nullable": True}
     if "anyOf" in schema or "not" in schema:
-        walk.lose(path, "type", Action.WIDENED, "a list of types beside an anyOf is left out")
+        walk.lose(path, "type", Action.WIDENED, "a list of types next to anyOf is left out")
         return {key: value for key, value in schema.items() if key != "type"}
     walk.lose(path, "type", Action.REWRITTEN, "a list of types became an anyOf")
     branches: list[JsonObject] = []
@@ -155,7 +155,9 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:
-    """`anyOf` for a target that wants it alone: null becomes `nullable`, and the siblings go into the branches."""
+    """The schema for a target whose `anyOf` has no siblings: null becomes `nullable`, other keywords move into the
+    branches.
+    """
     rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
     some = [branch for branch in schema["anyOf"] if not merge.is_null(walk.refs.peek(branch))]
     null = len(some) < len(schema["anyOf"])
@@ -166,10 +168,15 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
         some = [{"type": "null"}] if null else [True]
     describing = rest.get("description")
     if null or constraints or describing:
-        walk.lose(path, "anyOf", Action.REWRITTEN, "anyOf stands alone: null is nullable, siblings are in the branches")
+        walk.lose(
+            path,
+            "anyOf",
+            Action.REWRITTEN,
+            "anyOf has no siblings: null became nullable, other keywords moved into the branches",
+        )
     if "default" in schema:
         default = constraint_texts.describe("default", schema["default"])
-        walk.lose(path, "default", Action.DESCRIBED, "a default beside anyOf is told")
+        walk.lose(path, "default", Action.DESCRIBED, "a default next to anyOf is only described")
         describing = constraint_texts.with_notes(describing if isinstance(describing, str) else None, [default])
     written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(some)]
     flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
@@ -180,25 +187,25 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
     return flat[0] if len(flat) == 1 else {"anyOf": flat}
 
 
-def alone(schema: JsonObject) -> JsonObject:
-    """A written `anyOf` without siblings: its description goes into the branches."""
+def merge_description_into_branches(schema: JsonObject) -> JsonObject:
+    """A converted schema with only `anyOf`: its description moves into the branches."""
     text = schema.get("description")
     branches = schema["anyOf"]
     return {"anyOf": [_describe(branch, text) for branch in branches] if isinstance(text, str) else branches}
 
 
 def _describe(branch: JsonObject, text: str) -> JsonObject:
-    own = branch.get("description")
-    return {**branch, "description": text if not own or own in text else f"{text} {own}"}
+    description = branch.get("description")
+    return {**branch, "description": text if not description or description in text else f"{text} {description}"}
 
 
 def _with_siblings(walk: Walk, branches: list[Any], siblings: JsonObject, path: str) -> list[Any]:
     out = []
     for branch in branches:
         try:
-            whole = merge.intersect(walk.follow(branch, path), siblings, walk.bounds)
+            whole = merge.intersect(walk.follow(branch, path), siblings, walk.budget)
         except merge.Unmergeable as error:
-            walk.lose(path, "anyOf", Action.WIDENED, f"what stands beside an alternative is left out: {error}")
+            walk.lose(path, "anyOf", Action.WIDENED, f"keywords next to anyOf are left out: {error}")
             whole = branch
         if whole != merge.NOTHING:
             out.append(whole)

@@ -1,4 +1,4 @@
-"""Schemas for what has no shape of its own: any value, no value, and where a recursion is cut.
+"""Replacements for schemas without a type: any value, no value, and the end of a recursion.
 
 Pure module.
 """
@@ -20,12 +20,12 @@ SCALARS: Final = ("string", "number", "boolean")
 
 
 def for_non_object(walk: Walk, schema: Any, path: str) -> JsonObject:
-    """The object for a boolean schema below the root, or for a value that is not a schema."""
+    """The object schema for a boolean schema below the root, or for a value that is not a schema."""
     if schema is False:
         if walk.target.nested["not"] is Cell.KEEP:
-            walk.lose(path, "false", Action.REWRITTEN, "a schema is an object")
+            walk.lose(path, "false", Action.REWRITTEN, "the schema `false` became `not`")
             return {"not": {}}
-        walk.lose(path, "false", Action.DESCRIBED, "that a value may not be given is said in words")
+        walk.lose(path, "false", Action.DESCRIBED, "the schema `false` is only described")
         return {"type": "string", "description": "Must not be given."}
     if schema is not True:
         walk.lose(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is not a schema")
@@ -33,10 +33,10 @@ def for_non_object(walk: Walk, schema: Any, path: str) -> JsonObject:
 
 
 def anything(walk: Walk, path: str) -> JsonObject:
-    """A schema for any value. Raises NotStrict where the target has none."""
+    """A schema for any value. Raises NotStrict if the target supports none."""
     if not walk.target.typed:
         return {}
-    walk.lose(path, "type", Action.NARROWED, "a value of any type: arrays hold strings, for every schema needs a type")
+    walk.lose(path, "type", Action.NARROWED, "a schema without a type became one for any value, with strings in arrays")
     return {"anyOf": [{"type": kind} for kind in SCALARS] + [{"type": "object"}, _array_of_strings()]}
 
 
@@ -44,10 +44,10 @@ def _array_of_strings() -> JsonObject:
     return {"type": "array", "items": {"type": "string"}}
 
 
-def cut(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonObject:
-    """The schema for a reference into a schema that is being unfolded: its shape is only described."""
+def cut_recursion(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonObject:
+    """The schema at which a recursive reference is cut; the shape of its target is only described."""
     name = walk.refs.name(ref)
-    walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} leads into itself: from here on its shape is only told")
+    walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} is recursive: from here on its shape is only described")
     kind = target.get("type", "object") if isinstance(target, dict) else "object"
     out: JsonObject = {"type": kind} if kind in ("object", "string", "number", "integer", "boolean") else {}
     if kind == "array":

@@ -1,6 +1,6 @@
-"""Walk through a schema: every subschema is resolved, reshaped and rewritten by the target's table.
+"""Recursive conversion of a schema: resolves, reshapes and rewrites each subschema according to the target's table.
 
-Pure module. `steps` has what is done with single keywords; here is the order of the steps.
+Pure module. It decides the order of the steps; `steps` implements those for single keywords.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$re
 
 
 class NotStrict(Exception):
-    """The schema cannot become strict without a loss; caught within the package."""
+    """Raised within the package when a schema cannot become strict without a loss."""
 
     def __init__(self, path: str, keyword: str, why: str) -> None:
         super().__init__(why)
@@ -33,29 +33,29 @@ class NotStrict(Exception):
 
 
 class Walk:
-    """One conversion of one schema. Holds what its steps share: bounds, references, and what was lost so far."""
+    """Conversion of one schema. Holds the state that its steps share: budget, references and losses so far."""
 
     def __init__(self, root: JsonObject, target: SchemaTarget) -> None:
         self.target = target
-        self.bounds = ConversionBudget()
+        self.budget = ConversionBudget()
         self.refs = SchemaReferences(root)
         self.losses: list[SchemaLoss] = []
         self.defs: dict[str, str] = {}
-        """Name below `$defs` to the reference that first asked for it."""
+        """Maps each name below `$defs` to the reference that it was made for."""
         self._active: list[str] = []
 
     def lose(self, path: str, keyword: str, action: Action, why: str) -> None:
-        """Report a loss. Raises NotStrict where the target is strict and the schema no longer says the same."""
+        """Report a loss. Raises NotStrict if the target is strict and the schema's meaning changes."""
         if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
             raise NotStrict(path, keyword, why)
         self.losses.append((path, keyword, action, why))
 
     def node(self, schema: Any, path: str, depth: int) -> JsonObject:
         """A converted subschema. Raises TooMuch, NotStrict."""
-        self.bounds.node(depth)
+        self.budget.node(depth)
         if schema.__class__ is not dict:
             return untyped.for_non_object(self, schema, path)
-        schema = self.sane(schema, path)
+        schema = self.drop_malformed(schema, path)
         mark = len(self._active)
         try:
             if "$ref" in schema or "$dynamicRef" in schema:
@@ -64,21 +64,21 @@ class Walk:
         finally:
             del self._active[mark:]
 
-    def sane(self, schema: JsonObject, path: str) -> JsonObject:
-        """The schema without keywords whose value means nothing."""
+    def drop_malformed(self, schema: JsonObject, path: str) -> JsonObject:
+        """The schema without keywords whose value is malformed."""
         if not _malformed_keywords(schema):
             return schema
         schema = self._modern_bounds(schema, path)
         bad = _malformed_keywords(schema)
         for keyword in bad:
-            action = Action.REWRITTEN if _says_nothing(keyword, schema[keyword]) else Action.DROPPED
+            action = Action.REWRITTEN if _constrains_nothing(keyword, schema[keyword]) else Action.DROPPED
             self.lose(
                 path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is not a valid value of {keyword}"
             )
         return {key: value for key, value in schema.items() if key not in bad}
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
-        """Exclusive bounds as numbers; until draft 6 they were a word about the inclusive ones."""
+        """Exclusive bounds as numbers. Until draft 6 they were booleans about the inclusive bounds."""
         for keyword, kin in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if schema.get(keyword) is True and shapes.SHAPES[kin](schema.get(kin)):
                 schema = {**schema, keyword: schema[kin]}
@@ -87,8 +87,8 @@ class Walk:
         return schema
 
     def merge_all_of(self, schema: JsonObject, path: str, depth: int = 0) -> JsonObject:
-        """The schema with its `allOf` put together; what cannot be is left out. Raises TooMuch."""
-        self.bounds.node(depth)
+        """The schema with the parts of its `allOf` merged. Parts that cannot be merged are left out. Raises TooMuch."""
+        self.budget.node(depth)
         rest = {key: value for key, value in schema.items() if key != "allOf"}
         parts = schema["allOf"]
         if len(parts) == 1 and parts[0].__class__ is dict and "$ref" in parts[0] and rest.keys() <= merge.ANNOTATIONS:
@@ -96,15 +96,15 @@ class Walk:
             return {**parts[0], **rest}
         for part in parts:
             try:
-                whole = merge.intersect(rest, self.follow(part, path), self.bounds)
+                whole = merge.intersect(rest, self.follow(part, path), self.budget)
                 rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
             except merge.Unmergeable as error:
                 self.lose(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
-        self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are put together")
+        self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are merged")
         return self.merge_all_of(rest, path, depth + 1) if rest.get("allOf") else rest
 
     def follow(self, schema: Any, path: str) -> Any:
-        """The schema, or what its `$ref`s come to. A reference into itself is left out. Raises TooMuch."""
+        """The schema with its `$ref`s resolved. A recursive reference is left out. Raises TooMuch."""
         depth = 0
         while isinstance(schema, dict) and "$ref" in schema:
             ref = schema["$ref"]
@@ -115,14 +115,14 @@ class Walk:
                     path,
                     "$ref",
                     Action.WIDENED,
-                    f"{constraint_texts.compact(ref)} points to nothing here, or into itself",
+                    f"{constraint_texts.compact(ref)} does not resolve, or is recursive",
                 )
                 return rest
             depth += 1
-            self.bounds.node(depth)
-            self.bounds.copy(self.refs.size(ref, target))
+            self.budget.node(depth)
+            self.budget.copy(self.refs.size(ref, target))
             self._active.append(ref)
-            schema = merge.intersect(rest, target, self.bounds) if rest else target
+            schema = merge.intersect(rest, target, self.budget) if rest else target
         return schema
 
     def _resolve(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
@@ -133,11 +133,11 @@ class Walk:
             schema = steps.one_of(self, schema, path)
         if schema == merge.NOTHING:
             return untyped.for_non_object(self, False, path)
-        if "$ref" in schema:  # a part of allOf was nothing else
+        if "$ref" in schema:  # allOf had a part with nothing else
             return self._reference(schema, path, depth)
         reshaped = steps.reshape(self, schema, path)
         if reshaped is not schema:
-            schema = self.sane(reshaped, path)
+            schema = self.drop_malformed(reshaped, path)
         if "anyOf" in schema and table["anyOf"] is Cell.FIX:
             return steps.lone_any_of(self, schema, path, depth)
         return self.write(schema, path, depth, table)
@@ -145,19 +145,19 @@ class Walk:
     def write(
         self, schema: JsonObject, path: str, depth: int, table: dict[str, Cell], *, partial: bool = False
     ) -> JsonObject:
-        """The schema keyword by keyword, after everything that concerns several at once. A partial one stands beside
-        a `$ref` and needs nothing of its own.
+        """Convert the schema keyword by keyword; steps that concern several keywords have run before. `partial`: the
+        keywords are siblings of a `$ref`, so that no required keyword is missing.
         """
         out: JsonObject = {}
         notes: list[str] = []
         for keyword, value in schema.items():
             cell = table.get(keyword)
             if cell is Cell.KEEP:
-                out[keyword] = self._below(keyword, value, path, depth)
+                out[keyword] = self._convert_value(keyword, value, path, depth)
             elif cell is Cell.FIX:
                 steps.STEPS[keyword](self, out, schema, path, notes)
             elif cell is None:
-                self._unknown(out, keyword, value, path, root=table is self.target.root)
+                self._write_unknown(out, keyword, value, path, root=table is self.target.root)
             else:
                 self._leave_out(cell, keyword, value, path, notes)
         if not partial:
@@ -165,10 +165,10 @@ class Walk:
         if notes:
             out["description"] = constraint_texts.with_notes(out.get("description"), notes)
         if self.target.lone_any_of and "anyOf" in out and len(out) > 1:
-            return steps.alone(out)
+            return steps.merge_description_into_branches(out)
         return out
 
-    def _below(self, keyword: str, value: Any, path: str, depth: int) -> Any:
+    def _convert_value(self, keyword: str, value: Any, path: str, depth: int) -> Any:
         if keyword not in HELD:
             return value
         trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
@@ -176,16 +176,16 @@ class Walk:
             return value
         return shapes.replace_schemas(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
 
-    def _unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
+    def _write_unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
         if keyword in _HANDLED:
             return
         if (self.target.unknown_root if root else self.target.unknown) is Cell.KEEP:
             out[keyword] = value
         else:
-            self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not know {keyword}")
+            self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not support {keyword}")
 
     def _leave_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
-        holds = f"{self.target.name} does not hold {keyword} here"
+        holds = f"{self.target.name} does not support {keyword} here"
         if cell is Cell.TELL:
             sentence = constraint_texts.describe(keyword, value)
             if sentence:
@@ -204,25 +204,25 @@ class Walk:
         rest = {key: value for key, value in schema.items() if key not in _HANDLED}
         if target is None or not isinstance(ref, str):
             self.lose(
-                path, "$ref", Action.WIDENED, f"{constraint_texts.compact(ref)} points to nothing in this definition"
+                path, "$ref", Action.WIDENED, f"{constraint_texts.compact(ref)} does not resolve in this definition"
             )
             return self.node(rest, path, depth + 1)
         if self.target.refs and not self._combines(rest):
             return self._keep_reference(ref, rest, path, depth)
         if ref in self._active:
-            return untyped.cut(self, ref, target, rest, path)
-        self.lose(path, "$ref", Action.REWRITTEN, f"what {ref} points to is put in its place")
-        self.bounds.copy(self.refs.size(ref, target))
+            return untyped.cut_recursion(self, ref, target, rest, path)
+        self.lose(path, "$ref", Action.REWRITTEN, f"{ref} was replaced by its target")
+        self.budget.copy(self.refs.size(ref, target))
         try:
-            whole = merge.intersect(rest, target, self.bounds) if rest else target
+            whole = merge.intersect(rest, target, self.budget) if rest else target
         except merge.Unmergeable as error:
-            self.lose(path, "$ref", Action.WIDENED, f"what stands beside {ref} is left out: {error}")
+            self.lose(path, "$ref", Action.WIDENED, f"keywords next to {ref} are left out: {error}")
             whole = target
         self._active.append(ref)
         return self.node(whole, path, depth + 1)
 
     def _combines(self, rest: JsonObject) -> bool:
-        """Whether what stands beside a `$ref` has to be taken apart, which takes what the `$ref` points to."""
+        """Whether siblings of a `$ref` have to be converted, for which the `$ref` must be resolved."""
         return any(self.target.nested.get(keyword) is Cell.FIX for keyword in rest.keys() & _COMBINATORS)
 
     def _keep_reference(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
@@ -235,19 +235,19 @@ class Walk:
             self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {new_ref}")
         if not rest:
             return {"$ref": new_ref}
-        written = self.write(self.sane(rest, path), path, depth, self.target.nested, partial=True)
+        written = self.write(self.drop_malformed(rest, path), path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
             return {"$ref": new_ref, **written}
         if rest.keys() <= merge.ANNOTATIONS:
-            self.lose(path, "$ref", Action.REWRITTEN, "a $ref stands alone in an anyOf, for it may have no siblings")
+            self.lose(path, "$ref", Action.REWRITTEN, "the $ref was wrapped in anyOf, as it may not have siblings")
             return {"anyOf": [{"$ref": new_ref}], **written}
-        raise NotStrict(path, "$ref", f"{ref} has other keywords beside it")
+        raise NotStrict(path, "$ref", f"{ref} has other keywords next to it")
 
 
 def _malformed_keywords(schema: JsonObject) -> list[str]:
     return [key for key, value in schema.items() if (check := shapes.SHAPES.get(key)) and not check(value)]
 
 
-def _says_nothing(keyword: str, value: Any) -> bool:
-    """Whether a malformed value demands nothing in any reading."""
+def _constrains_nothing(keyword: str, value: Any) -> bool:
+    """Whether a malformed value constrains nothing, however it is read."""
     return value is None or (value is False and keyword in ("exclusiveMinimum", "exclusiveMaximum"))

@@ -55,7 +55,7 @@ class Sizes:
         self.keep(key, size)
         return size
 
-    def knows(self, key: bytes) -> bool:
+    def has(self, key: bytes) -> bool:
         """Whether the size of the definition with that hash is kept."""
         return key in self._sizes
 

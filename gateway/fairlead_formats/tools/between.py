@@ -1,6 +1,6 @@
-"""Definitions from any format to any other, through MCP, as they stand in the target's request.
+"""Conversion of tool definitions from any format to any other, through MCP.
 
-Pure module.
+Pure module. The result has the form of the target's request.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from fairlead_formats.tools.definitions import ToolFormat
 
 
 class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Tools as they stand in a provider's request."""
+    """Converted tools, as the provider's request holds them."""
 
     format: str
     member: str
-    """Where `tools` stand in the request: a JSON Pointer (RFC 6901), as `/tools` or `/toolConfig/tools`."""
+    """Location of `tools` in the request, a JSON Pointer (RFC 6901) such as `/tools` or `/toolConfig/tools`."""
     tools: list[Any]
     names: dict[str, str]
-    """Name in `tools` to original name: what the model calls, and what it means."""
+    """Maps the name in `tools`, which the model calls, to the original name."""
     report: tuple[Loss, ...]
-    """Parts that the format does not hold as they were. Empty for a tool: nothing was lost."""
+    """Parts that the format cannot represent unchanged. A tool without an entry lost nothing."""
     properties: dict[str, dict[str, str]] = {}
-    """By name in `tools`: names of properties to the original ones, where the provider takes other names only."""
+    """By name in `tools`: maps renamed properties to their original names, for providers that restrict those names."""
     max_tools: int | None = None
-    """Tools that the provider takes in one request, where that is known."""
+    """Maximum number of tools in one request; None where it is not known."""
 
 
 def between(
@@ -39,21 +39,21 @@ def between(
     *,
     pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter,
 ) -> Conversion:
-    """Convert the tools of a list, of one tool, or of a request (decoded JSON). Never raises for what that holds.
-    `pace` goes through the tools, and may rest in between.
+    """Convert the tools of a list, of one tool, or of a request (decoded JSON). Never raises for their content.
+    `pace` iterates over the tools and may pause in between.
     """
     read = source.read(payload)
-    if isinstance(target, ToolFormat) and target.like(source) and not options.strict:
-        return _as_they_came(read, target)
+    if isinstance(target, ToolFormat) and target.shares_form_with(source) and not options.strict:
+        return _pass_through(read, target)
     if isinstance(target, ToolFormat):
         converted = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
     else:
         converted = target.convert(read.tools, options)
-    own = _providers_own(read, source, target)
-    owns = {loss for each in own for loss in each.report}
-    report = tuple(loss for loss in read.report if loss not in owns)
+    native_tools = _native_tools(read, source, target)
+    native_losses = {loss for each in native_tools for loss in each.report}
+    report = tuple(loss for loss in read.report if loss not in native_losses)
     if isinstance(target, ToolFormat):
-        member, tools = target.beside(converted.tools, own)
+        member, tools = target.place_tools(converted.tools, native_tools)
     else:
         member, tools = array_of(target.request(converted.tools))
     names = dict(converted.names.backward)
@@ -62,25 +62,27 @@ def between(
     )
 
 
-def _as_they_came(read: Read, target: ToolFormat) -> Conversion:
-    """Tools that go out in the form they came in: as they are. Of two functions of one name the first counts."""
+def _pass_through(read: Read, target: ToolFormat) -> Conversion:
+    """Return tools unchanged, as the target has the source's form. Of several functions of one name only the first is
+    kept.
+    """
     seen: set[str] = set()
     first: list[Original] = []
     report = [loss for loss in read.report if loss.action is Action.REFUSED]
-    owns = {loss for each in read.originals for loss in each.report}
-    report = [loss for loss in report if loss not in owns]
+    native_losses = {loss for each in read.originals for loss in each.report}
+    report = [loss for loss in report if loss not in native_losses]
     for original in read.originals:
         if original.name and original.name in seen:
             report.append(Loss(original.name, "/name", "name", Action.REFUSED, "another tool has this name"))
             continue
         seen.add(original.name)
         first.append(original)
-    member, tools = target.beside((), first)
+    member, tools = target.place_tools((), first)
     names = {original.name: original.name for original in first if original.name}
     return Conversion(target.name, member, tools, names, tuple(report), max_tools=target.max_tools)
 
 
-def _providers_own(read: Read, source: Format, target: Format) -> list[Original]:
-    """Tools of the provider's own, which are not functions and go out in the form they came in."""
-    same = isinstance(target, ToolFormat) and target.like(source)
+def _native_tools(read: Read, source: Format, target: Format) -> list[Original]:
+    """Tools that the provider runs itself. They are passed on unchanged to the same format and left out for others."""
+    same = isinstance(target, ToolFormat) and target.shares_form_with(source)
     return [original for original in read.originals if not original.name] if same else []

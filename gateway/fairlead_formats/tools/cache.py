@@ -1,7 +1,7 @@
-"""Conversions kept by the hash of the definition, so that a definition is converted once per format and options.
+"""Cache of converted tool definitions by hash, so that each is converted once per format and options.
 
-Pure module. Built once in the composition root and passed on. Bounded; the least recently used go
-first. What is kept is shared by all answers and must not be changed.
+Pure module. The cache is bounded and evicts the least recently used entries. All answers share the cached objects,
+which must not be changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_formats.tool_format import DEFAULT, Converted, Definition, Format,
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
 
 MAX_ENTRIES: Final = 20_000
-"""Conversions kept, about 3 KB each."""
+"""Maximum number of cached conversions, about 3 KB each."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,7 +33,7 @@ def hash_of(tool: Definition) -> str | None:
 
 
 class Conversions:
-    """A bounded store of conversions. Safe to use from several threads."""
+    """A bounded cache of conversions. Thread-safe."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
         self._max_entries = max_entries
@@ -54,8 +54,8 @@ class Conversions:
         hashes: Sequence[str] | None = None,
         names: Names | None = None,
     ) -> Converted:
-        """As `Format.convert`. `hashes` of the definitions, in their order, spare the hashing; they have to
-        change with the definition, its name included.
+        """Convert tools like `Format.convert`. `hashes` are keys of the definitions, in order, where the caller has
+        them; a key has to change with any part of its definition, including the name.
         """
         if not isinstance(format_, ToolFormat):
             return format_.convert(tools, options, names)
@@ -64,12 +64,12 @@ class Conversions:
             tools, [self._prepare(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
         )
 
-    def knows(self, format_: Format, options: Options, key: str) -> bool:
-        """Whether the definition with that hash need not be converted again."""
+    def has(self, format_: Format, options: Options, key: str) -> bool:
+        """Whether the cache holds the conversion of the definition with this hash."""
         return (format_.name, options, key) in self._prepared_tools
 
     def keep(self, format_: Format, options: Options, key: str, prepared: PreparedTool) -> None:
-        """A conversion that was made elsewhere."""
+        """Store a conversion that another thread or process has made."""
         with self._lock:
             self._prepared_tools[(format_.name, options, key)] = prepared
             while len(self._prepared_tools) > self._max_entries:

@@ -1,8 +1,8 @@
-"""Definitions MCP → provider and back: what all formats do alike.
+"""Conversion of tool definitions from MCP to a provider's format and back, as far as all formats share it.
 
-Pure module. A `ToolFormat` is an `Envelope` (where the parts of a tool stand), the choice of a schema target, and
-limits; `providers` has them. Conversion is per tool: one that cannot be converted is refused in the report, and the
-others go over.
+Pure module. A `ToolFormat` consists of an `Envelope` (locations of a tool's parts), the choice of schema rules, and
+limits. The formats are in `providers`. Each tool is converted by itself: one that cannot be converted is refused in the
+report, and the others are converted.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fairlead_formats.tool_format import (
 
 log = logging.getLogger(__name__)
 
-FAULT: Final = "the converter failed on it"
+FAULT: Final = "the converter failed on this tool; the gateway's log has the traceback"
 MAX_NAME: Final = 1024
-"""Characters of a source name; MCP recommends 128."""
+"""Maximum characters of a source name; MCP recommends 128."""
 
 _CARRIED: Final = frozenset({"name", "description", "inputSchema"})
-_ELSEWHERE: Final = {
+_WHY_DROPPED: Final = {
     "title": "the format has no title of a tool",
     "annotations": "the format has no annotations",
     "outputSchema": "the format has no schema of results",
@@ -49,74 +49,74 @@ _ELSEWHERE: Final = {
 
 
 Targets: TypeAlias = tuple[SchemaTarget, SchemaTarget | None]
-"""The schema rules that a model reads, and the strict ones where strict is asked for and exists. A name that tells
-nothing of the model gets the narrowest of the format."""
+"""The schema rules of a model, and its strict rules if strict was requested and exists. A model name that does not
+identify a model selects the narrowest rules of the format."""
 
 
-class ProvidersOwn(UnusableSchema):
-    """A tool that a provider runs itself, or something else that only its own format has."""
+class NotAFunction(UnusableSchema):
+    """A definition that is not a function, such as a tool that the provider runs: no other format can represent it."""
 
 
 class PreparedTool(msgspec.Struct, frozen=True):
-    """One converted tool that lacks its name. Can be kept as long as the definition does not change."""
+    """One converted tool without its name. Can be cached as long as the definition does not change."""
 
     definition: JsonObject | None
-    """In the target's form, under an empty name; None for a refused tool."""
+    """In the target's form, with an empty name; None for a refused tool."""
     losses: tuple[Loss, ...] = ()
     properties: dict[str, str] = {}
-    """Names of properties in the target's form to the original ones, where they differ."""
+    """Maps renamed properties to their original names."""
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """Parts of one tool, as an envelope takes them."""
+    """Parts of one tool, for an envelope to write."""
 
     name: str
     description: str
     schema: JsonObject
     strict: bool | None
-    """None: nobody asked."""
+    """None where strict was not requested."""
     options: Options
     output: JsonObject | None = None
 
 
 class ProviderTool(msgspec.Struct, frozen=True):
-    """Parts of one tool in a provider's form, as its envelope reads them."""
+    """Parts of one tool, read from a provider's form."""
 
     name: Any
     description: Any = None
     schema: Any = None
     output: Any = None
     lost: tuple[tuple[str, str, str], ...] = ()
-    """(path, keyword, why) of what MCP has no place for."""
+    """(path, keyword, why) for each part that MCP cannot represent."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Places of a tool's parts in one provider's request."""
+    """Reads and writes the parts of a tool at their locations in a provider's request."""
 
     write: Callable[[Parts], JsonObject]
     rename: Callable[[JsonObject, str], JsonObject]
-    """A written tool under its name; shares all else with what it was given."""
+    """A copy of a written tool with another name; it shares all other parts with the original."""
     read: Callable[[JsonObject], ProviderTool]
     """Raises UnusableSchema for a tool that is not a function."""
     request: Callable[[list[Definition]], JsonObject]
     unpack: Callable[[Any], list[Any]]
     """The tools of a request, of a list, or of one tool alone."""
     output: bool = False
-    """Whether a tool carries the schema of its result."""
+    """Whether a tool holds the schema of its result."""
     grouped: bool = False
-    """Whether functions are a group of their own among the tools."""
+    """Whether functions are grouped in one entry of the request's tools."""
 
 
 class FormatLimits(msgspec.Struct, frozen=True):
-    """Limits of one format on the tools of a request; None: no limit is known."""
+    """Limits of one format on the tools of a request; None for an unknown limit."""
 
     max_tools: int | None = None
     max_description: int | None = None
-    """Characters of a description."""
+    """Maximum characters of a description."""
     needs_description: bool = False
     """Whether an empty description is refused."""
     max_strict: int | None = None
-    """Strict tools among those of one request."""
+    """Maximum number of strict tools in one request."""
 
 
 NO_LIMITS: Final = FormatLimits()
@@ -154,7 +154,7 @@ class ToolFormat:
     def assemble(
         self, tools: Sequence[Definition], prepared: Sequence[PreparedTool], names: Names | None = None
     ) -> Converted:
-        """Prepared tools under their names. Of two tools of one name the first counts."""
+        """Give prepared tools their names. Of several tools of one name only the first is kept."""
         used = [name_of(tool) for tool in tools]
         mapping = names or Names(
             name for name, ready in zip(used, prepared, strict=True) if name and ready.definition is not None
@@ -171,14 +171,14 @@ class ToolFormat:
             if ready.definition is None:
                 continue
             if name in seen or name not in forward:
-                why = "another tool has this name" if name in seen else "the names given do not hold this tool"
+                why = "another tool has this name" if name in seen else "`names` has no entry for this tool"
                 report.append(Loss(name, "/name", "name", Action.REFUSED, why))
                 continue
             seen.add(name)
             written = rename(ready.definition, forward[name])
             strict += written.get("strict") is True
             if max_strict is not None and strict > max_strict and written.pop("strict", False):
-                why = f"a request may hold {max_strict} strict tools"
+                why = f"a request may hold at most {max_strict} strict tools"
                 report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
             out.append(written)
             if ready.properties:
@@ -186,7 +186,7 @@ class ToolFormat:
         return Converted(tuple(out), mapping, tuple(report), properties)
 
     def prepare(self, tool: Definition, options: Options = DEFAULT) -> PreparedTool:
-        """One tool but for its name. Never raises for what the definition holds."""
+        """Convert one tool except for its name. Never raises for the content of the definition."""
         name = name_of(tool)
         try:
             return self._convert(tool, name, options)
@@ -199,7 +199,7 @@ class ToolFormat:
 
     def _convert(self, tool: Definition, name: str, options: Options) -> PreparedTool:
         if not name or len(name) > MAX_NAME:
-            why = "a tool needs a name" if not name else f"the name is longer than {MAX_NAME} characters"
+            why = "the tool has no name" if not name else f"the name is longer than {MAX_NAME} characters"
             return PreparedTool(None, (Loss(name[:64], "/name", "name", Action.REFUSED, why),))
         lax, strict = self._targets(options)
         outcome = convert(tool.get("inputSchema"), lax, strict)
@@ -222,7 +222,7 @@ class ToolFormat:
         for member in tool:
             if member in _CARRIED or (member == "outputSchema" and self.envelope.output):
                 continue
-            why = _ELSEWHERE.get(member, "the format has no such member")
+            why = _WHY_DROPPED.get(member, "the format has no such member")
             losses.append(Loss(name, f"/{member}", member, Action.DROPPED, why))
 
     def _description(self, tool: Definition, name: str, outcome: ConvertedSchema, losses: list[Loss]) -> str:
@@ -233,13 +233,15 @@ class ToolFormat:
         if not text.strip() and self._limits.needs_description:
             title = tool.get("title")
             text = title if isinstance(title, str) and title.strip() else name
-            losses.append(Loss(name, "/description", "description", Action.REWRITTEN, "a description may not be empty"))
+            losses.append(
+                Loss(name, "/description", "description", Action.REWRITTEN, "the provider refuses an empty description")
+            )
         limit = self._limits.max_description
         notes = outcome.notes
         if limit is not None and len(text) + len(notes) + 2 > limit and (len(text) > limit or notes):
             shorter = _cut(text, limit - len(notes) - 2 if notes else limit)
             if shorter != text:
-                why = f"descriptions of more than {limit} characters are refused"
+                why = f"the provider refuses descriptions of more than {limit} characters"
                 losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
             text = shorter
         return constraint_texts.append(text, notes)[:limit] if notes else text
@@ -259,22 +261,22 @@ class ToolFormat:
                 originals.append(Original(parts.name, tool, losses))
             except (UnusableSchema, TooMuch, RecursionError) as error:
                 losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
-                if isinstance(error, ProvidersOwn):
+                if isinstance(error, NotAFunction):
                     originals.append(Original("", tool, losses))
             report += losses
         within = {id(inner) for each in originals if not each.name for inner in each.definition.get("tools") or ()}
         return Read(tuple(tools), tuple(report), tuple(each for each in originals if id(each.definition) not in within))
 
-    def like(self, other: Format) -> bool:
-        """Whether a definition in the other format is one in this, as it is."""
+    def shares_form_with(self, other: Format) -> bool:
+        """Whether definitions of the two formats have the same form, so that they need no conversion."""
         return isinstance(other, ToolFormat) and other.envelope is self.envelope
 
     def rename(self, original: Original, name: str) -> JsonObject:
-        """A definition in this form under a name; untouched where that is its own."""
+        """The original definition with another name; the same object where the name is unchanged."""
         return original.definition if name == original.name else self.envelope.rename(original.definition, name)
 
-    def beside(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
-        """Where in a request the array is that holds converted tools and originals (a JSON Pointer), and that array."""
+    def place_tools(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
+        """The request's array of tools with `tools` and `originals`, and its location as a JSON Pointer."""
         named = [original.definition for original in originals if original.name or not self.envelope.grouped]
         member, array = array_of(self.envelope.request([*tools, *named]))
         others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
@@ -302,7 +304,7 @@ def _definition(parts: ProviderTool) -> JsonObject:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The beginning of a text, up to the end of a sentence or word where one is near."""
+    """The first `limit` characters, cut at the end of a sentence or word in their second half if there is one."""
     if len(text) <= limit:
         return text
     head = text[: max(limit - 1, 0)]

@@ -1,8 +1,7 @@
-"""Parts of envelopes that several providers have alike.
+"""Helpers that the envelopes of several providers share.
 
-Pure module. Shapes in the files of `providers` are those of the providers' own SDKs: openai `FunctionDefinition`,
-`FunctionToolParam` and `RealtimeFunctionTool`; anthropic `ToolParam`; google-genai `FunctionDeclaration`; botocore
-`ToolConfiguration`.
+Pure module. The forms in `providers` follow the providers' SDKs: openai `FunctionDefinition`, `FunctionToolParam` and
+`RealtimeFunctionTool`; anthropic `ToolParam`; google-genai `FunctionDeclaration`; botocore `ToolConfiguration`.
 """
 
 from __future__ import annotations
@@ -10,25 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead_formats.tool_format import Definition, JsonObject
-from fairlead_formats.tools.definitions import ProvidersOwn
+from fairlead_formats.tools.definitions import NotAFunction
 
 
 def rename_tool(tool: JsonObject, name: str) -> JsonObject:
-    """A tool whose name is a member of its own, under another name."""
+    """A copy of a tool with another value of its member `name`."""
     return {**tool, "name": name}
 
 
 def lost_settings(tool: JsonObject, carried: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
-    """The members of a tool besides those `carried`: (path, keyword, why)."""
+    """(path, keyword, why) for each member of a tool that is not in `carried`."""
     return tuple(
-        (f"{at}/{member}", member, "a setting of the provider's, which MCP has no place for")
+        (f"{at}/{member}", member, "a setting of the provider that MCP does not have")
         for member in tool
         if member not in carried
     )
 
 
 def list_of(payload: Any, *members: str) -> list[Any]:
-    """The list below the first member that holds one, the payload itself if it is a list, or a list of it."""
+    """The list in the first of `members` that holds one, else the payload if it is a list, else a list of it."""
     if isinstance(payload, dict):
         for member in members:
             if isinstance(payload.get(member), list | tuple):
@@ -38,15 +37,15 @@ def list_of(payload: Any, *members: str) -> list[Any]:
 
 
 def tools_of(payload: Any) -> list[Any]:
-    """The tools of a request that has them in `tools`, of a list, or of one tool alone."""
+    """The tools of a request, of a list, or of one tool. The request holds them in `tools`."""
     return list_of(payload, "tools")
 
 
 def in_tools(tools: list[Definition]) -> JsonObject:
-    """The members of a request that has its tools in `tools`."""
+    """Request members with the tools in `tools`."""
     return {"tools": tools}
 
 
-def providers_own(tool: JsonObject) -> ProvidersOwn:
-    """The refusal of a tool that is not a function."""
-    return ProvidersOwn(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")
+def not_a_function(tool: JsonObject) -> NotAFunction:
+    """The error for a tool that is not a function."""
+    return NotAFunction(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")

@@ -1,7 +1,7 @@
-"""A tool's definition as it is shown: the server's own bytes, but for the name and description that we decide.
+"""Edits of one tool definition that keep all other members byte for byte.
 
-Pure module, called when a snapshot is built. Nothing else of a definition is looked at or rewritten: schemas,
-annotations, icons and members that nobody knows stay byte for byte, or clients would validate against something else.
+Pure module, called when a snapshot is built. Only the name, the description and `_meta` are ever replaced: a rewritten
+schema or annotation would make clients validate against something that the server did not send.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class UnusableDefinition(ValueError):
-    """Bytes that are not a JSON object in UTF-8 and so cannot stand in a list."""
+    """Bytes that are not a JSON object in UTF-8, which no tool list can hold."""
 
 
 def with_name(definition: bytes, *, name: str, description: str | None = None) -> bytes:
-    """The definition with its name, and its description where one is given, replaced.
+    """The definition with another name, and with another description if one is given.
 
-    The values of all other members are kept byte for byte, in their order; white space between members is not.
+    The values of all other members are kept byte for byte, in their order; white space between members is not kept.
     Raises UnusableDefinition.
     """
     members = _read(definition)
@@ -33,7 +33,7 @@ def with_name(definition: bytes, *, name: str, description: str | None = None) -
 
 
 def verbatim(definition: bytes, *, name: str) -> bytes:
-    """The definition as the server sent it, once it is certain that it is an object of that name.
+    """The server's bytes, or the definition with `name` if the server named it otherwise.
 
     Raises UnusableDefinition.
     """
@@ -44,8 +44,8 @@ def verbatim(definition: bytes, *, name: str) -> bytes:
 
 
 def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
-    """The definition with members of its `_meta` added or replaced, all else as it is. One whose `_meta` is not an
-    object stays as it is. Raises UnusableDefinition.
+    """The definition with `members` added to its `_meta` or replaced there. A definition whose `_meta` is not an object
+    is returned unchanged. Raises UnusableDefinition.
     """
     whole = _read(definition)
     try:
@@ -57,7 +57,7 @@ def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
 
 
 def plain(definition: bytes) -> bytes:
-    """The definition as the server sent it, once it is certain that it is an object. Raises UnusableDefinition."""
+    """The server's bytes, checked to be a JSON object. Raises UnusableDefinition."""
     _read(definition)
     return definition
 
@@ -75,8 +75,8 @@ _annotated = msgspec.json.Decoder(_Annotated).decode
 
 
 def is_idempotent(definition: bytes, *, declared: bool | None, trusted: bool) -> bool:
-    """Whether calling a tool twice does what calling it once does: as is said of it, else by its own `idempotentHint`
-    or `readOnlyHint`, where these are trusted.
+    """Whether a tool can be called twice with the effect of one call. `declared` decides where it is set, else the
+    tool's `idempotentHint` or `readOnlyHint` if the server is `trusted`.
     """
     if declared is not None or not trusted or b'Hint"' not in definition:
         return bool(declared)

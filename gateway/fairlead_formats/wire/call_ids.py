@@ -1,13 +1,12 @@
-"""Ids of calls, which the gateway makes: those of a provider never leave it. Pure module.
+"""Call ids that the gateway generates in place of the provider's. Pure module.
 
-A turn that is kept for its caller is found by the ids of its calls. Ids of providers can be guessed, and come again in
-other conversations (`call_0`; Kimi's `functions.NAME:INDEX`). So each id of an answer is replaced, as the answer comes
-in, by one with 131 random bits that holds the provider's own; each request to a provider gets the provider's ids back.
-Between the two the gateway knows its own ids alone. Replaced are ids of calls in the forms of Chat Completions,
-Responses, Anthropic's Messages and Gemini.
+The ids of a turn's calls are the key of the stored turn. Providers' ids are not safe as keys: they can be guessed, and
+some repeat in every conversation (`call_0`; Kimi's `functions.NAME:INDEX`). So `ProviderCallIds` replaces each id of an
+answer with a generated one, which has 131 random bits and contains the provider's id. `with_provider_ids` puts the
+provider's ids back into each request to the provider. The formats are Chat Completions, Responses, Anthropic's Messages
+and Gemini.
 
-An id also says whether its turn may have been kept: where the gateway knew from the beginning that it would not keep
-the turn, it does not look for it.
+A generated id also states whether its turn may have been stored: ids of turns that are never stored are not looked up.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fairlead_formats.wire.raw_json import decode_object
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
-"""Characters of 62 kinds: 131 bits."""
+"""Number of characters, each one of 62: 131 bits."""
 _PREFIXES: Final = ("call", "toolu")
 _KEPT, _LOST = "fl", "fx"
 _FORM: Final = rf"(?:{'|'.join(_PREFIXES)})_({_KEPT}|{_LOST})-[A-Za-z0-9]{{{_RANDOM}}}"
@@ -32,7 +31,8 @@ _MADE: Final = re.compile(rf"{_FORM}(?:-.*)?", re.DOTALL)
 _WITH_PROVIDERS: Final = re.compile(rf'(?<!\\)"{_FORM}-((?:[^"\\]|\\.)+)"'.encode())
 _MARKS: Final = tuple(f"_{mark}-".encode() for mark in (_KEPT, _LOST))
 LONGEST_IN_CHAT: Final = 40
-"""Characters of an id in Chat Completions: a caller that goes on without the gateway may send it to OpenAI."""
+"""Maximum characters of an id in Chat Completions: a client may continue its conversation at OpenAI without the
+gateway."""
 _ANY_LENGTH: Final = 1 << 16
 _OF_OPENAI: Final = re.compile(r"call_[A-Za-z0-9]+")
 _HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'"function_call"')
@@ -40,26 +40,26 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def is_made_here(ident: str) -> bool:
-    """Whether an id has the form of those that are made here, which nobody can guess."""
+    """Whether an id has the form of a generated id, which cannot be guessed."""
     return _MADE.fullmatch(ident) is not None
 
 
 def may_keep_turn(ident: str) -> bool:
-    """Whether an id was made here for a call whose turn may have been kept."""
+    """Whether an id was generated for a call whose turn may have been stored."""
     made = _MADE.fullmatch(ident)
     return made is not None and made[1] == _KEPT
 
 
 def with_provider_ids(body: bytes) -> bytes:
-    """A request with the ids that its provider gave, in place of those that were made of them."""
+    """The body of a request, with the provider's ids in place of the generated ids that contain them."""
     return _WITH_PROVIDERS.sub(rb'"\2"', body) if any(mark in body for mark in _MARKS) else body
 
 
 class ProviderCallIds:
-    """Ids of one answer of a provider, whole or streamed."""
+    """Generated ids for the calls of one answer, whole or streamed."""
 
     def __init__(self, *, keepable: bool = True) -> None:
-        """`keepable`: whether the turn may be kept."""
+        """`keepable`: whether the turn may be stored."""
         self._made: dict[str, str] = {}
         self._keepable = keepable
 
@@ -67,7 +67,7 @@ class ProviderCallIds:
         return f"<ProviderCallIds: {len(self._made)}>"
 
     def replace(self, data: bytes) -> bytes:
-        """An answer, or the data of one event of its stream, with ids that are made here. What cannot be read stays."""
+        """An answer, or the data of one stream event, with generated ids. Unreadable data is returned unchanged."""
         if not self._made and not any(hint in data for hint in _HINTS):
             return data
         for ident, prefix, longest in _ids(decode_object(data)):
@@ -79,8 +79,8 @@ class ProviderCallIds:
         return data
 
     def _replacing(self, ident: str, prefix: str, longest: int) -> str:
-        """An id with the provider's in it, unless that makes it longer than `longest`: one of OpenAI's form is taken
-        by every provider without it.
+        """A generated id that contains the provider's id. If that exceeds `longest`, an id of OpenAI's form is left
+        out, because every provider accepts the generated id alone.
         """
         made = new_id(prefix, keepable=self._keepable)
         both = f"{made}-{ident}"
@@ -92,14 +92,12 @@ def _replacement(made: str) -> Any:
 
 
 def new_id(prefix: str = "call", *, keepable: bool = True) -> str:
-    """An id for a call that came without one. `keepable`: whether its turn may be kept."""
+    """A generated id. `keepable`: whether the call's turn may be stored."""
     return f"{prefix}_{_KEPT if keepable else _LOST}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
 
 
 def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
-    """Ids of calls in an answer of any family, each with the beginning of the id that takes its place, and how long
-    that may be.
-    """
+    """Call ids in an answer of any family, each with the prefix and the maximum length of the id that replaces it."""
     if isinstance(value, list):
         for item in value:
             yield from _ids(item)
@@ -115,7 +113,7 @@ def _ids(value: Any) -> Iterator[tuple[str, str, int]]:
 
 
 def _block_id(value: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """The id of a block or item that says by its type that it is a call."""
+    """The id of a block or output item whose `type` says that it is a call."""
     kind = value.get("type")
     if kind == "tool_use":
         yield from ((ident, "toolu", _ANY_LENGTH) for ident in _text(value, "id"))

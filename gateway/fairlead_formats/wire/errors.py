@@ -1,5 +1,6 @@
-"""Errors of endpoints in front of models, before a family writes them in its form, and refusals of a provider's key,
-whose words may hold a part of it. Pure module.
+"""Errors for clients of model endpoints, before a family writes them in its own form. Pure module.
+
+A provider's error about its API key is replaced: its text may contain a part of the key.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from typing import Final
 
 from fairlead_formats.wire.raw_json import decode_object
 
-_MESSAGE: Final = "the provider refused the key"
+_MESSAGE: Final = "the provider refused the API key"
 _WORDS: Final = frozenset({"invalid_api_key", "authentication_error", "unauthenticated", "401"})
 
 
 class LlmError(Exception):
-    """An error that the gateway answers a client with."""
+    """An error that the gateway returns to a client."""
 
     def __init__(
         self,
@@ -34,17 +35,17 @@ class LlmError(Exception):
 
 
 def key_refused() -> LlmError:
-    """The refusal in the gateway's words."""
+    """The gateway's error for a rejected API key."""
     return LlmError(401, _MESSAGE, "invalid_api_key")
 
 
-def without_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) -> tuple[int, bytes]:
-    """A provider's refusal as it came, but one with a status of 401 in the gateway's words, in the form of `write`."""
-    return status, write(key_refused()) if status == 401 or tells_of_key(body) else body
+def hide_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) -> tuple[int, bytes]:
+    """Status and body of a provider's error. One about the API key (401) is rewritten by `write`."""
+    return status, write(key_refused()) if status == 401 or reports_refused_key(body) else body
 
 
-def tells_of_key(raw: bytes) -> bool:
-    """Whether an error object, or a body that holds one, says that a key was refused."""
+def reports_refused_key(raw: bytes) -> bool:
+    """Whether an error object, or a body that holds one, says that the API key was rejected."""
     body = decode_object(raw)
     inner = body.get("error")
     error = inner if isinstance(inner, dict) else body

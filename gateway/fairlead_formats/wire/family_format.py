@@ -1,5 +1,6 @@
-"""Bases of the wire formats of all families, and of the requests of their clients: read as raw members, so that what is
-not understood goes out as it came. Pure module.
+"""Base classes of every family's wire format and client request. Pure module.
+
+Requests are read as raw members, so that members which the gateway does not interpret reach the provider unchanged.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.wire.errors import LlmError, without_key
+from fairlead_formats.wire.errors import LlmError, hide_key
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
 from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
 
-OWN_MEMBER: Final = "fairlead"
-"""Member of a request that is the gateway's, and does not go out."""
+GATEWAY_MEMBER: Final = "fairlead"
+"""Member of a request with options for the gateway, which is not sent to the provider."""
 
 
 class FamilyFormat(ABC):
-    """Wire format of one family: `WireFormat` without what only the family knows."""
+    """Parts of `WireFormat` that all families share."""
 
     stream_type = EVENT_STREAM
     needs_call_ids = True
@@ -37,10 +38,10 @@ class FamilyFormat(ABC):
 
     @abstractmethod
     def error_body(self, error: LlmError) -> bytes:
-        """A refusal of the gateway's own in the client's format."""
+        """Body of an error of the gateway, in the client's format."""
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        return without_key(status, body, self.error_body)
+        return hide_key(status, body, self.error_body)
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)
@@ -48,7 +49,7 @@ class FamilyFormat(ABC):
 
 @contextmanager
 def reading_body() -> Iterator[None]:
-    """Raise BadRequest for a body that cannot be read in the block."""
+    """Turn errors of reading a request body in the `with` block into BadRequest."""
     try:
         yield
     except msgspec.ValidationError as error:
@@ -60,11 +61,11 @@ def reading_body() -> Iterator[None]:
 
 
 class FamilyRequest:
-    """One request of a client: its messages, and what every format says of it."""
+    """Parts of `WireRequest` that all families share."""
 
     model: str
     stream: bool
-    own: Raw
+    gateway_options: Raw
     no_injection = False
     losses: TranslationLosses | None = None
     client_messages: Sequence[bytes | Raw]
@@ -74,9 +75,9 @@ class FamilyRequest:
     _tools: Sequence[Raw] = ()
 
     def _take_messages(self, messages: Sequence[bytes | Raw], member: str) -> None:
-        """Set the messages, of that member. Raises BadRequest where there is none."""
+        """Set the messages. Raises BadRequest for an empty list; `member` is its name in the request."""
         if not messages:
-            raise BadRequest(f"{member}: give at least one", member)
+            raise BadRequest(f"{member}: the request needs at least one entry", member)
         self.client_messages = self.messages = messages
 
     @property

@@ -1,4 +1,4 @@
-"""Losses of one translation: short codes of what the other wire format has no place for. Pure module."""
+"""Short codes of what one translation lost because the other wire format does not support it. Pure module."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 MAX_CODES: Final = 24
-"""Codes that are told; further ones are counted."""
+"""Codes that are reported by name; further codes are only counted."""
 MAX_CODE: Final = 40
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class TranslationLosses:
-    """Codes in the order in which they were added, each once."""
+    """Distinct codes in the order in which they were added."""
 
     def __init__(self, codes: Iterable[str] = ()) -> None:
         self._codes = dict.fromkeys(codes)
         self._more = 0
 
     def add(self, code: str) -> None:
-        """Add a code, such as the name of a member: it is cut and made fit for a header."""
+        """Add a code, such as the name of a member. It is truncated to `MAX_CODE` and made safe for a header."""
         fit = _UNFIT.sub("_", code)[:MAX_CODE] or "_"
         if fit in self._codes:
             return

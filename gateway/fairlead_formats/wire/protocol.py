@@ -1,8 +1,8 @@
-"""Wire formats of model APIs, as the loop of model and tools sees them. Pure module.
+"""Interfaces of wire formats: requests, answers and streams of a model API. Pure module.
 
-A `WireFormat` is in a family's folder of `providers`. A pair of formats, where a client speaks another one than the
-provider, is a `WireFormat` as well: it reads the client's request, speaks the provider's format, and writes the
-client's answers.
+Each family of providers implements `WireFormat` in its folder of `providers`. A pair of two formats implements it as
+well, for a client whose format is not the provider's: it reads the client's request, sends the provider's format and
+writes answers in the client's format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JSON: Final = "application/json"
 
 
 class BadRequest(ValueError):
-    """A request that cannot be read; `param` names the member."""
+    """A client's request that cannot be read; `param` names the member."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -30,12 +30,12 @@ class BadRequest(ValueError):
 
 
 class BadAnswer(ValueError):
-    """A whole answer of a provider that is not in its format."""
+    """A provider's whole answer that is not in the provider's format."""
 
 
 class BadStream(ValueError):
-    """An event that is not in the provider's format. `error` is the provider's own error object, where it tells of one
-    in its stream.
+    """An event of a stream that is not in the provider's format. `error` is the error object that the provider sent in
+    its stream; None where it sent none.
     """
 
     def __init__(self, message: str, error: bytes | None = None) -> None:
@@ -46,41 +46,41 @@ class BadStream(ValueError):
 SIGNED_THOUGHT: Final = "thinking"
 REASONING_ITEM: Final = "reasoning"
 MARKED_THOUGHTS: Final = (SIGNED_THOUGHT, REASONING_ITEM)
-"""Names in the keys of turns that are found by the random mark of a thought."""
+"""Values of `CallKey.name` for a turn without calls, which is stored under a key taken from its reasoning."""
 
 
 class CallKey(msgspec.Struct, frozen=True):
-    """Id and name of a call that the caller gets: the key of a kept turn. Where an answer has none, a thought
-    stands in, by its signature (Anthropic) or item id (Responses).
+    """Key of a stored turn: id and name of a call that the client sees. A turn without such a call is stored under the
+    signature (Anthropic) or item id (Responses) of its reasoning.
     """
 
     id: str
     name: str
 
 
-class CallPlace(msgspec.Struct, frozen=True):
-    """Range of messages of a request with one answer of the model, and the keys that its kept turn is found by."""
+class AnswerRange(msgspec.Struct, frozen=True):
+    """The messages of a request that make up one answer of the model, and the keys of that answer's stored turn."""
 
     start: int
-    """Place of the first message that holds them."""
+    """Index of the first message."""
     end: int
-    """Place behind the last one."""
+    """Index after the last message."""
     calls: tuple[CallKey, ...]
 
 
-class KeptTurn(msgspec.Struct, frozen=True, array_like=True):
-    """Part of a turn that the caller has not seen."""
+class StoredTurn(msgspec.Struct, frozen=True, array_like=True):
+    """Messages of one turn that the gateway removed from the client's answer and restores in the next request."""
 
     format: str
-    """Name of the wire format of its messages."""
+    """Name of the messages' wire format."""
     before: list[bytes]
-    """Messages of earlier rounds, and that with the calls."""
+    """Messages of earlier rounds, then the message with the calls."""
     results: list[bytes]
-    """Messages with the results of the calls that were run here."""
+    """Messages with the results of the calls that the gateway ran."""
 
 
 class InnerCall(msgspec.Struct, frozen=True):
-    """Call that the arguments of a call of `execute_tool` name."""
+    """A call of another tool, named in the arguments of a call of `execute_tool`."""
 
     name: str
     arguments: bytes
@@ -88,7 +88,7 @@ class InnerCall(msgspec.Struct, frozen=True):
 
 
 class RunningCall(msgspec.Struct, frozen=True):
-    """One call that is run here, for clients that ask to see them."""
+    """A call that the gateway is about to run, for clients that display such calls."""
 
     id: str
     name: str
@@ -98,175 +98,175 @@ class RunningCall(msgspec.Struct, frozen=True):
 
 
 class FinishedCall(RunningCall, frozen=True):
-    """One call that was run here."""
+    """A call that the gateway has run."""
 
     result: Mapping[str, Any]
-    """In MCP's form."""
+    """`CallToolResult` of MCP."""
     seconds: float = 0
 
 
 class ModelRound(msgspec.Struct, frozen=True):
-    """One round of a request: additions of the loop to what the client sent."""
+    """Additions of the loop to the client's request in one round."""
 
     model: str
-    """As the provider calls it."""
-    more: Sequence[bytes] = ()
-    """Messages behind the caller's."""
+    """Name of the model at the provider."""
+    added_messages: Sequence[bytes] = ()
+    """Messages after the client's messages."""
     injected: Sequence[bytes] = ()
-    """Definitions behind the caller's tools."""
+    """Tool definitions after the client's tools."""
     usage: bool = False
-    """Whether a stream is asked for its usage."""
+    """Whether to request token usage in a stream."""
     first: bool = True
-    """Whether a `tool_choice` of the caller's that forces a call holds; it is `auto` in later rounds."""
+    """Whether to send a `tool_choice` of the client that forces a call. Later rounds send `auto` in its place."""
     last: bool = False
-    """Whether the model must not call a tool."""
+    """Whether to forbid calls."""
 
 
 class WireRequest(Protocol):
-    """One request of a client. What is not understood goes out as it came."""
+    """One request of a client. Members that the gateway does not interpret reach the provider unchanged."""
 
     model: str
-    """As the client named it."""
+    """Name of the model in the client's request."""
     stream: bool
-    own: Raw
-    """The member `fairlead`: wishes for the gateway, which do not go out."""
+    gateway_options: Raw
+    """The member `fairlead` with options for the gateway, which is not sent to the provider."""
     no_injection: bool
-    """Whether the request takes no injected tools, such as with `n` > 1 or `functions`."""
+    """Whether no tools can be injected, for example with `n` > 1 or `functions`."""
     client_messages: Sequence[bytes | Raw]
-    """Messages as they came."""
+    """Messages as the client sent them."""
     messages: Sequence[bytes | Raw]
-    """Messages as they go out."""
+    """Messages for the provider, with stored turns restored."""
 
     @property
     def tool_names(self) -> frozenset[str]:
-        """Names of the caller's own tools."""
+        """Names of the tools in the client's request."""
 
     @property
     def tools(self) -> bytes:
-        """The caller's definitions as a raw JSON array."""
+        """The tool definitions of the client's request as a JSON array."""
 
     @property
     def system(self) -> bytes:
-        """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
+        """The system prompt outside of the messages, as JSON; `null` without one."""
 
     @property
     def losses(self) -> TranslationLosses | None:
-        """Codes of members that the provider's format lacks; None where the client speaks that format."""
+        """Codes of members that the provider's format does not support; None where the client uses that format."""
 
     @property
     def restored_bytes(self) -> int:
-        """Bytes that kept turns add to the messages of the client's request."""
+        """Number of bytes that restored turns add to the client's messages."""
 
     def body(self, model_round: ModelRound) -> bytes:
-        """The request of one round to the provider."""
+        """Body of the request to the provider for one round."""
 
 
 class WireAnswer(Protocol):
-    """The whole answer of one round."""
+    """The provider's whole answer in one round."""
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """Decoded, with its calls, in a form that the message format of the same name reads."""
+        """The decoded message with its calls, for the message format of the same name."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """As the provider counts it; empty where it does not."""
+        """Token usage in the provider's form; empty where the provider sends none."""
 
     @property
-    def in_request(self) -> Sequence[bytes]:
-        """The message as it stands in the next request."""
+    def request_messages(self) -> Sequence[bytes]:
+        """The model's message, as the next request repeats it."""
 
     @property
     def malformed_call(self) -> bool:
-        """Whether the answer is nothing but a call that cannot be read (Gemini's `MALFORMED_FUNCTION_CALL`): the model
-        is asked once more.
+        """Whether the answer consists of one unreadable call (Gemini's `MALFORMED_FUNCTION_CALL`), after which the
+        gateway repeats the request once.
         """
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        """Put calls, by id, in the place of those of `execute_tool` that name them: the caller gets them."""
+        """Replace calls of `execute_tool`, by id, with the calls that they name, which the client has to run."""
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        """Key of a turn of several rounds that the API wants whole in the next request, such as with signed thoughts,
-        though no call of it waits for the caller. `before`: answers of the earlier rounds. None where it need not be
-        kept.
+        """Key under which a turn of several rounds is stored because the API requires all of it in the next request,
+        for example for signed reasoning, although the client has no call to answer. `before`: answers of the earlier
+        rounds. None where the turn need not be stored.
         """
 
     def write(self, loop: LoopResult) -> bytes:
-        """This last answer as the answer of all rounds, in the client's format."""
+        """The client's one answer for all rounds, of which this is the last."""
 
 
 class LoopResult(msgspec.Struct, frozen=True):
-    """Additions of a loop to its last answer, for the one answer that the client gets."""
+    """Additions of the loop to the last answer, for the one answer that the client receives."""
 
     before: Sequence[WireAnswer] = ()
     """Answers of the earlier rounds."""
     usage: Mapping[str, Any] = {}
-    """Sum over all rounds."""
-    theirs: Collection[str] | None = None
-    """Names of tools whose calls the client gets; None: of all."""
+    """Sum over all rounds, in the provider's form."""
+    client_tools: Collection[str] | None = None
+    """Names of tools whose calls the client receives; None for all tools."""
     ran: Sequence[FinishedCall] = ()
-    """Calls that are shown to the client as the provider shows those of its own hosted tools."""
-    more: Mapping[str, Any] = {}
-    """Further members of the answer."""
+    """Calls that the client is shown in the form of the provider's hosted tools."""
+    extra_members: Mapping[str, Any] = {}
+    """Members to add to the answer."""
 
 
 class WireStream(Protocol):
-    """One client's stream over all rounds: the events of several answers become those of one."""
+    """One client's stream over all rounds, which merges the events of several answers into those of one."""
 
     @property
     def done(self) -> bool:
-        """Whether the provider said that nothing follows, though its connection may stay open."""
+        """Whether the provider marked the end of its stream; its connection may still be open."""
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        """Sum over the rounds that are over."""
+        """Sum over the finished rounds."""
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the current round was said."""
+        """Whether the provider marked the end of the current round's answer."""
 
     @property
     def malformed_call(self) -> bool:
-        """As `WireAnswer.malformed_call`, of the current round."""
+        """`WireAnswer.malformed_call` for the current round."""
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """The message of the current round, as `WireAnswer.message`."""
+        """`WireAnswer.message` for the current round."""
 
     @property
-    def in_request(self) -> Sequence[bytes]:
-        """The message of the current round as it stands in the next request."""
+    def request_messages(self) -> Sequence[bytes]:
+        """`WireAnswer.request_messages` for the current round."""
 
     @property
     def turn_key(self) -> CallKey | None:
-        """Key of the turn so far, as `WireAnswer.turn_key`."""
+        """`WireAnswer.turn_key` for the turn so far."""
 
     def feed(self, data: bytes) -> bytes:
-        """The client's part of one event, which may be nothing. Raises BadStream."""
+        """Bytes for the client from one event of the provider; possibly empty. Raises BadStream."""
 
     def end_round(self) -> bytes:
-        """End the round; the part of the stream that was held of the client's own calls."""
+        """End the round and return the events of the client's calls, which were held back until now."""
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        """As `WireAnswer.unwrap`, behind the end of a round: the part of the stream that has these calls."""
+        """Events of the calls that replace those of `execute_tool`, after `end_round`; see `WireAnswer.unwrap`."""
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""
+        """Events that announce calls which the gateway is about to run, in the form of the provider's hosted tools."""
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
-        """Show the results of the calls that were shown as `running`; without these, both."""
+        """Events with the results of calls. They also announce each call that `show_running` has not announced."""
 
     def next_round(self) -> None:
-        """Go on with the next answer."""
+        """Begin the next round."""
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
-        """The end of the stream, with `more` members in its last event that can hold some."""
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
+        """Events that end the stream. The last event that can carry `extra_members` carries them."""
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        """The event that says that the stream is broken, which is its end. `raw` is the provider's own error object."""
+        """Events that report an error and end the stream. `raw` is the provider's error object, if there is one."""
 
     def keep_alive(self) -> bytes:
-        """Bytes that clients of the format skip, for the time in which nothing is said."""
+        """Bytes that clients of the format ignore, sent while there is nothing else to send."""
 
 
 class WireFormat(Protocol):
@@ -274,70 +274,70 @@ class WireFormat(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the provider's format in `fairlead_formats.registry`: of definitions, messages and results."""
+        """Name of the provider's format in `fairlead_formats.registry`, which also selects its tool definitions."""
 
     @property
     def stream_type(self) -> str:
-        """Media type of the client's streams."""
+        """Media type of streams to the client."""
 
     @property
     def needs_call_ids(self) -> bool:
-        """Whether clients have to send the id of a call back with its result."""
+        """Whether clients repeat the id of a call in its result."""
 
     @property
     def request_headers(self) -> Collection[str]:
-        """Headers of a client's request that go on to the provider, in small letters."""
+        """Lower-case names of request headers that are forwarded to the provider."""
 
     @property
     def answer_headers(self) -> Sequence[str]:
-        """Headers of the provider's answer that go on to the client, in small letters; one that ends with `-` is the
-        beginning of several.
+        """Lower-case names of answer headers that are forwarded to the client; a name that ends with `-` is a prefix of
+        several.
         """
 
     def receive(self, body: bytes) -> bytes:
-        """A client's request with ids of calls where they belong, in formats that carry them elsewhere."""
+        """The body of a client's request, with call ids restored in formats whose clients do not repeat them."""
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> WireRequest:
-        """A client's request. `model` and `stream` are those of the path, in formats that have them there. Raises
+        """Read a client's request. `model` and `stream` come from the path in formats that have them there. Raises
         BadRequest.
         """
 
     def path(self, model: str, *, stream: bool) -> str:
-        """Path of a request below the base of the provider's API."""
+        """Path of a request, relative to the base URL of the provider's API."""
 
     def answer(self, body: bytes, request: WireRequest) -> WireAnswer:
-        """A whole answer of the provider to a request. Raises BadAnswer."""
+        """Read a provider's whole answer to a request. Raises BadAnswer."""
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> WireStream:
-        """The client's stream for a request. `theirs`: names of tools whose calls the caller gets, more than its own
-        (`ToolLoop.theirs`). None: nothing is run here, and every event passes.
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> WireStream:
+        """Begin the client's stream for a request. `client_tools`: names of tools whose calls the client receives,
+        which may include injected tools. None: the gateway runs no tool, and every event passes.
         """
 
-    def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
-        """Calls of models among the messages of a request, in their order."""
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> Sequence[AnswerRange]:
+        """Answers of the model with calls among the messages of a request, in order."""
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        """Role and text of a message of a request. Clients rewrite JSON, so bytes are not compared."""
+        """Role and text of a message. Text is compared because clients rewrite the JSON around it."""
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        """The messages, those of calls that a turn is kept for (by `CallPlace.start`) replaced by the whole turn. The
-        turns are of the same format.
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
+        """The messages with each stored turn in place of the messages at its `AnswerRange.start`. The turns are in the
+        same format.
         """
 
     def error_body(self, error: LlmError) -> bytes:
-        """A refusal of the gateway's own in the client's format."""
+        """Body of an error of the gateway, in the client's format."""
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        """A provider's refusal in the client's format."""
+        """Status and body of a provider's error, in the client's format."""
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        """A request of the provider's without thoughts that only the model which sealed them takes, but for those in
-        its last `keep_last` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
-        UnicodeDecodeError.
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        """The body of a provider request without encrypted or signed reasoning, which only the model that produced it
+        accepts. Reasoning in the last `keep_last` messages stays. None where nothing was removed. Raises
+        msgspec.MsgspecError, KeyError, RecursionError, UnicodeDecodeError.
         """
 
     def error_in(self, body: bytes) -> bytes | None:
-        """The raw error object in a provider's refusal, for `WireStream.failed`; None where there is none."""
+        """The error object in a provider's error body, for `WireStream.write_error`; None where there is none."""
 
 
 class CountFormat(Protocol):

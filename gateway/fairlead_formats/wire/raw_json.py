@@ -1,6 +1,6 @@
-"""JSON of clients and providers whose members have no meaning here: it goes on as it came, or its numbers are added.
+"""Helpers for JSON of clients and providers that the gateway does not interpret. Pure module.
 
-Pure module, which takes whatever a client or a provider wrote. Added are the usages of several rounds, at any depth.
+`add_usage` sums the token usage of several rounds at any depth. No function raises for what a client or provider wrote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def decode_object(raw: bytes | Raw) -> dict[str, Any]:
-    """The decoded object; an empty one for anything else."""
+    """The decoded object; an empty one for anything else, such as text that is not JSON."""
     try:
         message = _any(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -28,19 +28,19 @@ def decode_object(raw: bytes | Raw) -> dict[str, Any]:
 
 
 def text_of(content: object) -> str:
-    """Text of a message's content: a text, or a list of parts of which some hold text."""
+    """The text of a message's `content`, which is a string or a list of parts with `text`."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def array(items: Sequence[bytes | Raw]) -> bytes:
-    """A JSON array of raw items."""
+    """A JSON array of encoded items."""
     return b"[" + b",".join(bytes(item) for item in items) + b"]"
 
 
 def error_in(body: bytes) -> bytes | None:
-    """The raw member `error` of a provider's answer; None where there is none."""
+    """The encoded member `error` of a provider's answer, an object or a string; None where there is none."""
     try:
         raw = bytes(msgspec.json.decode(body, type=_ErrorBody).error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -50,17 +50,16 @@ def error_in(body: bytes) -> bytes | None:
 
 MAX_DEPTH: Final = 8
 MAX_MEMBERS: Final = 64
-"""Members of an object that are added; further ones of the later usage are left out."""
+"""Number of members of a summed object; further members of the second usage are left out."""
 MAX_LISTED: Final = 64
-"""Entries of a list that are added; of a longer one the later counts."""
+"""Number of entries that two lists may have together; of longer lists the second is used unchanged."""
 
 
 def add_usage(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, depth: int = MAX_DEPTH
 ) -> dict[str, Any]:
-    """The sum of two usages. A member that only one of them has stays as it is; of members that are not numbers the
-    later one counts. Objects in lists are added where they differ in numbers alone, such as the details of one
-    modality.
+    """The sum of two usages, member by member. A member of only one usage is copied. Of two values that are not numbers
+    the second is used. Objects in lists are added where only their numbers differ, such as token details per modality.
     """
     total = dict(first or {})
     for name, value in (second or {}).items():
@@ -92,7 +91,7 @@ def _add_lists(first: list[Any], second: list[Any], depth: int) -> list[Any]:
 
 
 def _alike(first: object, second: object) -> bool:
-    """Whether two entries of a list are of the same thing: objects whose members are equal but for numbers."""
+    """Whether two list entries describe the same thing: their members are equal apart from numbers."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return False
     return _labels(first) == _labels(second) != {}

@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.providers.openai_responses.items import head_of, is_hidden, members_of, raws, waiting_calls
-from fairlead_formats.providers.openai_responses.own_servers import asks_approval, output_item
+from fairlead_formats.providers.openai_responses.own_servers import is_approval_request, output_item
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.registry import OPENAI_RESPONSES, message_format
@@ -171,7 +171,7 @@ class ResponseStore:
             [] if there else [*map(bytes, request.client_messages)],
             [] if there else output,
             rounds.unsent_results,
-            [*filter(asks_approval, output)],
+            [*filter(is_approval_request, output)],
         )
         await self._keep(finished.identity, _response(ident), stored)
         if request.conversation is not None:
@@ -208,9 +208,9 @@ class _Rounds:
         self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
         first = offer.client_run if offer is not None else frozenset()
         self.injected = offer is not None and bool(offer.definitions)
-        theirs = first.union(request.tool_names) if self.injected else None
+        client_tools = first.union(request.tool_names) if self.injected else None
         results = {head_of(raw).call_id for raw in finished.results}
-        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, theirs)]
+        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, client_tools)]
         self.unsent_results = [
             *finished.results,
             *(output_item(each, _UNRUN) for each in unseen if each not in results),

@@ -46,7 +46,7 @@ class CallerTools(msgspec.Struct, frozen=True):
 
     def names_in(self, target: Format, names: Names) -> dict[str, str]:
         """The caller's names to those in an offer. In their own format they stay, unless another tool has one."""
-        same = isinstance(target, ToolFormat) and target.like(self.format)
+        same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
         every = [str(tool["name"]) for tool in self.tools]
         return {name: name if same and names.original(name) in (None, name) else names.safe(name) for name in every}
 
@@ -83,7 +83,7 @@ def parse_caller_tools(payload: object, format_name: str, visible: VisibleTools)
             matched[name] = entry.name
             report += _other(tool, name, entry)
     originals = tuple(each for each in read.originals if each.name not in matched)
-    names = Names.beside(visible.names, own)
+    names = Names.extend(visible.names, own)
     return CallerTools(tuple(own.values()), matched, tuple(report), lacking, names, format_, originals)
 
 

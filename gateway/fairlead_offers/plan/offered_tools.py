@@ -116,11 +116,11 @@ async def convert_tools(
     definitions, hashes = await _warm(work, format_, entries, short, options)
     names = offered_names(format_.name, visible, own) if own.tools or format_.name == MCP else visible.names
     unlisted = [entry.name for entry in entries if entry.name not in names]
-    names = Names.beside(names, unlisted) if unlisted else names
+    names = Names.extend(names, unlisted) if unlisted else names
     conversion = work.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
     report, properties = own.report + conversion.report, conversion.properties
-    if isinstance(format_, ToolFormat) and format_.like(own.format):
-        member, tools = format_.beside(conversion.tools, own.untouched(format_, names))
+    if isinstance(format_, ToolFormat) and format_.shares_form_with(own.format):
+        member, tools = format_.place_tools(conversion.tools, own.untouched(format_, names))
     else:
         theirs = format_.convert(own.tools, options, names)
         member, tools = array_of(format_.request(conversion.tools + theirs.tools))
@@ -149,7 +149,7 @@ async def _warm(
     few here, with a breath in between. In steps only.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
-    new = [index for index, key in enumerate(hashes) if not work.conversions.knows(format_, options, key)]
+    new = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]
     if len(new) > FEW and format_.name != MCP:
         raws = [RawTool(entries[i].name, Raw(entries[i].definition), entries[i].name in short) for i in new]
         await work.prepare(format_, options, {hashes[i]: raw for i, raw in zip(new, raws, strict=True)})

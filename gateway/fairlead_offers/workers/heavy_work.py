@@ -207,7 +207,7 @@ class HeavyWork:
         loading the vocabulary alone would stop the loop for a quarter of a second.
         """
         sizes = self.sizes
-        new = [key for key in definitions if not sizes.knows(key)]
+        new = [key for key in definitions if not sizes.has(key)]
         if new and self.counting is not None:
             parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
             pieces = [_encode([Raw(definitions[key]) for key in part]) for part in parts]

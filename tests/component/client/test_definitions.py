@@ -53,7 +53,7 @@ async def test_every_format_is_served_as_a_list_that_stands_in_a_request(provide
 
 async def test_an_unknown_format_names_the_known_ones() -> None:
     async with world() as registry:
-        with pytest.raises(UnknownFormat, match=f"known are {', '.join(FORMATS)}"):
+        with pytest.raises(UnknownFormat, match=f"use one of: {', '.join(FORMATS)}"):
             await registry.get_tool_definitions("cohere")
         error = await registry.get_tool_definitions_safe("cohere")
         assert isinstance(error, UnknownFormat)

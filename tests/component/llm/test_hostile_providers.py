@@ -78,7 +78,7 @@ async def test_a_body_that_unpacks_to_more_than_the_bound_is_refused() -> None:
 def test_parts_that_are_not_objects_pass_through_a_stream(part: bytes) -> None:
     stream = GeminiStream(frozenset({"theirs"}))
     stream.feed(b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % part)
-    assert json.loads(stream.in_request[0])["parts"] == [json.loads(part)]
+    assert json.loads(stream.request_messages[0])["parts"] == [json.loads(part)]
 
 
 async def test_an_answer_of_a_million_values_is_refused(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ async def test_a_stream_with_an_unknown_key_is_the_sdks_error_of_keys(tmp_path: 
 async def test_a_key_that_the_provider_refuses_is_told_without_its_words(tmp_path: Path, sdk: str) -> None:
     client = SDKS[sdk]
     async with llm_world(tmp_path, REFUSED, provider=client.provider) as world:
-        with pytest.raises(client.error, match="refused the key") as refused:
+        with pytest.raises(client.error, match="refused the API key") as refused:
             await client.ask(_url(world), "any")
     assert SECRET not in str(refused.value)
 

@@ -41,4 +41,4 @@ async def test_a_request_that_cannot_be_counted_is_refused_in_the_form_of_the_ap
         empty = await world.messages(path=PATH)
     assert (unknown.status, unknown.message["error"]["type"]) == (404, "not_found_error")
     assert (refused.status, refused.message["error"]["type"]) == (400, "invalid_request_error")
-    assert (empty.status, empty.message["error"]["message"]) == (400, "messages: give at least one")
+    assert (empty.status, empty.message["error"]["message"]) == (400, "messages: the request needs at least one entry")

@@ -32,7 +32,7 @@ async def test_tools_are_printed_in_a_providers_format_with_losses_beside_them(t
     assert "away__gone is left out: its server is offline" in err
     assert json.loads(whole)["names"]["demo__add"] == "demo__add"
     assert wrong[0] == 2
-    assert f"known are {', '.join(FORMATS)}" in wrong[2]
+    assert f"use one of: {', '.join(FORMATS)}" in wrong[2]
 
 
 async def test_the_tier_or_server_of_the_url_counts(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_a_file_or_a_pipe_is_converted_without_a_gateway(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "sentence"),
     [
-        (("--from", "x", "--to", "mcp", "-"), "[]", 2, "there is no format 'x'"),
+        (("--from", "x", "--to", "mcp", "-"), "[]", 2, "'x' is not a format"),
         (("--from", "mcp", "--to", "mcp", "-"), "{", 2, "is not JSON"),
         (("--from", "mcp", "--to", "mcp", "missing.json"), "", 2, "cannot read missing.json"),
         (("--from", "mcp", "--to", "openai", "-"), "[7]", 1, "refused"),

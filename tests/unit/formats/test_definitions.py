@@ -218,5 +218,5 @@ def test_no_alias_means_two_formats() -> None:
 
 
 def test_an_unknown_format_names_the_known_ones() -> None:
-    with pytest.raises(UnknownFormat, match=r"no format 'cohere'; known are anthropic, bedrock-converse, gemini"):
+    with pytest.raises(UnknownFormat, match=r"'cohere' is not a format; use one of: anthropic, bedrock-conv"):
         find("cohere")

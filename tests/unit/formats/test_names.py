@@ -83,7 +83,7 @@ def test_a_name_far_from_all_gets_no_suggestion() -> None:
 
 def test_names_beside_others_leave_those_as_they_are() -> None:
     first = Names(["a.b", "c"])
-    both = Names.beside(first, ["a_b", "c", "a/b"])
+    both = Names.extend(first, ["a_b", "c", "a/b"])
     assert both.forward.items() >= first.forward.items()
     assert len(set(both.forward.values())) == 4
     assert both.original(both.safe("a_b")) == "a_b"

@@ -60,10 +60,10 @@ def test_properties_have_names_that_the_provider_takes(name: str, model: str | N
         properties = each.get("properties", {})
         assert all(TAKEN.fullmatch(property_) for property_ in properties)
         assert set(each.get("required", ())) <= properties.keys()
-    told = [loss for loss in conversion.report if loss.keyword == "properties" and "is called" in loss.why]
+    told = [loss for loss in conversion.report if loss.keyword == "properties" and "was renamed to" in loss.why]
     assert {loss.action for loss in told} == {Action.REWRITTEN}
     assert {json.dumps(given, ensure_ascii=False) for given in conversion.properties["odd"].values()} >= {
-        loss.why.removeprefix("the property ").partition(" is called ")[0] for loss in told if len(loss.why) < 100
+        loss.why.removeprefix("property ").partition(" was renamed to ")[0] for loss in told if len(loss.why) < 100
     }
     assert len(told) == len(conversion.properties["odd"])
 

@@ -60,7 +60,7 @@ class AnthropicAnswer:
         return {name: raw for name, raw in self._members.items() if name in ("id", "model")}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         """The message with its blocks as they came."""
         return as_message("assistant", self.blocks)
 
@@ -91,26 +91,28 @@ class AnthropicAnswer:
 
     def write(self, loop: LoopResult) -> bytes:
         """With the id of the first round, and the blocks of all."""
-        theirs = loop.theirs
+        client_tools = loop.client_tools
         rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
         content: list[bytes | Raw] = []
         for number, each in enumerate(rounds, 1):
-            content += each.visible_blocks(number, theirs)
+            content += each.visible_blocks(number, client_tools)
             content += call_blocks([call for call in loop.ran if call.id in each.calls])
-        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members |= rounds[0].head
         members["content"] = Raw(array(content))
         if loop.usage and len(rounds) > 1:
             members["usage"] = Raw(_encode(loop.usage))
-        hides = any(is_hidden(block.members, theirs) for block in self.blocks)
-        calls = any(block.kind == TOOL_USE and not is_hidden(block.members, theirs) for block in self.blocks)
+        hides = any(is_hidden(block.members, client_tools) for block in self.blocks)
+        calls = any(block.kind == TOOL_USE and not is_hidden(block.members, client_tools) for block in self.blocks)
         if hides and not calls and self.stop_reason == TOOL_USE:
             members["stop_reason"] = Raw(b'"end_turn"')
         return _encode(members)
 
-    def visible_blocks(self, number: int, theirs: Collection[str] | None) -> list[bytes | Raw]:
+    def visible_blocks(self, number: int, client_tools: Collection[str] | None) -> list[bytes | Raw]:
         """Blocks of this answer that the client gets, as those of round `number`."""
-        return [block.mark(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, theirs)]
+        return [
+            block.mark(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, client_tools)
+        ]
 
 
 def _with_id(block: Block) -> Block:

@@ -105,9 +105,9 @@ def tool_name(block: Mapping[str, Any]) -> str:
     return ""
 
 
-def is_hidden(block: Mapping[str, Any], theirs: Collection[str] | None) -> bool:
+def is_hidden(block: Mapping[str, Any], client_tools: Collection[str] | None) -> bool:
     """Whether a block is a call that the gateway runs, which the caller does not see."""
-    return theirs is not None and block.get("type") == TOOL_USE and tool_name(block) not in theirs
+    return client_tools is not None and block.get("type") == TOOL_USE and tool_name(block) not in client_tools
 
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:

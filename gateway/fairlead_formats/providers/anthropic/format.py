@@ -15,7 +15,7 @@ from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.api import MESSAGES
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, thought_key, tool_name
-from fairlead_formats.providers.anthropic.request import AnthropicRequest, without_thoughts
+from fairlead_formats.providers.anthropic.request import AnthropicRequest, remove_thoughts
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
 from fairlead_formats.providers.anthropic.translation import answer as neutral_answer
@@ -24,7 +24,7 @@ from fairlead_formats.providers.anthropic.translation import messages as neutral
 from fairlead_formats.providers.anthropic.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireRequest
 from fairlead_formats.wire.raw_json import decode_object
 
 _MARK: Final = MARK.encode()
@@ -53,28 +53,28 @@ class AnthropicFormat(FamilyFormat):
     def answer(self, body: bytes, request: WireRequest) -> AnthropicAnswer:
         return AnthropicAnswer(body)
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> AnthropicStream:
-        return AnthropicStream(theirs)
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> AnthropicStream:
+        return AnthropicStream(client_tools)
 
-    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        places = []
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
+        answer_ranges = []
         for index, raw in enumerate(messages):
             if b'"tool_use"' not in bytes(raw) and _MARK not in bytes(raw):
                 continue
             message = decode_object(raw)
             keys = _turn_keys(message.get("content")) if message.get("role") == "assistant" else ()
             if keys:
-                places.append(CallPlace(index, index + 1, keys))
-        return places
+                answer_ranges.append(AnswerRange(index, index + 1, keys))
+        return answer_ranges
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         return history.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return without_thoughts(body, keep_last)
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return remove_thoughts(body, keep_last)
 
 
 def _turn_keys(content: object) -> tuple[CallKey, ...]:

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_formats.providers.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, as_message, blocks_of
 from fairlead_formats.providers.anthropic.shown_calls import is_ours, key, restore_calls
-from fairlead_formats.wire.protocol import KeptTurn
+from fairlead_formats.wire.protocol import StoredTurn
 
 _RESULT: Final = "tool_result"
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -28,7 +28,7 @@ class _Role(msgspec.Struct):
     role: str = ""
 
 
-def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
     """The messages, those at the places of turns replaced by these, with their results put in front of the caller's."""
     outgoing: list[bytes | Raw] = []
     waiting: list[Block] = []
@@ -111,9 +111,9 @@ def _with_results(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Ra
     blocks = _content(raw) if results and _role(raw) == "user" else None
     if blocks is None:
         return [*_results_message(results), raw]
-    theirs = [block for block in blocks if block.kind == _RESULT]
+    client_results = [block for block in blocks if block.kind == _RESULT]
     others = [block for block in blocks if block.kind != _RESULT]
-    return [*as_message("user", [*results, *theirs, *others])]
+    return [*as_message("user", [*results, *client_results, *others])]
 
 
 def _results_message(results: Sequence[Block]) -> list[bytes | Raw]:

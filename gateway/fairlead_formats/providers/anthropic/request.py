@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_formats.providers.anthropic.blocks import SIGNED, TOOL_USE, Block, as_message, blocks_of
 from fairlead_formats.providers.anthropic.history import split_rounds
-from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
@@ -53,11 +53,11 @@ class AnthropicRequest(FamilyRequest):
         self._take_messages(read.messages, "messages")
         self.model = read.model
         self.stream = bool(read.stream)
-        self.own = read.fairlead
+        self.gateway_options = read.fairlead
         self._tools = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = frozenset(filter(None, map(_name, read.tools or ())))
         self._choice = read.tool_choice or {}
-        self._members.pop(OWN_MEMBER, None)
+        self._members.pop(GATEWAY_MEMBER, None)
 
     @property
     def system(self) -> bytes:
@@ -67,7 +67,7 @@ class AnthropicRequest(FamilyRequest):
         members = dict(self._members)
         members["model"] = Raw(_encode(model_round.model))
         tools = [*self._tools, *model_round.injected]
-        members["messages"] = Raw(array([*split_rounds(self.messages, calls=bool(tools)), *model_round.more]))
+        members["messages"] = Raw(array([*split_rounds(self.messages, calls=bool(tools)), *model_round.added_messages]))
         if model_round.injected:
             members["tools"] = Raw(array(tools))
         if model_round.last and tools:
@@ -96,7 +96,7 @@ class _RoleAndContent(msgspec.Struct):
 _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 
 
-def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request without signed thoughts, except those in its last `keep_last` messages; None where it has none.
 
     Thinking is off where the turn at the end has lost a thought in front of a call: the API refuses that turn else.

@@ -81,8 +81,8 @@ _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class AnthropicStream:
     """Events of one client's stream over all rounds."""
 
-    def __init__(self, theirs: Collection[str] | None) -> None:
-        self._theirs = theirs
+    def __init__(self, client_tools: Collection[str] | None) -> None:
+        self._client_tools = client_tools
         self._round = 1
         self._shown = 0
         """Blocks in the client's stream."""
@@ -152,12 +152,12 @@ class AnthropicStream:
     def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
             self.done = True
-            return _sse_event(event.type, data) if self._theirs is None and self.ended else b""
+            return _sse_event(event.type, data) if self._client_tools is None and self.ended else b""
         if event.type == "message_delta":
             return self._end(data, event)
         if event.type == "message_start":
             return self._start(data, event)
-        if self._theirs is None:
+        if self._client_tools is None:
             return _sse_event(event.type, data)
         if event.type == "content_block_start":
             return self._block(data, event)
@@ -179,7 +179,7 @@ class AnthropicStream:
         self._delta |= delta
         self.stop_reason = msgspec.json.decode(delta.get("stop_reason", b"null"), type=str | None)
         self._round_usage |= _without_nulls(event.usage)
-        return b"" if self._theirs is not None else _sse_event(event.type, data)
+        return b"" if self._client_tools is not None else _sse_event(event.type, data)
 
     def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Handle the start of a block. It has the whole name of a call, so that nothing has to be held back."""
@@ -191,7 +191,7 @@ class AnthropicStream:
         if block.members.get("type") == TOOL_USE:
             self._ids.add(str(block.members["id"]))
         self._blocks.append(block)
-        if is_hidden(block.members, self._theirs):
+        if is_hidden(block.members, self._client_tools):
             self._hides = True
             self._by_index[event.index] = (block, None)
             return b""
@@ -260,7 +260,7 @@ class AnthropicStream:
         return calls_in([block.block().members for block in self._blocks], self.stop_reason)
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return as_message("assistant", [block.block() for block in self._blocks])
 
     @property
@@ -303,15 +303,15 @@ class AnthropicStream:
     def keep_alive(self) -> bytes:
         return _PING
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """The last `message_delta` and `message_stop`; nothing where every event passed unchanged."""
-        if self._theirs is None:
+        if self._client_tools is None:
             return b""
         delta: dict[str, Any] = dict(self._delta)
         if self.stop_reason == TOOL_USE and self._hides and not self._calls:
             delta["stop_reason"] = "end_turn"
         usage: Any = self.usage if self._round > 1 else self._last.get("usage", self.usage)
-        end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **more}
+        end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **extra_members}
         return _sse_event("message_delta", _encode(end)) + _sse_event("message_stop", b'{"type":"message_stop"}')
 
 

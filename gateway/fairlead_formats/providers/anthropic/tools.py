@@ -50,13 +50,13 @@ from fairlead_formats.messages.content import (
     report_structured,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, lost_settings, providers_own, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import in_tools, lost_settings, not_a_function, rename_tool, tools_of
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
@@ -75,7 +75,7 @@ def _write_tool(parts: Parts) -> JsonObject:
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type") not in (None, "custom"):
-        raise providers_own(tool)
+        raise not_a_function(tool)
     lost = lost_settings(tool, {"name", "description", "input_schema", "type"})
     return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
@@ -99,7 +99,7 @@ class AnthropicMessages(MessageFormat):
     def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         content = message if isinstance(message, list) else member(message, "content")
         return [{"role": "assistant", "content": content}] if content else []
 
@@ -199,10 +199,10 @@ class AnthropicAssembler(BlockAssembler):
         return self._stop(index) if kind == "content_block_stop" else []
 
 
-def _tool_use(block: object) -> Partial | None:
+def _tool_use(block: object) -> PartialCall | None:
     if member(block, "type") != "tool_use":
         return None
-    partial = Partial(member(block, "id"), member(block, "name"))
+    partial = PartialCall(member(block, "id"), member(block, "name"))
     partial.whole = member(block, "input")
     return partial
 

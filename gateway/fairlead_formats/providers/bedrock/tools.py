@@ -48,7 +48,7 @@ from fairlead_formats.messages.content import (
     report_repeated,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, PartialCall, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
@@ -57,8 +57,8 @@ from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import (
     Envelope,
     FormatLimits,
+    NotAFunction,
     Parts,
-    ProvidersOwn,
     ProviderTool,
     Targets,
     ToolFormat,
@@ -85,7 +85,7 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
 def _read_tool(tool: JsonObject) -> ProviderTool:
     spec = tool.get("toolSpec")
     if not isinstance(spec, dict):
-        raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
+        raise NotAFunction("it holds no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
         raise UnusableSchema("inputSchema is not an object")
@@ -119,7 +119,7 @@ class BedrockMessages(MessageFormat):
     def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         inner = _inner(message)[1]
         content = inner if isinstance(inner, list) else member(inner, "content")
         return [{"role": "assistant", "content": content}] if content else []
@@ -194,7 +194,7 @@ def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
     for block in body.blocks:
         if isinstance(block, Media):
             content.append(_media(block, len(content)))
-        elif block.text and block.path != body.repeated:
+        elif block.text and block.path != body.repeated_path:
             content.append({"text": block.text})
     if body.structured is not None:
         content.append({"json": _json(body.structured, report)})
@@ -252,7 +252,7 @@ class BedrockAssembler(BlockAssembler):
                 continue
             if kind == "contentBlockStart":
                 use = member(member(block, "start"), "toolUse")
-                opened = None if use is None else Partial(member(use, "toolUseId"), member(use, "name"))
+                opened = None if use is None else PartialCall(member(use, "toolUseId"), member(use, "name"))
                 return self._start(index, opened)
             if kind == "contentBlockDelta":
                 return self._grow(index, member(member(member(block, "delta"), "toolUse"), "input"))

@@ -36,7 +36,7 @@ class GeminiAnswer:
         return self._response.usage
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
@@ -57,13 +57,13 @@ class GeminiAnswer:
     def write(self, loop: LoopResult) -> bytes:
         """With the head of the first round, and the parts of all. This API has no form for calls that ran here."""
         rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
-        if loop.theirs is None:
-            return self._response.with_more(loop.more)
+        if loop.client_tools is None:
+            return self._response.with_extra_members(loop.extra_members)
         parts: list[ContentPart] = []
         for each in (*rounds, self):
-            parts += join_rounds(parts, visible_parts(each.parts, loop.theirs))
+            parts += join_rounds(parts, visible_parts(each.parts, loop.client_tools))
         head = rounds[0].head if rounds else {}
-        return self._response.write([part.raw for part in parts], loop.usage, head, loop.more)
+        return self._response.write([part.raw for part in parts], loop.usage, head, loop.extra_members)
 
 
 def join_rounds(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:

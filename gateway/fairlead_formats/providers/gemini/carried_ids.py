@@ -37,9 +37,9 @@ def sign_with_id(ident: str, signature: str) -> str:
     return base64.b64encode(_PREFIX + f"{ident}{_BETWEEN}{signature}".encode("utf-8", "replace")).decode()
 
 
-def visible_parts(parts: Iterable[ContentPart], theirs: Collection[str]) -> list[ContentPart]:
+def visible_parts(parts: Iterable[ContentPart], client_tools: Collection[str]) -> list[ContentPart]:
     """Parts that the client gets: its calls carry their ids, and calls that the gateway runs are left out."""
-    return [carry_id(part) for part in parts if part.called is None or part.called in theirs]
+    return [carry_id(part) for part in parts if part.called is None or part.called in client_tools]
 
 
 def carry_id(part: ContentPart) -> ContentPart:

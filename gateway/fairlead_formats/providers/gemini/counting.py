@@ -14,7 +14,7 @@ from msgspec import Raw
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.gemini.parts import key_of
 from fairlead_formats.providers.gemini.paths import COUNT, path_of, resource_of
-from fairlead_formats.wire.family_format import OWN_MEMBER, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, reading_body
 from fairlead_formats.wire.protocol import WireRequest
 from fairlead_formats.wire.provider_api import ProviderKind
 
@@ -34,7 +34,7 @@ class GeminiCounting:
             outer = _members(body)
             inner = outer.get(key_of(outer, *_WHOLE))
             if inner is not None:
-                own = {OWN_MEMBER: outer[OWN_MEMBER]} if OWN_MEMBER in outer else {}
+                own = {GATEWAY_MEMBER: outer[GATEWAY_MEMBER]} if GATEWAY_MEMBER in outer else {}
                 body = _encode({**_members(inner), **own})
         return GEMINI_EVENTS.read(body, model)
 

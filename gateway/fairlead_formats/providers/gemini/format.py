@@ -17,7 +17,7 @@ from fairlead_formats.providers.gemini.answer import GeminiAnswer
 from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
 from fairlead_formats.providers.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_formats.providers.gemini.request import GeminiRequest
-from fairlead_formats.providers.gemini.signatures import without_thoughts
+from fairlead_formats.providers.gemini.signatures import remove_thoughts
 from fairlead_formats.providers.gemini.stream import GeminiStream
 from fairlead_formats.providers.gemini.tools import GEMINI
 from fairlead_formats.providers.gemini.translation import answer as neutral_answer
@@ -26,7 +26,7 @@ from fairlead_formats.providers.gemini.translation import messages as neutral_me
 from fairlead_formats.providers.gemini.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.protocol import EVENT_STREAM, AnswerRange, BadRequest, StoredTurn, WireRequest
 
 
 class GeminiFormat(FamilyFormat):
@@ -56,23 +56,23 @@ class GeminiFormat(FamilyFormat):
     def answer(self, body: bytes, request: WireRequest) -> GeminiAnswer:
         return GeminiAnswer(body)
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> GeminiStream:
-        return GeminiStream(theirs, array=self._array)
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> GeminiStream:
+        return GeminiStream(client_tools, array=self._array)
 
-    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        return kept_turns.places(messages)
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
+        return kept_turns.answer_ranges(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         return kept_turns.role_and_text(message)
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         return kept_turns.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return without_thoughts(body, keep_last)
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return remove_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
         return errors.error_in(body)

@@ -17,7 +17,7 @@ from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.providers.gemini.parts import is_list, key_of
 from fairlead_formats.providers.gemini.paths import resource_of
 from fairlead_formats.providers.gemini.signatures import sign_calls
-from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
@@ -54,7 +54,7 @@ class GeminiRequest(FamilyRequest):
         """`model` and `stream` are those of the path. Raises BadRequest."""
         with reading_body():
             self._members = _members(body)
-            self.own = self._members.pop(OWN_MEMBER, Raw(b"{}"))
+            self.gateway_options = self._members.pop(GATEWAY_MEMBER, Raw(b"{}"))
             self._read = {
                 spellings[0]: _any(self._members.get(key_of(self._members, *spellings), _NULL))
                 for spellings in (("tools",), _TOOL_CONFIG, _GENERATION)
@@ -80,7 +80,7 @@ class GeminiRequest(FamilyRequest):
         members = dict(self._members)
         if "model" in members:
             members["model"] = Raw(_encode(resource_of(model_round.model)))
-        members["contents"] = Raw(array(sign_calls([*self.messages, *model_round.more], model_round.model)))
+        members["contents"] = Raw(array(sign_calls([*self.messages, *model_round.added_messages], model_round.model)))
         if model_round.injected:
             members["tools"] = Raw(array(self._with(model_round.injected)))
         if model_round.last and (model_round.injected or self.tool_names):

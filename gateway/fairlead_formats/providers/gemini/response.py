@@ -81,24 +81,24 @@ class GeminiResponse:
     @property
     def tells(self) -> bool:
         """Whether the response has more than parts, an end, usage and the members of every response."""
-        more = set(self.members) - {"candidates", _USAGE, *_HEAD, "createTime"}
-        return bool(more or set(self._candidate) - {"content", "index", *_OF_END})
+        extra_members = set(self.members) - {"candidates", _USAGE, *_HEAD, "createTime"}
+        return bool(extra_members or set(self._candidate) - {"content", "index", *_OF_END})
 
-    def with_more(self, more: Mapping[str, Any]) -> bytes:
-        """The response as it came, with `more` members."""
-        return _encode({**self.members, **{name: Raw(_encode(value)) for name, value in more.items()}})
+    def with_extra_members(self, extra_members: Mapping[str, Any]) -> bytes:
+        """The response as it came, with `extra_members` members."""
+        return _encode({**self.members, **{name: Raw(_encode(value)) for name, value in extra_members.items()}})
 
     def write(
         self,
         parts: Sequence[bytes | Raw],
         usage: Mapping[str, Any],
         head: Mapping[str, Raw],
-        more: Mapping[str, Any] | None = None,
+        extra_members: Mapping[str, Any] | None = None,
         *,
         end: bool = True,
     ) -> bytes:
         """The response with these parts, this usage (none where it is empty), members of another response's `head`, and
-        `more`. `end`: False for a round that is not the client's last, whose finish reason is left out.
+        `extra_members`. `end`: False for a round that is not the client's last, whose finish reason is left out.
         """
         members = {name: raw for name, raw in self.members.items() if name != _USAGE}
         candidate = dict(self._candidate)
@@ -112,7 +112,9 @@ class GeminiResponse:
             members["candidates"] = Raw(array([_encode(candidate), *self._candidates[1:]]))
         if usage:
             members[_USAGE] = Raw(_encode(usage))
-        return _encode({**members, **head, **{name: Raw(_encode(value)) for name, value in (more or {}).items()}})
+        return _encode(
+            {**members, **head, **{name: Raw(_encode(value)) for name, value in (extra_members or {}).items()}}
+        )
 
 
 def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:

@@ -55,7 +55,7 @@ def _with_substitute(raw: bytes | Raw) -> bytes:
     return _encode({**members, "parts": Raw(array(parts))})
 
 
-def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request with the stand-in for signatures on calls, and without signatures on other parts, except in the last
     `keep_last` contents; None where it has none.
     """

@@ -71,9 +71,9 @@ _any: Final = msgspec.json.Decoder().decode
 class GeminiStream:
     """Responses of one client's stream over all rounds."""
 
-    def __init__(self, theirs: Collection[str] | None, *, array: bool = False) -> None:
+    def __init__(self, client_tools: Collection[str] | None, *, array: bool = False) -> None:
         """`array`: the client gets a JSON array, and no events."""
-        self._theirs = theirs
+        self._client_tools = client_tools
         self._array = array
         self._opened = False
         self._head: dict[str, Raw] = {}
@@ -117,9 +117,9 @@ class GeminiStream:
         if bytes(response.members.get("error", b"null")) != b"null":
             raise BadStream(BROKEN, error_in(data))  # clients read error objects only
         self.ended = self.ended or response.ended
-        if self._theirs is None:
+        if self._client_tools is None:
             return self._event(data)
-        return self._take(data, response, parts, self._theirs)
+        return self._take(data, response, parts, self._client_tools)
 
     def _pass_text(self, data: bytes) -> bool:
         """Add a piece of text to the round, if the response is one that passes unchanged; whether it is."""
@@ -141,7 +141,9 @@ class GeminiStream:
         self._passed = []
         self._passed_usage = Raw(b"null")
 
-    def _take(self, data: bytes, response: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
+    def _take(
+        self, data: bytes, response: GeminiResponse, parts: list[ContentPart], client_tools: Collection[str]
+    ) -> bytes:
         self._round_usage = response.usage or self._round_usage
         self._finish_reason = response.finish_reason or self._finish_reason
         self._calls += sum(part.called is not None for part in parts)
@@ -149,7 +151,7 @@ class GeminiStream:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
         self._head = self._head or response.head
-        visible = join_rounds(self._text, visible_parts(parts, theirs))
+        visible = join_rounds(self._text, visible_parts(parts, client_tools))
         if any(part.text for part in visible):
             self._text = []
         if self.ended:
@@ -175,7 +177,7 @@ class GeminiStream:
         """End the round. Where the model goes on, what its last responses say flows on without their end."""
         self._gather()
         goes_on = self.malformed_call or (
-            self._theirs is not None and len(visible_parts(self._parts, self._theirs)) < len(self._parts)
+            self._client_tools is not None and len(visible_parts(self._parts, self._client_tools)) < len(self._parts)
         )
         out = (
             b"".join(self._write_response(response, parts) for response, parts in self._held if parts)
@@ -214,7 +216,7 @@ class GeminiStream:
         return None if self._finish_reason in UNFINISHED else first_call(self._parts)
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [content_of(whole_parts(self._parts))]
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
@@ -223,7 +225,7 @@ class GeminiStream:
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """The end of the last round, with the sum of usage; of a stream whose events passed unchanged, what
         closes it.
         """
@@ -232,7 +234,7 @@ class GeminiStream:
             last = number == len(self._held)
             raws = [part.raw for part in parts]
             usage = self.usage if last else response.usage
-            out += self._event(response.write(raws, usage, self._first_head, more if last else _NO_MORE))
+            out += self._event(response.write(raws, usage, self._first_head, extra_members if last else _NO_MORE))
         return out + self._close()
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:

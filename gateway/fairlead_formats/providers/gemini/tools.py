@@ -47,8 +47,8 @@ from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition,
 from fairlead_formats.tools.definitions import (
     Envelope,
     FormatLimits,
+    NotAFunction,
     Parts,
-    ProvidersOwn,
     ProviderTool,
     Targets,
     ToolFormat,
@@ -96,7 +96,7 @@ _CAMEL_CASE: Final = {
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if "name" not in tool and "description" not in tool:
-        raise ProvidersOwn(f"{', '.join(tool)[:80]!r} is the provider's own, not a function")
+        raise NotAFunction(f"{', '.join(tool)[:80]!r} is the provider's own, not a function")
     tool = {_CAMEL_CASE.get(member, member): value for member, value in tool.items()}
     schema = tool.get("parametersJsonSchema")
     if schema is None and isinstance(tool.get("parameters"), dict):
@@ -144,7 +144,7 @@ class GeminiMessages(MessageFormat):
         for index in range(1, len(items(member(message, "candidates")))):
             yield Part(f"/candidates/{index}", BLOCK)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         parts = message if isinstance(message, list) else [entry for _, entry in _parts_with_paths(message)]
         return [{"role": "model", "parts": parts}] if parts else []
 
@@ -165,7 +165,7 @@ class GeminiMessages(MessageFormat):
                 response["parts"] = inline
             elif inline:
                 for item in media(body.blocks):
-                    report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
+                    report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
                 behind.extend([{"text": f"Files that {made.wire_name} returned:"}, *inline])
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]
@@ -194,7 +194,7 @@ class GeminiLiveMessages(MessageFormat):
             if not calls and turn is None:
                 yield Part(path, BLOCK)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
@@ -258,7 +258,7 @@ def _answer(path: str, response: JsonObject) -> AnswerPart:
 
 def _object(body: Body, report: LossReport) -> JsonObject:
     """The object of a response: structured content as it is where it is an object, all else below `output`."""
-    texts = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated]
+    texts = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated_path]
     if len(texts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
     report_repeated(body, report)

@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_formats.messages.call import ModelCall, member, text_of
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, read_parts
-from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn
+from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn
 from fairlead_formats.wire.raw_json import array, decode_object
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -35,18 +35,18 @@ class _BehindCall(msgspec.Struct):
     name: str
 
 
-def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
+def answer_ranges(contents: Sequence[bytes | Raw]) -> list[AnswerRange]:
     """Runs of contents of the model with calls: clients keep the pieces of a stream as contents of their own."""
-    places_of_calls = []
+    answer_ranges = []
     start = 0
     for by_model, run in itertools.groupby(contents, _is_of_model):
         raws = list(run)
         end = start + len(raws)
         if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
             calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decode_object(raw)))
-            places_of_calls += [CallPlace(start, end, calls)] if calls else []
+            answer_ranges += [AnswerRange(start, end, calls)] if calls else []
         start = end
-    return places_of_calls
+    return answer_ranges
 
 
 def _is_of_model(raw: bytes | Raw) -> bool:
@@ -61,9 +61,9 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
     return _ROLES.get(role, role), "".join(texts)
 
 
-def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
     """The contents, with kept turns in place of the parts that the caller has of them."""
-    ends = {index.start: index.end for index in places(contents)}
+    ends = {index.start: index.end for index in answer_ranges(contents)}
     outgoing: list[bytes | Raw] = []
     index = 0
     while index < len(contents):
@@ -76,9 +76,9 @@ def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]
         while end < len(contents) and _answers(contents[end]):
             end += 1
         answers = [*map(_answers, turn.results)]
-        ours = [*itertools.compress(turn.results, answers)]
+        gateway_results = [*itertools.compress(turn.results, answers)]
         outgoing += turn.before
-        outgoing += [_merge_responses(turn.before[-1], ours, contents[index:end])]
+        outgoing += [_merge_responses(turn.before[-1], gateway_results, contents[index:end])]
         outgoing += [
             each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours
         ]  # files: at the end
@@ -98,16 +98,16 @@ def _answers(raw: bytes | Raw) -> bool:
     )
 
 
-def _merge_responses(calling: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
+def _merge_responses(calling: bytes, gateway_results: Sequence[bytes], client_results: Sequence[bytes | Raw]) -> bytes:
     """One content with all responses in the order of the calls, and behind them the other parts that the caller
     sent.
     """
-    given = [part for raw in (*ours, *theirs) for part in _read_parts(raw)]
+    given = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
     calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calling)))
     matched, _ = calls.take([part for part in given if part.is_answer])
     taken = {id(each.result) for each in matched}
     parts = [*(each.result.raw for each in matched), *(part.raw for part in given if id(part) not in taken)]
-    members = _members(theirs[0]) if theirs else {"role": Raw(b'"user"')}
+    members = _members(client_results[0]) if client_results else {"role": Raw(b'"user"')}
     return _encode({**members, "parts": Raw(array(parts))})
 
 

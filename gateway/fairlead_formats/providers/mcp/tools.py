@@ -89,7 +89,7 @@ class McpMessages(MessageFormat):
             draft = Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
             yield call_part(path, draft, extras(params, "name", "arguments", *(() if method is not None else ("id",))))
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:

@@ -1,6 +1,6 @@
-"""Whole answers of Chat Completions: what one round said, and the one answer that all rounds become.
+"""Whole answers of Chat Completions: of one round, and the client's answer for all rounds.
 
-Pure module, which takes whatever a model wrote. Members that are not understood stay as they came.
+Pure module. A model's answer is not trusted. Members that the gateway does not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 BETWEEN: Final = "\n\n"
-"""Between the texts of two rounds."""
+"""Separates the texts of two rounds."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -24,11 +24,11 @@ _any: Final = msgspec.json.Decoder().decode
 TOOL_CALLS: Final = "tool_calls"
 KINDS: Final = ("function", "custom")
 UNFINISHED: Final = ("length", "content_filter")
-"""Finish reasons after which a call may be cut off, so that it is not run."""
+"""Finish reasons after which calls may be truncated, so that none is run."""
 
 
 class ChatAnswer:
-    """The answer of one round."""
+    """The provider's answer in one round."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadAnswer."""
@@ -48,11 +48,11 @@ class ChatAnswer:
         content = self._read.get("content")
         self.text: str = content if isinstance(content, str) else ""
         self._unfinished = reason in UNFINISHED
-        self.malformed_call = False  # this API does not tell
-        self._name_calls()
+        self.malformed_call = False  # this API does not report it
+        self._add_missing_ids()
 
-    def _name_calls(self) -> None:
-        """Give ids to calls that came without one: results are matched by them."""
+    def _add_missing_ids(self) -> None:
+        """Add ids to calls without one, as results are matched by id."""
         calls = calls_of(self._read)
         lacking = [call for call in calls if not isinstance(call.get("id"), str) or not call["id"]]
         for call in lacking:
@@ -66,12 +66,12 @@ class ChatAnswer:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members that identify the answer to clients."""
+        """Members that identify the answer for clients."""
         return {name: raw for name, raw in self._members.items() if name in ("id", "created")}
 
     @property
-    def in_request(self) -> list[bytes]:
-        """The message without members that are null, except `content`."""
+    def request_messages(self) -> list[bytes]:
+        """The message without null members, except `content`."""
         members = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
         return [_encode(members)]
 
@@ -86,12 +86,12 @@ class ChatAnswer:
         return None
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the id and time of the first round. This API has no form for calls that ran here."""
-        theirs = loop.theirs
+        """The answer has the first round's id and time. The API has no form for calls that the gateway ran."""
+        client_tools = loop.client_tools
         rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
         first = rounds[0] if rounds else self
         texts = [each.text for each in rounds if each.text]
-        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.extra_members.items()}}
         members |= first.head
         if loop.usage:
             members["usage"] = Raw(_encode(loop.usage))
@@ -99,7 +99,7 @@ class ChatAnswer:
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
         calls = calls_of(self._read)
-        visible = [theirs is None or is_of(call, theirs) for call in calls]
+        visible = [client_tools is None or calls_one_of(call, client_tools) for call in calls]
         if not all(visible):
             message.pop(TOOL_CALLS, None)
             if any(visible):
@@ -113,7 +113,7 @@ class ChatAnswer:
 
 
 def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls in a message; entries that are not objects are left out."""
+    """The calls in a message, without entries that are not objects."""
     entries = message.get(TOOL_CALLS)
     return [call for call in entries if isinstance(call, dict)] if isinstance(entries, list) else []
 
@@ -124,7 +124,7 @@ def without_calls(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_of(call: Mapping[str, Any]) -> str:
-    """Name of the tool that is called; empty where the call has none."""
+    """Name of the called tool; empty if the call has none."""
     for kind in KINDS:
         function = call.get(kind)
         if isinstance(function, dict) and isinstance(function.get("name"), str):
@@ -132,6 +132,6 @@ def name_of(call: Mapping[str, Any]) -> str:
     return ""
 
 
-def is_of(call: Mapping[str, Any], names: Collection[str]) -> bool:
-    """Whether one of these tools is called."""
+def calls_one_of(call: Mapping[str, Any], names: Collection[str]) -> bool:
+    """Whether the call is for one of these tools."""
     return name_of(call) in names

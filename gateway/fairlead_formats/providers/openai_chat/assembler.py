@@ -1,7 +1,7 @@
-"""Calls of a streamed message of OpenAI Chat Completions.
+"""Assembly of calls from a stream of Chat Completions.
 
-Pure module. `choices[].delta.tool_calls[] {index, id?, function: {name?, arguments?}}`; indices may interleave, some
-servers leave them out or give every call the same one. The calls are complete with `finish_reason`.
+Pure module. The form is `choices[].delta.tool_calls[] {index, id?, function: {name?, arguments?}}`. Pieces of calls may
+interleave, and some servers omit the index or repeat one index for all calls. `finish_reason` completes all calls.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
-from fairlead_formats.messages.streams import Partial, Ready, begins_another, event_of, has_room, is_done
+from fairlead_formats.messages.streams import CallBuilder, PartialCall, begins_new_call, event_of, has_room, is_done
 from fairlead_formats.names import Names
 
-_OLD: Final = -1
-"""Key of the one call of the old form."""
+_LEGACY: Final = -1
+"""Key of the single call in the legacy form `function_call`."""
 
 
 class ChatAssembler:
-    """Reads one choice: acting on several alternatives of one message would run tools for answers nobody keeps."""
+    """Assembles the calls of one choice. The calls of other choices would run tools for answers that are not used."""
 
     def __init__(self, names: Names | None = None, choice: int = 0) -> None:
-        self._ready = Ready(names)
+        self._ready = CallBuilder(names)
         self._choice = choice
-        self._partials: dict[int, Partial] = {}
+        self._partials: dict[int, PartialCall] = {}
         self._current: dict[int, int] = {}
-        """The stream's index to the key of the call that it means now."""
+        """Maps the stream's index to the key of the call that it currently refers to."""
         self._last = 0
-        self._named: list[Partial] = []
-        """Calls that entries of the event name."""
+        self._named: list[PartialCall] = []
+        """Calls that entries of the current event have named."""
 
     def feed(self, event: object) -> list[ModelCall]:
         if is_done(event):
@@ -59,11 +59,11 @@ class ChatAssembler:
                 _grow(partial, function)
         old = member(delta, FUNCTION_CALL)
         if isinstance(old, dict):
-            _grow(self._partials.setdefault(_OLD, Partial(kind=FUNCTION_CALL)), old)
+            _grow(self._partials.setdefault(_LEGACY, PartialCall(kind=FUNCTION_CALL)), old)
 
-    def _partial(self, index: object, ident: str, function: object) -> Partial | None:
-        """The call that a delta belongs to: that of its index, unless it brings a name and another id, or a name behind
-        arguments that are whole, or the second one of its event.
+    def _partial(self, index: object, ident: str, function: object) -> PartialCall | None:
+        """The call that a delta belongs to: the call of its index, unless the delta begins another call. It does if it
+        has a name and another id, a name after complete arguments, or a second name in the same event.
         """
         if not isinstance(index, int) or index < 0:
             same_id = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
@@ -78,20 +78,20 @@ class ChatAssembler:
                 return None
             while key in self._partials:
                 key += 1
-            partial = self._partials[key] = Partial()
+            partial = self._partials[key] = PartialCall()
             self._current[index] = key
         partial.id = partial.id or ident
         self._last = index
         return partial
 
-    def _is_other(self, partial: Partial, ident: str, function: object) -> bool:
-        """Whether a delta with a name is of another call."""
+    def _is_other(self, partial: PartialCall, ident: str, function: object) -> bool:
+        """Whether a delta with a name belongs to another call."""
         if ident and partial.id:
             return partial.id != ident
         arguments = member(function, "arguments", "input")
         if partial.whole is not None:
             return bool(arguments)
-        return partial in self._named or begins_another(partial, arguments)
+        return partial in self._named or begins_new_call(partial, arguments)
 
     def _flush(self, *, cut_off: bool) -> list[ModelCall]:
         partials = [self._partials[key] for key in sorted(self._partials)]
@@ -100,8 +100,8 @@ class ChatAssembler:
         return [self._ready.call(partial, cut_off=cut_off) for partial in partials]
 
 
-def _grow(partial: Partial, function: object) -> None:
-    """The name comes once; servers that repeat it do so whole."""
+def _grow(partial: PartialCall, function: object) -> None:
+    """Add a delta. The name arrives once; servers that repeat it repeat all of it."""
     partial.name = partial.name or member(function, "name")
     arguments = member(function, "arguments")
     if isinstance(arguments, dict):

@@ -1,4 +1,4 @@
-"""Errors in the form that OpenAI's SDKs read: `{"error": {message, type, param, code}}`. Pure module."""
+"""Errors in the form of OpenAI's APIs and SDKs: `{"error": {message, type, param, code}}`. Pure module."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str, str | None]]] = {
 
 
 def error_object(error: LlmError) -> dict[str, str | None]:
-    """The object `error`, as streams have it."""
+    """The `error` object, as streams contain it."""
     kind = "invalid_request_error" if error.status < 500 and error.status != 429 else "api_error"
     return {"message": str(error), "type": kind, "param": error.param, "code": error.code}
 
 
 def error_body(error: LlmError) -> bytes:
-    """The body of a refusal."""
+    """The body of an error response."""
     return msgspec.json.encode({"error": error_object(error)})
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """The status and the object `error` of a refusal that came from another family."""
+    """HTTP status and `error` object of another family's error."""
     status, kind, code = _BY_KIND[refusal.kind]
     return status, {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code or code}
 
 
 def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a refusal with this object `error`."""
+    """The body of an error response with this `error` object."""
     return {"error": error}

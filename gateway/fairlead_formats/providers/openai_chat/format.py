@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions as a wire format. Pure module.
+"""Wire format of OpenAI Chat Completions. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/chat/completions`.
 """
@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
-from fairlead_formats.providers.openai_chat.request import ChatRequest, without_thoughts
+from fairlead_formats.providers.openai_chat.request import ChatRequest, remove_thoughts
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
 from fairlead_formats.providers.openai_chat.translation import answer as neutral_answer
@@ -22,7 +22,7 @@ from fairlead_formats.providers.openai_chat.translation import messages as neutr
 from fairlead_formats.providers.openai_chat.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.protocol import AnswerRange, CallKey, StoredTurn, WireRequest
 from fairlead_formats.wire.raw_json import decode_object
 
 ANSWER_HEADERS: Final = (
@@ -33,11 +33,11 @@ ANSWER_HEADERS: Final = (
     "openai-version",
     "x-ratelimit-",
 )
-"""Headers of OpenAI's answers that go on to the client."""
+"""Headers of OpenAI's answers that are forwarded to the client."""
 
 
 class ChatFormat(FamilyFormat):
-    """OpenAI Chat Completions, also of vLLM, Ollama, LiteLLM and others that are compatible."""
+    """OpenAI Chat Completions, which vLLM, Ollama, LiteLLM and others implement as well."""
 
     name = OPENAI_CHAT
     answer_headers = ANSWER_HEADERS
@@ -51,21 +51,21 @@ class ChatFormat(FamilyFormat):
     def answer(self, body: bytes, request: WireRequest) -> ChatAnswer:
         return ChatAnswer(body)
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ChatStream:
-        return ChatStream(theirs, include_usage=isinstance(request, ChatRequest) and request.include_usage)
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> ChatStream:
+        return ChatStream(client_tools, include_usage=isinstance(request, ChatRequest) and request.include_usage)
 
-    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        places = []
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
+        answer_ranges = []
         for index, raw in enumerate(messages):
             if b'"tool_calls"' not in bytes(raw):
                 continue
             message = decode_object(raw)
             calls = tuple(CallKey(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
             if calls and message.get("role") == "assistant":
-                places.append(CallPlace(index, index + 1, calls))
-        return places
+                answer_ranges.append(AnswerRange(index, index + 1, calls))
+        return answer_ranges
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         behind: list[bytes] = []
         for index, raw in enumerate(messages):
@@ -77,15 +77,15 @@ class ChatFormat(FamilyFormat):
                 restored.append(raw)
                 continue
             restored += turn.before
-            for each in turn.results:  # files stand behind all results
+            for each in turn.results:  # messages with files follow all results
                 (restored if decode_object(each).get("role") == "tool" else behind).append(each)
         return restored + behind
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return without_thoughts(body, keep_last)
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return remove_thoughts(body, keep_last)
 
 
 CHAT: Final = ChatFormat()

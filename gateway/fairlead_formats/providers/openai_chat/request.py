@@ -1,8 +1,8 @@
-"""Requests of Chat Completions: read as raw members, so that what is not understood goes out as it came.
+"""Requests of Chat Completions, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Wire format: OpenAI's API reference, `POST /v1/chat/completions`. Some compatible servers put signed
-thoughts into messages: on calls (`extra_content`; Google's page on thought signatures, "OpenAI compatibility"), and as
-lists of details or blocks. A request can go without these.
+Pure module. Source: OpenAI's API reference, `POST /v1/chat/completions`. Some compatible servers put signed reasoning
+into messages: into calls (`extra_content`; Google, "Thought signatures", "OpenAI compatibility"), and as lists of
+details or blocks. `remove_thoughts` removes it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
-from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
@@ -58,7 +58,7 @@ _read: Final = msgspec.json.Decoder(_ReadMembers).decode
 
 
 class ChatRequest(FamilyRequest):
-    """One request of a client."""
+    """A client's request."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
@@ -69,27 +69,27 @@ class ChatRequest(FamilyRequest):
         self.model = read.model
         self.stream = bool(read.stream)
         self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
-        self.own = read.fairlead
-        # `functions` is the form of before `tools`; of several answers none could be gone on with
+        self.gateway_options = read.fairlead
+        # `functions` is the legacy form of `tools`; of several answers (`n`) none could be continued
         self.no_injection = read.functions is not None or (read.n or 1) != 1
         self._tools = _raws(self._members["tools"]) if read.tools else []
         self.tool_names = frozenset(map(_name, read.tools or ()))
         self._choice = read.tool_choice
-        self._members.pop(OWN_MEMBER, None)
+        self._members.pop(GATEWAY_MEMBER, None)
 
     @property
     def system(self) -> bytes:
-        return b"null"  # it is among the messages
+        return b"null"  # system prompts are messages
 
     def body(self, model_round: ModelRound) -> bytes:
         members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
         members["model"] = (_encode(model_round.model),)
-        members["messages"] = _array([*self.messages, *model_round.more])
+        members["messages"] = _array([*self.messages, *model_round.added_messages])
         if model_round.injected:
             members["tools"] = _array([*self._tools, *model_round.injected])
         if model_round.last and (model_round.injected or self._tools):
             members["tool_choice"] = (_NONE,)
-        elif not model_round.first and self._forced:
+        elif not model_round.first and self._forces_call:
             members["tool_choice"] = (_AUTO,)
         if self.stream and model_round.usage:
             given = self._members.get("stream_options", Raw(b"null"))
@@ -98,7 +98,7 @@ class ChatRequest(FamilyRequest):
         return b"".join(_object(members))
 
     @property
-    def _forced(self) -> bool:
+    def _forces_call(self) -> bool:
         choice = self._choice
         if isinstance(choice, dict):
             allowed = choice.get("allowed_tools")
@@ -112,7 +112,7 @@ def _name(tool: _ToolName) -> str:
 
 
 def _array(items: Sequence[bytes | Raw]) -> Pieces:
-    """A JSON array in pieces: a body of megabytes is copied once, when all are joined."""
+    """Pieces of a JSON array, so that a body of megabytes is copied only once, when all pieces are joined."""
     pieces: list[bytes | Raw] = [b"["]
     for index, item in enumerate(items):
         pieces += (b",", item) if index else (item,)
@@ -126,8 +126,8 @@ def _object(members: Mapping[str, Pieces]) -> Pieces:
     return [*pieces, b"}"]
 
 
-def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signed thoughts, except in its last `keep_last` messages; None where it has none."""
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without signed reasoning, except in its last `keep_last` messages; None if there is none."""
     members = _members(body)
     messages = _raws(members["messages"])
     early = len(messages) - keep_last

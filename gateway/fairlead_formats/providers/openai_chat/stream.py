@@ -1,7 +1,7 @@
-"""Streams of Chat Completions: the chunks of several rounds become one stream, without the calls that are run here.
+"""Streams of Chat Completions, which merge the chunks of several rounds without the calls that the gateway runs.
 
-Pure module. What a client's accumulator takes (run with the SDK): one id, `role` once, ids and names of calls once,
-indices of calls from 0 on, `finish_reason` once and last, usage behind it, and `[DONE]`.
+Pure module. Clients' accumulators, as tested with the SDK, need one id, `role` once, id and name of each call once,
+call indices from 0, `finish_reason` once in the last chunk, then usage, and `[DONE]`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.streams import begins_another
+from fairlead_formats.messages.streams import begins_new_call
 from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS, UNFINISHED
 from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
@@ -26,12 +26,12 @@ from fairlead_mcp.surrogates import pair
 DONE: Final = b"data: [DONE]\n\n"
 _COMMENT: Final = b": still at work\n\n"
 MAX_ROUND: Final = 32 << 20
-"""Bytes that one round may say."""
+"""Maximum bytes of one round."""
 MAX_NAME: Final = 1024
-"""Characters of a called tool's name."""
+"""Maximum characters of a called tool's name."""
 _encode: Final = msgspec.json.Encoder().encode
 _NULL: Final = Raw(b"null")
-_NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
+_NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class _FunctionDelta(msgspec.Struct):
@@ -71,7 +71,7 @@ class _TextChoice(msgspec.Struct):
 
 
 class _TextChunk(msgspec.Struct):
-    """A chunk of text and nothing else that matters here: most chunks of a stream. It is passed on as it is."""
+    """A chunk with text only, as most chunks of a stream are. It is passed on unchanged."""
 
     choices: tuple[_TextChoice]
     usage: None = None
@@ -89,28 +89,28 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StreamedCall:
-    """One call of a round that is not complete yet."""
+    """One unfinished call of a round."""
 
     def __init__(self, kind: str) -> None:
         self.id = ""
         self.name = ""
         self.kind = kind
-        """`function`, or `custom` for freeform calls, whose text is `arguments` here."""
+        """`function`, or `custom` for custom tool calls, whose text is in `arguments` here."""
         self.pieces: list[str] = []
-        """Pieces of the arguments: to append each chunk to one text would copy the text every time."""
+        """Pieces of the arguments. Appending each to a string would copy the string every time."""
         self.shown: int | None = None
-        """Index in the client's stream; None for a call that is not shown."""
+        """Index in the client's stream; None for a call that the client does not receive."""
         self.sent = 0
-        """Number of pieces that the client's stream has."""
-        self.given = ""
-        """The id that the provider gave it, which another call of the round may have too."""
-        self.looks = self.size = 0
-        self.more: dict[str, Raw] = {}
-        """Unknown members, such as a signature of the model's thoughts."""
+        """Number of pieces that were sent to the client."""
+        self.provider_id = ""
+        """The provider's id, which another call of the round may have as well."""
+        self.parse_attempts = self.size = 0
+        self.added_members: dict[str, Raw] = {}
+        """Members without meaning here, such as a signature of the model's reasoning."""
 
     @property
     def text(self) -> str:
-        """The arguments so far."""
+        """The arguments received so far."""
         return "".join(self.pieces)
 
     def grow(self, piece: str) -> None:
@@ -119,77 +119,77 @@ class StreamedCall:
         self.size += len(piece)
 
     def as_message_call(self) -> dict[str, Any]:
-        """The call as it stands in a message."""
+        """The call in the form of a message."""
         text = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
         function = {"name": self.name, text: arguments}
-        return {"id": self.id, "type": self.kind, self.kind: function, **self.more}
+        return {"id": self.id, "type": self.kind, self.kind: function, **self.added_members}
 
 
 class ChatStream:
-    """Chunks of one client's stream over all rounds."""
+    """One client's stream over all rounds, in chunks."""
 
-    def __init__(self, theirs: Collection[str] | None, *, include_usage: bool) -> None:
-        self._theirs = theirs
+    def __init__(self, client_tools: Collection[str] | None, *, include_usage: bool) -> None:
+        self._client_tools = client_tools
         self._include_usage = include_usage
         self._head: dict[str, Raw] | None = None
-        """`id`, `created` and the like of the first chunk: every later one has them."""
+        """Members of the first chunk, such as `id` and `created`, which every later chunk repeats."""
         self._round = 0
         self._wrote_text = False
-        """Whether an earlier round said text."""
+        """Whether an earlier round had text."""
         self._shown = 0
-        """Calls in the client's stream."""
+        """Number of calls in the client's stream."""
         self.usage: dict[str, Any] = {}
         self._begin()
 
     def _begin(self) -> None:
         self._round_usage: dict[str, Any] = {}
         self._strings: dict[str, list[str]] = {}
-        """Texts of this round by the member of its deltas: `content`, and a compatible server's own."""
+        """Texts of this round by member of the deltas: `content`, and members of compatible servers."""
         self._lists: dict[str, list[Any]] = {}
-        """Lists of this round, such as details of its reasoning."""
+        """Lists of this round by member, such as details of reasoning."""
         self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
         self._named: list[StreamedCall] = []
-        """Calls that entries of the chunk name."""
+        """Calls that entries of the current chunk have named."""
         self._size = 0
         self.done = False
-        """Whether the provider said that this is the end."""
+        """Whether the provider marked the end of its stream."""
         self.finish_reason: str | None = None
 
     def feed(self, data: bytes) -> bytes:
         if data.startswith(b"[DONE]"):
             self.done = True
-            return DONE if self._theirs is None and self.ended else b""
+            return DONE if self._client_tools is None and self.ended else b""
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
         data = pair(data)
-        if self._head is not None and not self._round and self._theirs is not None:
+        if self._head is not None and not self._round and self._client_tools is not None:
             try:
                 self._strings.setdefault("content", []).append(_text_chunk(data).choices[0].delta.content)
                 return _event(data)
             except _UNREADABLE:
-                pass  # another kind of chunk, or none: what it is comes out below
+                pass  # not a chunk of text; the general reader below decides what it is
         try:
             chunk = _chunk(data)
             if bytes(chunk.error) != b"null":
-                raise BadStream("the provider broke the answer off", bytes(chunk.error))
+                raise BadStream("the provider ended its stream with an error", bytes(chunk.error))
             return self._take(data, chunk)
         except _UNREADABLE as error:
-            raise BadStream(f"the provider's stream holds no chunk: {error}") from error
+            raise BadStream(f"an event of the provider's stream is not a chat completion chunk: {error}") from error
 
     def _take(self, data: bytes, chunk: _Chunk) -> bytes:
         if chunk.usage is not None:
             self._round_usage = chunk.usage
-        if not chunk.choices and self._theirs is None:
+        if not chunk.choices and self._client_tools is None:
             return _event(data)
         if not chunk.choices:
-            return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has results only
+            return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has no choices
         if self._head is None:
             self._head = {name: raw for name, raw in _members(data).items() if name not in ("choices", "usage")}
         choice = chunk.choices[0]
-        if self._theirs is None:
+        if self._client_tools is None:
             self.finish_reason = choice.finish_reason or self.finish_reason
             return _event(data)
         self.finish_reason = choice.finish_reason or self.finish_reason
@@ -204,7 +204,7 @@ class ChatStream:
         self._remember(delta)
         if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
             return _event(data)
-        return self._rewritten(data, delta) + b"".join(map(self._call, calls, extras))
+        return self._strip_chunk(data, delta) + b"".join(map(self._take_call_delta, calls, extras))
 
     def _remember(self, delta: Mapping[str, Raw]) -> None:
         for name, raw in delta.items():
@@ -214,8 +214,8 @@ class ChatStream:
             elif value[:1] == b"[":
                 self._lists.setdefault(name, []).extend(_any(value))
 
-    def _rewritten(self, data: bytes, delta: dict[str, Raw]) -> bytes:
-        """A chunk without its calls, its end and its usage; nothing where no other member is left."""
+    def _strip_chunk(self, data: bytes, delta: dict[str, Raw]) -> bytes:
+        """A chunk without calls, end and usage; empty if no other member is left."""
         visible = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
         if self._round:
             visible.pop("role", None)
@@ -228,14 +228,16 @@ class ChatStream:
         choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(visible)), "finish_reason": _NULL}
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
-    def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
-        """Handle a piece of a call. The call is held back until arguments come: its name is complete then."""
+    def _take_call_delta(self, delta: _CallDelta, added_members: dict[str, Raw]) -> bytes:
+        """Take a delta of a call. The call is sent once it has arguments, because its name is complete then."""
         call, out = self._find_call(delta)
-        call.more.update(more)
+        call.added_members.update(added_members)
         function = delta.function or delta.custom
-        if delta.id and not call.given:
-            call.given = delta.id
-            call.id = call.id or (new_id() if any(each.given == delta.id for each in self._calls[:-1]) else delta.id)
+        if delta.id and not call.provider_id:
+            call.provider_id = delta.id
+            call.id = call.id or (
+                new_id() if any(each.provider_id == delta.id for each in self._calls[:-1]) else delta.id
+            )
         if function is not None:
             if function.name:
                 self._named.append(call)
@@ -245,14 +247,16 @@ class ChatStream:
                     raise BadStream(f"the provider's answer calls a tool whose name is over {MAX_NAME} characters")
             arguments = function.input if delta.custom is not None else function.arguments
             text = arguments if isinstance(arguments, str) else _encode(arguments).decode() if arguments else ""
-            if text and not (call.given and delta.id == call.given and text == call.text):  # else it is told again
+            if text and not (
+                call.provider_id and delta.id == call.provider_id and text == call.text
+            ):  # else the server repeats it
                 call.grow(text)
         return out + (self._show(call) if call.pieces else b"")
 
     def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
-        """The call that a piece belongs to, and what is shown of the call before it, which is complete then. Some
-        servers give every call the index 0, or none: a new id is a new call, and where there is none, another name in
-        the same chunk, or behind arguments that are whole.
+        """The call of a delta, and the rest of the previous call, which is complete if this delta begins another. Some
+        servers use index 0 for every call, or none. So another id begins a call, as does another name in the same
+        chunk or after complete arguments.
         """
         index = delta.index
         call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
@@ -269,17 +273,17 @@ class ChatStream:
         return call, before
 
     def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
-        """Whether a piece with a name belongs to another call than its index says."""
-        if delta.id and call.given and delta.id != call.given:
+        """Whether a delta with a name belongs to another call than its index says."""
+        if delta.id and call.provider_id and delta.id != call.provider_id:
             return True
         arguments = function.input if delta.custom is not None else function.arguments
         if delta.id and function.name == call.name and arguments == call.text:
-            return False  # told again
-        return call in self._named or begins_another(call, arguments)
+            return False  # the server repeats the call
+        return call in self._named or begins_new_call(call, arguments)
 
     def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
-        """The part of a call that the client has not got yet; nothing for a call that the gateway runs."""
-        if self._theirs is not None and call.name not in self._theirs:
+        """The part of a call that the client has not received; empty for a call that the gateway runs."""
+        if self._client_tools is not None and call.name not in self._client_tools:
             return b""
         text = "input" if call.kind == "custom" else "arguments"
         new = "".join(call.pieces[call.sent :])
@@ -290,7 +294,7 @@ class ChatStream:
             call.id = call.id or new_id()
             call.shown, self._shown = self._shown, self._shown + 1
             function = {"name": call.name, text: new}
-            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.more}
+            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.added_members}
         elif new:
             entry = {"index": call.shown, call.kind: {text: new}}
         else:
@@ -331,7 +335,7 @@ class ChatStream:
         return {**message, TOOL_CALLS: [call.as_message_call() for call in self._calls]}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [_encode(self.message)]
 
     @property
@@ -344,10 +348,10 @@ class ChatStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not tell
+        return False  # this API does not report it
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        return b""  # this API has no form for calls that are run elsewhere
+        return b""  # this API has no form for calls that the gateway runs
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
@@ -358,26 +362,26 @@ class ChatStream:
     def keep_alive(self) -> bytes:
         return _COMMENT
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
-        """The last chunk, and behind it the sum of usage if the client asked for it; nothing where every chunk passed
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
+        """The last chunk, followed by the sum of usage if the client requested it; empty if every chunk passed
         unchanged.
         """
-        if self._theirs is None:
+        if self._client_tools is None:
             return b""
         reason = self.finish_reason
         if reason == TOOL_CALLS and not self._shown:
             reason = "stop"
-        out = self._chunk({}, reason, more)
+        out = self._chunk({}, reason, extra_members)
         if self._include_usage and self.usage:
             members = {**(self._head or {}), "choices": [], "usage": self.usage}
             out += _event(_encode(members))
         return out + DONE
 
     def _chunk(
-        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+        self, delta: Mapping[str, Any], reason: str | None = None, extra_members: Mapping[str, Any] | None = None
     ) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return _event(_encode({**(self._head or {}), "choices": [choice], **(more or {})}))
+        return _event(_encode({**(self._head or {}), "choices": [choice], **(extra_members or {})}))
 
 
 def _event(data: bytes) -> bytes:

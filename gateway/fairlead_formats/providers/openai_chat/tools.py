@@ -1,8 +1,8 @@
-"""OpenAI Chat Completions (and Azure OpenAI, and everything compatible), with the old `function_call`.
+"""Tools, calls and results of OpenAI Chat Completions, Azure OpenAI and compatible APIs, and of legacy `function_call`.
 
 Pure module. A call is `message.tool_calls[] {id, type: function, function: {name, arguments: JSON text}}`, its result
-a message `{role: tool, tool_call_id, content: text}`; in the old form `message.function_call {name, arguments}` and
-`{role: function, name, content}`. Results hold text only: images and audio follow in a message of the user's.
+is a message `{role: tool, tool_call_id, content: text}`. The legacy form is `message.function_call {name, arguments}`
+with `{role: function, name, content}`. Results can hold only text: images and audio follow in a user message.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, FormatLimits, Parts, ProviderTool, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, providers_own, rename_tool, tools_of
+from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, not_a_function, rename_tool, tools_of
 
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"
@@ -67,7 +67,7 @@ _AUDIO: Final = {
 
 
 def write_function(parts: Parts, *, strict: bool) -> JsonObject:
-    """A function without a name; `strict`: whether the format has that member."""
+    """A function without a name. `strict`: whether the format has that member."""
     out: JsonObject = {"name": ""}
     if parts.description:
         out["description"] = parts.description
@@ -87,42 +87,42 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
 
 def _read_function(function: Any, at: str = "") -> ProviderTool:
     if not isinstance(function, dict):
-        raise UnusableSchema("the tool holds no function")
+        raise UnusableSchema("the tool has no function")
     carried = {"name", "description", "parameters", "output_schema", "type", "strict"}
     lost = lost_settings(function, carried, at)
     if function.get("strict") is True:
-        lost += ((f"{at}/strict", "strict", "MCP has no strict mode; the schema stays as strict mode wants it"),)
+        lost += ((f"{at}/strict", "strict", "MCP has no strict mode; the schema keeps its form for strict mode"),)
     output = function.get("output_schema")
     return ProviderTool(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
 
 
 def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type", "function") != "function":
-        raise providers_own(tool)
+        raise not_a_function(tool)
     if "function" not in tool and "parameters" in tool:
-        return _read_function(tool)  # the flat form, which people mix up with this one
+        return _read_function(tool)  # the flat form of Responses, which users confuse with this one
     function = _read_function(tool.get("function"), "/function")
     return msgspec.structs.replace(function, lost=function.lost + lost_settings(tool, {"type", "function"}))
 
 
 def read_flat(tool: JsonObject) -> ProviderTool:
-    """A function, bare or in its envelope. Raises ProvidersOwn, Unusable."""
+    """Read a function, in the flat or the nested form. Raises NotAFunction, UnusableSchema."""
     if "function" in tool:
         return _read_tool(tool)
     if tool.get("type", "function") != "function":
-        raise providers_own(tool)
+        raise not_a_function(tool)
     return _read_function(tool)
 
 
 class ChatMessages(MessageFormat):
-    """Both forms are read; `function_call` says which one `write_calls` writes."""
+    """Messages of Chat Completions. Reads both forms of calls, and writes the legacy one with `function_call`."""
 
     def __init__(self, *, function_call: bool = False) -> None:
         self._function_call = function_call
         self.holds_freeform = not function_call
 
     def parts(self, message: object) -> Iterator[Part]:
-        """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
+        """Parts of a response, a choice, a message or a list of calls. Of several choices only the first is used."""
         if isinstance(message, list):
             for path, entry in with_paths("", message):
                 yield call_part(path, _draft(entry))
@@ -138,7 +138,9 @@ class ChatMessages(MessageFormat):
         old = member(message, FUNCTION_CALL)
         if old is not None and calls is None:
             name, arguments = member(old, "name"), member(old, "arguments")
-            yield call_part(f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _no_object(old)))
+            yield call_part(
+                f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _missing_function(old))
+            )
         read = () if calls is not None else (FUNCTION_CALL,)
         for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):
             yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
@@ -146,46 +148,46 @@ class ChatMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return ChatAssembler(names)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         if isinstance(message, list):
             return [{"role": "assistant", "content": None, "tool_calls": message}] if message else []
         inner = _message(message)[1]
         return [inner] if isinstance(inner, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        valid = [made for made in calls if made.valid]
+        valid = [call for call in calls if call.valid]
         if self._function_call:
             contents = [text or None, *[None] * len(valid)]
             return [
-                {"role": "assistant", "content": contents[index], FUNCTION_CALL: _function(made, names)}
-                for index, made in enumerate(valid)
+                {"role": "assistant", "content": contents[index], FUNCTION_CALL: _function(call, names)}
+                for index, call in enumerate(valid)
             ] or ([{"role": "assistant", "content": text}] if text else [])
-        entries = [_entry(made, names) for made in valid]
+        entries = [_entry(call, names) for call in valid]
         if not entries:
             return [{"role": "assistant", "content": text}] if text else []
         return [{"role": "assistant", "content": text or None, "tool_calls": entries}]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         messages, behind = [], []
-        for made, body, report in answers.bodies(_accept(carry)):
+        for call, body, report in answers.bodies(_accept(carry)):
             text = join_texts(body, report)
             moved = media(body.blocks)
             if moved:
                 note = f"[{len(moved)} file(s) of this result follow in the next message]"
                 text = f"{text}\n\n{note}" if text else note
-                behind.append({"type": "text", "text": f"Files that {made.wire_name} ({made.id}) returned:"})
+                behind.append({"type": "text", "text": f"Files that {call.wire_name} ({call.id}) returned:"})
                 behind.extend(_user_part(item) for item in moved)
             for item in moved:
-                report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
-            messages.append(self._result(made, text))
+                report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
+            messages.append(self._result(call, text))
         if behind:
             messages.append({"role": "user", "content": behind})
         return messages
 
-    def _result(self, made: ModelCall, text: str) -> JsonObject:
-        if self._function_call or made.kind == FUNCTION_CALL:
-            return {"role": "function", "name": made.wire_name, "content": text}
-        return {"role": "tool", "tool_call_id": made.id, "content": text}
+    def _result(self, call: ModelCall, text: str) -> JsonObject:
+        if self._function_call or call.kind == FUNCTION_CALL:
+            return {"role": "function", "name": call.wire_name, "content": text}
+        return {"role": "tool", "tool_call_id": call.id, "content": text}
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         message: Any
@@ -199,26 +201,26 @@ class ChatMessages(MessageFormat):
 
 
 def blocks_of_parts(content: object) -> list[JsonObject]:
-    """Blocks of OpenAI's content: text, or a list of parts of Chat (`text`, `image_url`) or Responses (`input_…`)."""
+    """Blocks of OpenAI's `content`: text, or a list of parts of Chat Completions or Responses (`input_…`)."""
     if content is None or content == "":
         return []
     if not isinstance(content, list):
         return [as_text(content)]
-    return [_of_part(part) for part in content]
+    return [_block_of_part(part) for part in content]
 
 
-def _of_part(part: object) -> JsonObject:
+def _block_of_part(part: object) -> JsonObject:
     kind = member(part, "type")
     if kind in ("text", "input_text", "output_text"):
         return as_text(member(part, "text") or "")
     if kind in ("image_url", "input_image", "input_file"):
         url = member(part, "image_url", "file_data")
-        return of_data_url(member(url, "url") if isinstance(url, dict) else url, part)
+        return block_of_data_url(member(url, "url") if isinstance(url, dict) else url, part)
     return as_text(part)
 
 
-def of_data_url(url: object, part: object) -> JsonObject:
-    """The block of a `data:` URL; a link to any other; the part itself as text where there is neither."""
+def block_of_data_url(url: object, part: object) -> JsonObject:
+    """The block of a `data:` URL, a link for another URL, or the part as text."""
     if not isinstance(url, str):
         return as_text(part)
     if url.startswith("data:"):
@@ -231,7 +233,7 @@ def of_data_url(url: object, part: object) -> JsonObject:
 
 
 def _message(message: object) -> tuple[str, object]:
-    """The message of a response or a choice, with its path."""
+    """The message of a response or choice, with its path."""
     path = ""
     choices = member(message, "choices")
     if isinstance(choices, list):
@@ -266,26 +268,29 @@ def _draft(entry: object) -> Draft:
     if member(entry, "type") == CUSTOM:
         custom = member(entry, CUSTOM)
         given = freeform(member(custom, "input") or "")
-        return Draft(member(entry, "id"), member(custom, "name"), given, CUSTOM, _no_object(custom))
+        return Draft(member(entry, "id"), member(custom, "name"), given, CUSTOM, _missing_function(custom))
     function = member(entry, "function")
     return Draft(
-        member(entry, "id"), member(function, "name"), member(function, "arguments"), problem=_no_object(function)
+        member(entry, "id"),
+        member(function, "name"),
+        member(function, "arguments"),
+        problem=_missing_function(function),
     )
 
 
-def _no_object(function: object) -> str | None:
-    return None if isinstance(function, dict) else "the call holds no function with a name and arguments"
+def _missing_function(function: object) -> str | None:
+    return None if isinstance(function, dict) else "the call has no function with a name and arguments"
 
 
-def _entry(made: ModelCall, names: Names | None) -> JsonObject:
-    text = freeform_text(made)
+def _entry(call: ModelCall, names: Names | None) -> JsonObject:
+    text = freeform_text(call)
     if text is not None:
-        return {"id": made.id, "type": CUSTOM, CUSTOM: {"name": name_for(made, names), "input": text}}
-    return {"id": made.id, "type": "function", "function": _function(made, names)}
+        return {"id": call.id, "type": CUSTOM, CUSTOM: {"name": name_for(call, names), "input": text}}
+    return {"id": call.id, "type": "function", "function": _function(call, names)}
 
 
-def _function(made: ModelCall, names: Names | None) -> JsonObject:
-    return {"name": name_for(made, names), "arguments": json_text(made.arguments)}
+def _function(call: ModelCall, names: Names | None) -> JsonObject:
+    return {"name": name_for(call, names), "arguments": json_text(call.arguments)}
 
 
 def _accept(carry: Carry) -> Accept:
@@ -304,12 +309,12 @@ def _user_part(item: Media) -> JsonObject:
 
 
 def targets(options: Options) -> Targets:
-    """Schema rules of a model; the strict ones where strict is asked for."""
+    """Schema rules of a model, with strict rules if strict is requested."""
     return lax_targets(options)[0], rules.OPENAI_STRICT if options.strict else None
 
 
 def lax_targets(options: Options) -> Targets:
-    """Schema rules of a model in formats without `strict`: Realtime, and the old `functions`."""
+    """Schema rules of a model in formats without `strict`: Realtime and legacy `functions`."""
     version = _GPT.search(options.model or "")
     return (rules.OPENAI_5 if version and int(version[1]) >= 5 else rules.OPENAI), None
 
@@ -317,7 +322,7 @@ def lax_targets(options: Options) -> Targets:
 def openai_format(
     name: str, title: str, aliases: tuple[str, ...], envelope: Envelope, rules_of: Callable[[Options], Targets]
 ) -> ToolFormat:
-    """A format of OpenAI's, with its limits."""
+    """A format with OpenAI's limits."""
     limits = FormatLimits(max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
     return ToolFormat(name, title, aliases, envelope, rules_of, limits)
 

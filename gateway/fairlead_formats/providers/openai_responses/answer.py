@@ -1,6 +1,6 @@
-"""Whole answers of OpenAI Responses: what one round said, and the one response that all rounds become.
+"""Whole answers of OpenAI Responses: of one round, and the client's response for all rounds.
 
-Pure module. Members and items that are not understood stay as they came.
+Pure module. Members and items that the gateway does not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fairlead_formats.providers.openai_responses.items import (
     waiting_calls,
     with_call_ids,
 )
-from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_thought, read_response
+from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_reasoning_key, read_response
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
 
 
 class ResponsesAnswer:
-    """The answer of one round."""
+    """The provider's answer in one round."""
 
     def __init__(self, body: bytes, request: WireRequest) -> None:
         """Raises BadAnswer."""
@@ -45,24 +45,24 @@ class ResponsesAnswer:
         self.call_ids = {str(call.get("call_id")) for call in calls}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [*map(bytes, self.items)]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         self.items = unwrap_calls(self.items, calls)
 
-    malformed_call = False  # this API does not tell
+    malformed_call = False  # this API does not report it
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         rounds = [(each.items, each.mark) for each in before if isinstance(each, ResponsesAnswer)]
-        return last_thought(self._request, [*rounds, (self.items, self.mark)])
+        return last_reasoning_key(self._request, [*rounds, (self.items, self.mark)])
 
     def write(self, loop: LoopResult) -> bytes:
         rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
-        shown = ShownResponse(self._request, loop.theirs)
+        shown = ShownResponse(self._request, loop.client_tools)
         listing = shown.listing()
         shown.items += [] if listing is None else [listing]
-        called = {ident for each in rounds for ident in each.call_ids}
+        called = {call_id for each in rounds for call_id in each.call_ids}
         shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id not in called]
         for each in rounds:
             shown.mark = each.mark
@@ -70,7 +70,7 @@ class ResponsesAnswer:
             shown.add(each.items)
             shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id in each.call_ids]
             shown.next_round()
-        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.more.items()}
+        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.extra_members.items()}
         members["output"] = Raw(encode(shown.items))
         if loop.usage:
             members["usage"] = Raw(encode(loop.usage))

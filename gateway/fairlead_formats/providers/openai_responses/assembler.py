@@ -1,7 +1,7 @@
-"""Calls of a streamed message of OpenAI Responses and Realtime, as their items are done.
+"""Assembly of calls from streams of OpenAI Responses and Realtime.
 
-Pure module. `response.output_item.added`, `response.function_call_arguments.delta` and `.done`,
-`response.output_item.done`.
+Pure module. Reads the events `response.output_item.added` and `.done`, and
+`response.function_call_arguments.delta` and `.done`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fairlead_formats.messages.call import CUSTOM, ModelCall, items, member, text_of
-from fairlead_formats.messages.streams import Partial, Ready, event_of, has_room
+from fairlead_formats.messages.streams import CallBuilder, PartialCall, event_of, has_room
 from fairlead_formats.names import Names
 from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL
 from fairlead_formats.providers.openai_responses.message_items import ARGUMENTS_DONE
@@ -18,11 +18,11 @@ _CALLS: Final = (CALL, CUSTOM_CALL)
 
 
 class ResponsesAssembler:
-    """Responses and Realtime: calls come out as their items are done."""
+    """Assembles calls of Responses and Realtime; a call is complete when its item is done."""
 
     def __init__(self, names: Names | None = None) -> None:
-        self._ready = Ready(names)
-        self._partials: dict[object, Partial] = {}
+        self._ready = CallBuilder(names)
+        self._partials: dict[object, PartialCall] = {}
         self._done: set[object] = set()
 
     def feed(self, event: object) -> list[ModelCall]:
@@ -32,9 +32,9 @@ class ResponsesAssembler:
         if kind == "response.output_item.added":
             self._open(event, item)
         elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
-            self._of(event).append(member(event, "delta"))
+            self._partial_of(event).append(member(event, "delta"))
         elif kind in (ARGUMENTS_DONE, "response.custom_tool_call_input.done"):
-            partial = self._of(event)
+            partial = self._partial_of(event)
             partial.whole = member(event, "arguments", "input")
             partial.id = partial.id or member(event, "call_id")
             partial.name = partial.name or member(event, "name")
@@ -49,21 +49,21 @@ class ResponsesAssembler:
 
     def _open(self, event: object, item: object) -> None:
         if member(item, "type") in _CALLS and has_room(self._partials):
-            partial = self._of(event)
+            partial = self._partial_of(event)
             partial.kind = _kind(item)
             partial.id = member(item, "call_id")
             partial.name = member(item, "name")
 
-    def _of(self, event: object) -> Partial:
+    def _partial_of(self, event: object) -> PartialCall:
         key = _key(event)
         if key not in self._partials and (key in self._done or not has_room(self._partials)):
-            return Partial()
-        return self._partials.setdefault(key, Partial())
+            return PartialCall()
+        return self._partials.setdefault(key, PartialCall())
 
     def _finish(self, key: object, item: object) -> list[ModelCall]:
         if key in self._done:
             return []
-        partial = self._partials.pop(key, None) or Partial()
+        partial = self._partials.pop(key, None) or PartialCall()
         partial.id = member(item, "call_id") or partial.id
         partial.name = member(item, "name") or partial.name
         partial.kind = _kind(item)
@@ -73,7 +73,7 @@ class ResponsesAssembler:
         return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
 
     def _rest(self, response: object, *, cut_off: bool) -> list[ModelCall]:
-        """Calls that are not out yet: items of the final response, then calls that were begun."""
+        """Calls not returned so far: from the items of the final response, then unfinished ones."""
         calls: list[ModelCall] = []
         for index, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or index
@@ -90,7 +90,7 @@ def _kind(item: object) -> str:
 
 
 def _key(event: object) -> object:
-    """An item's id: the place in the output where it has none."""
+    """An item's id, or its index in the output if it has none."""
     ident = text_of(member(event, "item_id")) or text_of(member(member(event, "item"), "id"))
     index = member(event, "output_index")
     return ident or (index if isinstance(index, int) else 0)

@@ -1,4 +1,4 @@
-"""OpenAI Responses as a wire format. Pure module.
+"""Wire format of OpenAI Responses. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses`.
 """
@@ -15,8 +15,8 @@ from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
-from fairlead_formats.providers.openai_responses.request import ResponsesRequest, without_thoughts
-from fairlead_formats.providers.openai_responses.rounds import thoughts
+from fairlead_formats.providers.openai_responses.request import ResponsesRequest, remove_thoughts
+from fairlead_formats.providers.openai_responses.rounds import reasoning_ids
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.providers.openai_responses.translation import answer as neutral_answer
@@ -25,12 +25,12 @@ from fairlead_formats.providers.openai_responses.translation import messages as 
 from fairlead_formats.providers.openai_responses.translation import request as neutral_request
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.protocol import REASONING_ITEM, AnswerRange, CallKey, StoredTurn, WireRequest
 from fairlead_formats.wire.raw_json import decode_object
 
 
 class ResponsesFormat(FamilyFormat):
-    """OpenAI Responses."""
+    """Wire format of OpenAI Responses."""
 
     name = OPENAI_RESPONSES
     answer_headers = ANSWER_HEADERS
@@ -44,20 +44,20 @@ class ResponsesFormat(FamilyFormat):
     def answer(self, body: bytes, request: WireRequest) -> ResponsesAnswer:
         return ResponsesAnswer(body, request)
 
-    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ResponsesStream:
-        return ResponsesStream(request, theirs)
+    def stream(self, request: WireRequest, client_tools: Collection[str] | None) -> ResponsesStream:
+        return ResponsesStream(request, client_tools)
 
-    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        places = []
+    def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
+        answer_ranges = []
         start: int | None = None
         for index, raw in enumerate([*messages, b"{}"]):
-            if head_of(raw).of_model:
+            if head_of(raw).from_model:
                 start = index if start is None else start
             elif start is not None:
-                calls = marks(messages[start:index])
-                places += [CallPlace(start, index, calls)] if calls else []
+                calls = turn_keys(messages[start:index])
+                answer_ranges += [AnswerRange(start, index, calls)] if calls else []
                 start = None
-        return places
+        return answer_ranges
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         item = decode_object(message)
@@ -65,9 +65,9 @@ class ResponsesFormat(FamilyFormat):
             return "tool", ""
         return str(item.get("role", "")), message_text(item)
 
-    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
-        ends = {index.start: index.end for index in self.places(messages)}
+        ends = {index.start: index.end for index in self.answer_ranges(messages)}
         over = 0
         for index, raw in enumerate(messages):
             turn = turns.get(index)
@@ -81,16 +81,16 @@ class ResponsesFormat(FamilyFormat):
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
-        return without_thoughts(body, keep_last)
+    def remove_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return remove_thoughts(body, keep_last)
 
 
-def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
-    """Calls of an answer, by which its turn is found again; the last thought where it has none."""
+def turn_keys(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
+    """Keys of an answer's stored turn: its calls, or the last reasoning item if it has no calls."""
     calls = waiting_calls(items)
     if calls:
         return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
-    return tuple(CallKey(ident, REASONING_ITEM) for ident in thoughts(items)[-1:])
+    return tuple(CallKey(ident, REASONING_ITEM) for ident in reasoning_ids(items)[-1:])
 
 
 RESPONSES: Final = ResponsesFormat()

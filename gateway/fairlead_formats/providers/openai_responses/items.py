@@ -1,5 +1,6 @@
-"""Items of OpenAI Responses: their heads, ids, calls and nested tools. Pure module, which takes whatever a client or a
-model wrote.
+"""Items of OpenAI Responses: their heads, ids, calls and nested tools. Pure module.
+
+Items come from clients and models and are not trusted.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ CLIENT_TOOLS: Final[Mapping[str, str]] = {
     "tool_search": "tool_search_call",
     "mcp": "mcp_approval_request",
 }
-"""By type of tool: the type of items with which the model waits for the client."""
+"""Maps types of tools that the client runs to the types of items with their calls."""
 _WAITING: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")
-ELSEWHERE: Final = "rs_fairlead_"
-"""Begins ids of thoughts of a model of another family, which are shown, and do not go out again."""
+FOREIGN_REASONING: Final = "rs_fairlead_"
+"""Prefix of ids of reasoning items from another family's model. Clients see these items; providers do not."""
 _MARK: Final = ".fairlead-"
 _MARKED: Final = re.compile(r"\.fairlead-[0-9a-f]{32}$")
 _NAMED: Final = ("function", "custom")
 MOST_NESTED: Final = 256
-"""Tools inside of others that are read by name."""
+"""Maximum number of nested tools whose names are read."""
 encode: Final = msgspec.json.Encoder().encode
 members_of: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 class ItemHead(msgspec.Struct):
-    """Members by which items are told apart."""
+    """Members that identify an item."""
 
     type: str | None = None
     id: str | None = None
@@ -56,21 +57,21 @@ class ItemHead(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """Type; messages may come without one."""
+        """Type of the item; messages may omit it."""
         return self.type or "message"
 
     @property
     def is_call(self) -> bool:
-        """Whether a function is called that the gateway may run: none of its tools is in a namespace."""
+        """Whether the item calls a function that may be the gateway's, which are never in a namespace."""
         return self.type == CALL and not self.namespace
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether it is a thought of another family's model."""
-        return self.type == REASONING and (self.id or "").startswith(ELSEWHERE)
+    def is_foreign_reasoning(self) -> bool:
+        """Whether the item is reasoning of another family's model."""
+        return self.type == REASONING and (self.id or "").startswith(FOREIGN_REASONING)
 
     @property
-    def of_model(self) -> bool:
+    def from_model(self) -> bool:
         """Whether a model wrote the item."""
         if self.kind == "message":
             return self.role == "assistant"
@@ -81,7 +82,7 @@ _head: Final = msgspec.json.Decoder(ItemHead).decode
 
 
 def head_of(raw: bytes | Raw) -> ItemHead:
-    """Members that tell what an item is; the type `unknown` for JSON that is not an item."""
+    """The head of an item; of type `unknown` for JSON that is not an item."""
     try:
         return _head(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -89,24 +90,24 @@ def head_of(raw: bytes | Raw) -> ItemHead:
 
 
 def new_id(prefix: str) -> str:
-    """An id that nobody can guess."""
+    """An id that cannot be guessed."""
     return f"{prefix}_{secrets.token_hex(24)}"
 
 
 def new_mark() -> str:
-    """Random part of the ids of thoughts of one round."""
+    """Random part of the ids of one round's reasoning items."""
     return secrets.token_hex(16)
 
 
 def mark_id(ident: str, mark: str) -> str:
-    """Id of a thought as the client gets it: its turn is looked up by this id, and the provider's own id may be
-    guessed.
+    """The client's id of a reasoning item. The stored turn is found by it, so it must not be guessable, as the
+    provider's id may be.
     """
     return f"{ident}{_MARK}{mark}"
 
 
 def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
-    """The items with the provider's own ids of thoughts; the same object where there are no others."""
+    """The items with the provider's ids of reasoning items; the same object if no id is marked."""
     if not any(_MARK.encode() in bytes(item) for item in items):
         return items
     outgoing: list[bytes | Raw] = []
@@ -118,8 +119,8 @@ def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
 
 
 def waiting_calls(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
-    """Calls among the items of one answer that wait for a result: functions, freeform tools, and tools of the
-    provider's that the client runs, such as a shell, each in the form of a freeform call of the item's type.
+    """Calls of one answer that wait for a result: of functions, of custom tools, and of the provider's tools that the
+    client runs, such as a shell. The latter are returned as custom calls named after the item's type.
     """
     heads = [head_of(raw) for raw in items]
     answered = {head.call_id for head in heads if head.kind.endswith("_output")}
@@ -137,7 +138,7 @@ def _is_hosted(head: ItemHead, raw: bytes | Raw) -> bool:
 
 
 def names_within(tool: Mapping[str, Any]) -> list[str]:
-    """Names of the functions that a tool, or an item that loads tools, holds."""
+    """Names of the functions in a namespace tool, or in an item that loads tools."""
     nested = tool.get("tools")
     tools = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
     names = [str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
@@ -146,7 +147,7 @@ def names_within(tool: Mapping[str, Any]) -> list[str]:
 
 
 def message_text(item: Mapping[str, Any]) -> str:
-    """Text of a message's content."""
+    """The text of a message's content."""
     content = item.get("content")
     if isinstance(content, str):
         return content
@@ -155,7 +156,7 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 
 def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
-    """The items; calls without an id get one, by which results are matched."""
+    """The items, with new ids for calls without one, as results are matched by id."""
     with_ids = []
     for raw in items:
         head = head_of(raw)
@@ -166,7 +167,7 @@ def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
 
 
 def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
-    """The items, with calls of `execute_tool` replaced by the calls that they name. `calls`: by id."""
+    """The items, with calls of `execute_tool` replaced by the calls, by id, that they name."""
     outgoing = []
     for raw in items:
         head = head_of(raw)
@@ -178,17 +179,17 @@ def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[R
     return outgoing
 
 
-def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
-    """The items without thoughts whose calls are not among them: the API refuses thoughts in front of other thoughts or
-    at the end.
+def drop_orphaned_reasoning(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
+    """The items without reasoning that no output of the model follows: the API refuses reasoning before other reasoning
+    or at the end.
     """
     if not any(b'"reasoning"' in bytes(item) for item in items):
         return [*items]
     heads = [*map(head_of, items), ItemHead("message", role="user")]
-    leads = [head.of_model and head.kind != REASONING for head in heads[1:]]
+    leads = [head.from_model and head.kind != REASONING for head in heads[1:]]
     return [item for item, head, led in zip(items, heads, leads, strict=False) if head.kind != REASONING or led]
 
 
-def is_hidden(head: ItemHead, theirs: Collection[str] | None) -> bool:
-    """Whether an item is a call that is not the client's to see. `theirs`: names of its tools; None: it sees all."""
-    return theirs is not None and head.is_call and (head.name or "") not in theirs
+def is_hidden(head: ItemHead, client_tools: Collection[str] | None) -> bool:
+    """Whether an item is a call that the client does not receive, as its tool is not in `client_tools` (None: all)."""
+    return client_tools is not None and head.is_call and (head.name or "") not in client_tools

@@ -1,6 +1,6 @@
-"""Items of OpenAI Responses and Realtime, read: calls, results, and what is beside them.
+"""Reads items of OpenAI Responses and Realtime as calls, results and other parts.
 
-Pure module. Read by both formats and by the assembler of their streams.
+Pure module, shared by both formats and the assembler of their streams.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _EVENTS: Final = (
 
 
 def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """The items of a response, an event, an item, or a list of items or events, with their paths."""
+    """The items of a response, an event, an item, or a list of items or events, each with its path."""
     for at, entry in with_paths(path, message) if isinstance(message, list) else [(path, message)]:
         response = member(entry, "response")
         output = member(response or entry, "output")
@@ -51,7 +51,7 @@ def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def parts_of_item(item: object, path: str) -> Iterator[Part]:
-    """The parts of one item; none for an event that only reports on an item."""
+    """The parts of one item; none for an event that only reports about an item."""
     kind = text_of(member(item, "type"))
     if kind in _CALLS and member(item, "status") != "in_progress":
         yield call_part(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))
@@ -66,7 +66,7 @@ def parts_of_item(item: object, path: str) -> Iterator[Part]:
 
 
 def draft_of(item: object) -> Draft:
-    """The call in an item."""
+    """The unchecked call of an item."""
     ident = member(item, "call_id", "id")
     if member(item, "type") == CUSTOM_CALL:
         return Draft(ident, member(item, "name"), freeform(member(item, "input") or ""), CUSTOM)
@@ -74,7 +74,7 @@ def draft_of(item: object) -> Draft:
 
 
 def answer_of(entry: Any, path: str) -> AnswerPart:
-    """The result in an item."""
+    """The result of an item."""
     if member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
         return AnswerPart(path)
     result = result_of(blocks_of_parts(entry.get("output")), is_error=False)
@@ -82,7 +82,7 @@ def answer_of(entry: Any, path: str) -> AnswerPart:
 
 
 def _content_part(part: object, path: str) -> Part:
-    """A part of an assistant's message; speech counts by its transcript."""
+    """A part of an assistant message; for audio, its transcript."""
     text = member(part, "text", "refusal", "transcript")
     if not isinstance(text, str):
         return Part(path, BLOCK)

@@ -1,8 +1,7 @@
-"""Tools of the type `mcp` that name servers of this gateway, and the items in which their calls are shown: in the form
-of the provider's own hosted MCP tools. Pure module.
+"""Tools of type `mcp` that name servers of this gateway, and the items that show their calls. Pure module.
 
-Source: OpenAI's API reference, tool `mcp`, items `mcp_list_tools`, `mcp_call`, `mcp_approval_request` and
-`mcp_approval_response`.
+The items have the form of the provider's hosted MCP tools. Source: OpenAI's API reference, tool `mcp`, items
+`mcp_list_tools`, `mcp_call`, `mcp_approval_request` and `mcp_approval_response`.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 from fairlead_formats.wire.raw_json import decode_object
 
 SCHEME: Final = "fairlead"
-"""`server_url` of a tool that names a server of the gateway by its label; with `://` and a name, by that name."""
+"""Value of `server_url` for the gateway's server named by `server_label`; `fairlead://NAME` names the server itself."""
 LIST_ID: Final = "mcpl_fairlead"
 CALL_ID: Final = "mcp_fairlead_"
-"""In front of the call's own id, which a call that comes back has again."""
+"""Prefix of item ids, followed by the call's id, which is restored when the client returns the item."""
 APPROVAL_ID: Final = "mcpr_fairlead_"
-"""In front of 128 random bits, `_` and the call's own id, which clients may bring from elsewhere (`call_ids`)."""
+"""Prefix of approval ids, followed by 128 random bits, `_` and the call's id, which alone could be guessed."""
 _RANDOM: Final = re.compile(r"[0-9a-f]{32}_")
 _LISTED: Final = ("name", "description")
 
@@ -43,7 +42,7 @@ class _Approval(msgspec.Struct):
 
 
 class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
-    """A tool that stands for those of a server."""
+    """A tool that stands for the tools of an MCP server."""
 
     server_label: str = ""
     server_url: str | None = None
@@ -52,8 +51,8 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
 
     @property
     def server(self) -> str | None:
-        """Name of the gateway's server that the tool stands for, empty for all of them; None for a tool of another
-        server.
+        """Name of the gateway's server that the tool stands for; empty for all its servers, None for a server that is
+        not the gateway's.
         """
         url = self.server_url or ""
         if url == SCHEME:
@@ -62,7 +61,7 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         return name.strip("/") if mark and scheme == SCHEME else None
 
     def wish(self) -> dict[str, Any]:
-        """The servers' tools as `offers.ServerWish` has them."""
+        """The tool as `offers.ServerWish`."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
         wish: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
@@ -79,13 +78,13 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
 
 
 def label_of(labels: Mapping[str, str], name: str) -> str:
-    """Label of the server that a tool is of, by the name that the model writes. `labels`: by server."""
+    """Label of the server of a tool, by the tool's exposed name. `labels` maps servers to labels."""
     server = name.partition("__")[0]
     return labels.get(server) or labels.get("") or SCHEME
 
 
 def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
-    """The item that lists the tools which a model was given."""
+    """The item that lists the tools which the model received."""
     tools = []
     label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
     for tool in map(decode_object, definitions):
@@ -97,7 +96,7 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
 
 
 def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str | None) -> dict[str, Any]:
-    """The item of a call that is run here; `approval_id`: of the request that the client approved."""
+    """The item of a call that the gateway runs. `approval_id`: id of the request that the client approved, if any."""
     return {
         "type": "mcp_call",
         "id": CALL_ID + call.id,
@@ -122,8 +121,8 @@ def outcome_of(call: FinishedCall) -> dict[str, Any]:
     return {"output": output if isinstance(output, str) else encode(output).decode(), "status": "completed"}
 
 
-def begin_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events of a call that begins to run here, in the API's order. `item`: of the call."""
+def call_start_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events that begin a call of the gateway, in the API's order. `item` is the call's."""
     at = {"item_id": item["id"]}
     yield "response.output_item.added", {"item": {**item, "arguments": ""}}
     yield "response.mcp_call.in_progress", at
@@ -131,14 +130,14 @@ def begin_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]
     yield "response.mcp_call_arguments.done", {**at, "arguments": item["arguments"]}
 
 
-def end_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events of a call that was run here, behind those of its begin."""
+def call_end_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events that end a call of the gateway."""
     yield f"response.mcp_call.{item['status']}", {"item_id": item["id"]}
     yield "response.output_item.done", {"item": item}
 
 
-def events_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Type and members of the events of a call that is the client's, or that it is to approve."""
+def client_call_events(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that the client runs or approves."""
     if item["type"] != CALL:
         yield "response.output_item.added", {"item": item}
         yield "response.output_item.done", {"item": item}
@@ -160,12 +159,12 @@ def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def new_approval_id(call_id: str | None) -> str:
-    """Id of a request for the approval of a call."""
+    """A new id for the approval request of a call."""
     return f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"
 
 
 def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) -> Raw:
-    """The item that asks the client for a call's approval."""
+    """The item that requests the client's approval of a call."""
     call = decode_object(raw)
     name = str(call.get("name", ""))
     return Raw(
@@ -181,14 +180,14 @@ def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) ->
     )
 
 
-def asks_approval(raw: bytes | Raw) -> bool:
-    """Whether an item asks the client for the approval of a call that the gateway runs."""
+def is_approval_request(raw: bytes | Raw) -> bool:
+    """Whether an item requests approval of a call of the gateway."""
     return (head_of(raw).id or "").startswith(APPROVAL_ID)
 
 
-def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
-    """An item that a client sends back, as the provider knows it: calls that were run here with their results, calls
-    that were to be approved; a list of the gateway's tools is left out.
+def to_provider_items(raw: bytes | Raw) -> list[bytes | Raw]:
+    """The provider's form of an item that a client returns. A call that the gateway ran becomes a call and its result,
+    an approval request becomes a call, and a list of the gateway's tools is left out.
     """
     if b"fairlead_" not in bytes(raw):
         return [raw]
@@ -213,7 +212,7 @@ def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
 
 
 def output_item(call_id: str, output: str) -> bytes:
-    """The result of a call."""
+    """The result item of a call."""
     return encode({"type": OUTPUT, "call_id": call_id, "output": output})
 
 

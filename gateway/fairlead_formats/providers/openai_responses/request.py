@@ -1,7 +1,7 @@
-"""Requests of OpenAI Responses: read as raw members, so that what is not understood goes out as it came.
+"""Requests of OpenAI Responses, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Wire format: OpenAI's API reference, `POST /v1/responses`. A request can go without the reasoning that only
-the model which encrypted it takes.
+Pure module. Source: OpenAI's API reference, `POST /v1/responses`. `remove_thoughts` removes encrypted reasoning, which
+only the model that produced it accepts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from fairlead_formats.providers.openai_responses.items import (
     CALL,
     CLIENT_TOOLS,
     CUSTOM_CALL,
-    ELSEWHERE,
+    FOREIGN_REASONING,
     OUTPUT,
     REASONING,
+    drop_orphaned_reasoning,
     encode,
     head_of,
     members_of,
     names_within,
     unmark_ids,
-    without_orphans,
 )
 from fairlead_formats.providers.openai_responses.own_servers import LIST_ID, McpTool
 from fairlead_formats.providers.openai_responses.tool_choice import ChoiceOverRounds
-from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import GATEWAY_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
 from fairlead_formats.wire.raw_json import array, decode_object
 
-_ELSEWHERE: Final = ELSEWHERE.encode()
+_FOREIGN_REASONING: Final = FOREIGN_REASONING.encode()
 _NONE: Final = Raw(b'"none"')
 _LOADS: Final = ("tool_search_output", "additional_tools")
-"""Items that bring tools with them."""
+"""Types of items that add tools."""
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -65,7 +65,7 @@ _mcp: Final = msgspec.json.Decoder(McpTool).decode
 
 
 class ResponsesRequest(FamilyRequest):
-    """One request of a client."""
+    """A client's request."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
@@ -78,25 +78,25 @@ class ResponsesRequest(FamilyRequest):
             )
             self._own = members_of(read.fairlead)
         if read.background and read.stream:
-            raise BadRequest("background: an answer in the background is not streamed; ask for it by its id", "stream")
+            raise BadRequest("stream: a background response cannot be streamed; retrieve it by its id", "stream")
         self.model = read.model
         self.stream = bool(read.stream)
-        self.no_injection = bool(read.background)  # nobody would be there for the rounds
+        self.no_injection = bool(read.background)  # the gateway does not wait for the answer, so it cannot run tools
         self.previous = read.previous_response_id
-        """Id of the answer that is gone on from, as the client knows it."""
+        """The client's id of the response that this request continues."""
         conversation = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
         self.conversation: str | None = conversation if isinstance(conversation, str) else None
         self.stores = read.store is not False
-        """Whether the provider is to keep the answer."""
-        self.own = self._wishes(read.max_tool_calls)
-        self._given = read.input
+        """Whether the provider is to store the response."""
+        self.gateway_options = self._wishes(read.max_tool_calls)
+        self._input = read.input
         self.injected: Sequence[bytes] = ()
-        """Definitions that the last body had beside the client's."""
-        self._members.pop(OWN_MEMBER, None)
+        """Tool definitions that the last body added to the client's."""
+        self._members.pop(GATEWAY_MEMBER, None)
         self._read_items(())
 
     def _wishes(self, most_calls: int | None) -> Raw:
-        """Wishes of the member `fairlead`, and of other members that are about the gateway's tools."""
+        """Options of the member `fairlead`, and of other members that concern the gateway's tools."""
         wishes = dict(self._own)
         if self._servers:
             wishes = {"showCalls": Raw(b"true"), **wishes, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
@@ -105,11 +105,11 @@ class ResponsesRequest(FamilyRequest):
         return Raw(encode(wishes))
 
     def _read_tools(self, tools: Sequence[Raw]) -> None:
-        self.given_tools = self._members.get("tools", Raw(b"[]"))
-        """As they came, for answers that repeat them."""
+        self.tools_member = self._members.get("tools", Raw(b"[]"))
+        """The client's `tools`, for answers that repeat them."""
         self._servers: list[McpTool] = []
-        """Tools that name servers of the gateway, and do not go out."""
-        given: list[Raw] = []
+        """Tools that name servers of the gateway, and are not sent to the provider."""
+        client_tools: list[Raw] = []
         names: set[str] = set()
         for raw in tools:
             head = _tool(raw)
@@ -117,51 +117,55 @@ class ResponsesRequest(FamilyRequest):
             if server is not None and server.server is not None:
                 self._servers.append(server)
                 continue
-            given.append(raw)
+            client_tools.append(raw)
             nested = names_within(decode_object(raw)) if head.type == "namespace" else ()
-            own = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
-            names.update(nested, [own] if own else ())
-        self._tools = given
+            tool_name = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
+            names.update(nested, [tool_name] if tool_name else ())
+        self._tools = client_tools
         self._names = frozenset(names)
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
-        given = self._given
-        message = {"type": "message", "role": "user", "content": given}
-        came = [Raw(encode(message))] if isinstance(given, str) else given or []
-        items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
+        client_input = self._input
+        message = {"type": "message", "role": "user", "content": client_input}
+        client_items = [Raw(encode(message))] if isinstance(client_input, str) else client_input or []
+        items = [
+            item
+            for item in client_items
+            if _FOREIGN_REASONING not in bytes(item) or not head_of(item).is_foreign_reasoning
+        ]
         approvals = Approvals(items, waiting)
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of the gateway's tools that this request approves."""
         self.approval_ids: Mapping[str, str] = approvals.ids
-        """Ids of the approvals, by ids of the calls."""
-        self._places = approvals.places
+        """Maps ids of approved calls to ids of their approval requests."""
+        self._placeholders = approvals.placeholders
         self.listed = any(b'"' + LIST_ID.encode() in bytes(item) for item in items)
-        """Whether the client has a list of the gateway's tools already."""
+        """Whether the client has received a list of the gateway's tools."""
         self.client_messages = self.messages = approvals.items
-        self._as_it_came = None if approvals.changed or len(items) < len(came) else self.client_messages
+        self._as_it_came = None if approvals.changed or len(items) < len(client_items) else self.client_messages
 
     def resume(self, previous: str | None, waiting: Sequence[bytes]) -> None:
-        """Go on from an answer that the client knows as `previous`; `waiting` are its requests for approval."""
+        """Continue the response that the client knows as `previous`. `waiting`: approval requests of that response."""
         self.previous = previous
         if waiting:
             self._read_items(waiting)
 
     def fill(self, results: Sequence[bytes]) -> None:
-        """Put results of approved calls into their places."""
+        """Insert the results of approved calls."""
         outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
-        self.client_messages = fill_results(self.client_messages, self._places, outputs)
-        self.messages = fill_results(self.messages, self._places, outputs)
+        self.client_messages = fill_results(self.client_messages, self._placeholders, outputs)
+        self.messages = fill_results(self.messages, self._placeholders, outputs)
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The client's labels for servers of the gateway, by server; under the empty name the label for all servers."""
+        """Maps servers of the gateway to the client's labels; the empty name stands for all servers."""
         return {tool.server or "": tool.server_label for tool in self._servers}
 
     @property
     def shows_calls(self) -> bool:
-        """Whether the client wants to see calls that are run here."""
+        """Whether the client requests items for calls that the gateway runs."""
         return bytes(self._own.get("showCalls", b"true" if self._servers else b"")) == b"true"
 
     @property
@@ -169,15 +173,15 @@ class ResponsesRequest(FamilyRequest):
         return bytes(self._members.get("instructions", b"null"))
 
     def body(self, model_round: ModelRound) -> bytes:
-        more, injected = model_round.more, model_round.injected
+        added_messages, injected = model_round.added_messages, model_round.injected
         self.injected = injected
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
-        messages = unmark_ids(without_orphans(self.messages) if injected else self.messages)
-        if more and self.conversation is not None:  # which holds all that was said before
-            members["input"] = Raw(array(_last_results(more)))
-        elif more or (messages is not self._as_it_came and messages != self._as_it_came):
-            members["input"] = Raw(array([*messages, *more]))
+        messages = unmark_ids(drop_orphaned_reasoning(self.messages) if injected else self.messages)
+        if added_messages and self.conversation is not None:  # the provider has stored all earlier items
+            members["input"] = Raw(array(_last_results(added_messages)))
+        elif added_messages or (messages is not self._as_it_came and messages != self._as_it_came):
+            members["input"] = Raw(array([*messages, *added_messages]))
         if injected or self._servers:
             members["tools"] = Raw(array([*self._tools, *injected]))
         if not self._tools and not injected:
@@ -190,39 +194,39 @@ class ResponsesRequest(FamilyRequest):
         return encode(members)
 
     def continue_from(self, before: Sequence[bytes], previous: str | None) -> bytes:
-        """The whole request with items in front of its own, going on from the provider's own id of an answer, or from
-        none.
+        """The whole request body, with items before its own. It continues the response with the provider's id
+        `previous`, if that is given.
         """
         members = dict(self._members)
         members.pop("previous_response_id", None)
         if previous is not None:
             members["previous_response_id"] = Raw(encode(previous))
-        given = self._given
-        message = {"type": "message", "role": "user", "content": given}
-        items = [Raw(encode(message))] if isinstance(given, str) else given or []
+        client_input = self._input
+        message = {"type": "message", "role": "user", "content": client_input}
+        items = [Raw(encode(message))] if isinstance(client_input, str) else client_input or []
         if before:
             members["input"] = Raw(array([*before, *items]))
         if self._own:
-            members[OWN_MEMBER] = Raw(encode(self._own))
+            members[GATEWAY_MEMBER] = Raw(encode(self._own))
         return encode(members)
 
 
-def _last_results(more: Sequence[bytes]) -> list[bytes]:
-    """Results at the end."""
-    start = len(more)
-    while start and head_of(more[start - 1]).kind.endswith("_output"):
+def _last_results(added_messages: Sequence[bytes]) -> list[bytes]:
+    """The results at the end of the messages."""
+    start = len(added_messages)
+    while start and head_of(added_messages[start - 1]).kind.endswith("_output"):
         start -= 1
-    return [*more[start:]]
+    return [*added_messages[start:]]
 
 
-def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without items of reasoning, except those among its last `keep_last` items; None where it has none.
+def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without reasoning items, except among its last `keep_last` items; None if there are none.
 
-    Calls lose their ids: a provider that knows one looks for the reasoning that it belongs to.
+    Calls lose their ids, as a provider that finds an id requires the reasoning that belongs to it.
     """
     members: dict[str, Any] = dict(members_of(body))
-    given = members.get("input")
-    items = _raws(given) if given is not None and bytes(given)[:1] == b"[" else []
+    encoded_items = members.get("input")
+    items = _raws(encoded_items) if encoded_items is not None and bytes(encoded_items)[:1] == b"[" else []
     early = len(items) - keep_last
     heads = [head_of(item) for item in items[:early]]
     if not any(head.kind == REASONING for head in heads):

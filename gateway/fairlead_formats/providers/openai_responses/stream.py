@@ -1,9 +1,8 @@
-"""Streams of OpenAI Responses: the events of several answers become those of one response, without the calls that are
-run here.
+"""Streams of OpenAI Responses, which merge the events of several answers without the calls that the gateway runs.
 
-Pure module. What a client's accumulator takes (run with the SDK): one id from `response.created` to the end, one
-start, one end, `output_index` without gaps, ids of items that do not change, and in the last event the whole output,
-which counts more than what was streamed.
+Pure module. Clients' accumulators, as tested with the SDK, need one id from `response.created` to the end, one start,
+one end, `output_index` without gaps, and constant item ids. The last event must contain the whole output, which takes
+precedence over streamed items.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from fairlead_formats.providers.openai_responses.items import (
     with_call_ids,
 )
 from fairlead_formats.providers.openai_responses.own_servers import (
-    begin_of_call,
-    end_of_call,
-    events_of_call,
+    call_end_events,
+    call_start_events,
+    client_call_events,
     list_events,
 )
-from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_thought, read_response
+from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_reasoning_key, read_response
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
 from fairlead_formats.wire.raw_json import add_usage, decode_object
 from fairlead_mcp.surrogates import pair
 
 MAX_ROUND: Final = 32 << 20
-"""Bytes that one round may say."""
+"""Maximum bytes of one round."""
 _COMMENT: Final = b": still at work\n\n"
 _NULL: Final = Raw(b"null")
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
@@ -59,36 +58,36 @@ _event: Final = msgspec.json.Decoder(_ResponseEvent).decode
 
 
 class StreamedItem:
-    """One item of a round that is not complete yet."""
+    """One unfinished item of a round."""
 
     def __init__(self, item: Raw) -> None:
         self.item = item
         self.index: int | None = None
-        """Index in the client's output; None for an item that is not shown."""
-        self.held: list[tuple[bytes, _ResponseEvent]] | None = None
-        """Events, held back until it is known who runs the call; None: they are passed to the client."""
+        """Index in the client's output; None for an item that the client does not receive."""
+        self.buffered_events: list[tuple[bytes, _ResponseEvent]] | None = None
+        """Events that are held back until it is known who runs the call; None: events are passed on."""
 
 
 class ResponsesStream:
-    """Events of one client's stream over all rounds."""
+    """One client's stream over all rounds, in events of Responses."""
 
-    def __init__(self, request: WireRequest, theirs: Collection[str] | None) -> None:
+    def __init__(self, request: WireRequest, client_tools: Collection[str] | None) -> None:
         self._request = request
-        self._theirs = theirs
-        self._shown = ShownResponse(request, theirs)
-        self._told: set[str] = set()
-        """Types of lifecycle events that the client has got."""
+        self._client_tools = client_tools
+        self._shown = ShownResponse(request, client_tools)
+        self._sent_lifecycle: set[str] = set()
+        """Types of lifecycle events that were sent to the client."""
         self._opened = False
-        self._early: Sequence[FinishedCall] = ()
+        self._early_results: Sequence[FinishedCall] = ()
         self._running: Sequence[int] = ()
-        """Places of calls in the client's output that have no results there."""
+        """Indices of calls in the client's output whose results were not sent."""
         self._sequence = 0
-        self._places = 0
-        """Items in the client's output."""
+        self._next_index = 0
+        """Number of items in the client's output."""
         self.usage: dict[str, Any] = {}
         self.provider_ids: list[str] = []
         self._before: list[tuple[Sequence[Raw], str]] = []
-        """Items and marks of the rounds before this one."""
+        """Items and marks of earlier rounds."""
         self._begin()
 
     def _begin(self) -> None:
@@ -97,7 +96,7 @@ class ResponsesStream:
         self._end = ""
         self._size = 0
         self.items: list[Raw] = []
-        """Output of this round once it is over."""
+        """Output of this round, once the round has ended."""
         self.done = False
 
     def feed(self, data: bytes) -> bytes:
@@ -111,10 +110,10 @@ class ResponsesStream:
         try:
             event = _event(data)
             if event.type == "error" or (event.type is None and bytes(event.error) != b"null"):
-                raise BadStream("the provider broke the answer off", _error(data, event))
+                raise BadStream("the provider ended its stream with an error", _error(data, event))
             return self._take(data, event)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadStream(f"the provider's stream holds no event: {error}") from error
+            raise BadStream(f"an event of the provider's stream is not a Responses event: {error}") from error
 
     def _take(self, data: bytes, event: _ResponseEvent) -> bytes:
         if bytes(event.response) != b"null":
@@ -138,58 +137,58 @@ class ResponsesStream:
             self.done = True
             self.provider_ids.append(read_response(event.response).id or "")
             return b""
-        if kind in self._told or self.provider_ids:
+        if kind in self._sent_lifecycle or self.provider_ids:
             return b""
-        self._told.add(kind)
+        self._sent_lifecycle.add(kind)
         response = self._shown.members(members_of(event.response))
         return self._pass_event(data, event, {"response": Raw(encode(response))})
 
     def _begin_item(self, event: _ResponseEvent) -> StreamedItem:
         entry = StreamedItem(event.item)
         head = head_of(event.item)
-        whose = (
-            self._theirs is None
+        visible = (
+            self._client_tools is None
             or not head.is_call
-            or ((head.name or "") in self._theirs and not self._shown.approves(head.name))
+            or ((head.name or "") in self._client_tools and not self._shown.needs_approval(head.name))
         )
-        if whose:
-            entry.index, self._places = self._places, self._places + 1
+        if visible:
+            entry.index, self._next_index = self._next_index, self._next_index + 1
         else:
-            entry.held = []
+            entry.buffered_events = []
         return entry
 
     def _end_item(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """The end of an item, with all events that were held back where the client sees the item."""
-        if entry.held is None:
+        """The end of an item, after all events that were held back if the client receives the item."""
+        if entry.buffered_events is None:
             return self._pass_item_event(data, event, entry)
-        if self._shown.hides(entry.item):
+        if self._shown.is_run_here(entry.item):
             return b""
-        held, entry.held = [*entry.held, (data, event)], None
-        entry.index, self._places = self._places, self._places + 1
+        buffered_events, entry.buffered_events = [*entry.buffered_events, (data, event)], None
+        entry.index, self._next_index = self._next_index, self._next_index + 1
         head = head_of(entry.item)
-        if self._shown.approves(head.name):
-            item = self._shown.show(entry.item)
+        if self._shown.needs_approval(head.name):
+            item = self._shown.to_client(entry.item)
             return b"".join(self._write_event(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
-        return b"".join(self._pass_item_event(each, about, entry) for each, about in held)
+        return b"".join(self._pass_item_event(each, about, entry) for each, about in buffered_events)
 
     def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
-        """An event of an item, with the item's index in the client's output."""
-        if entry.held is not None:
-            entry.held.append((data, event))
+        """An event of an item, with the index in the client's output."""
+        if entry.buffered_events is not None:
+            entry.buffered_events.append((data, event))
             return b""
         changed: dict[str, Any] = {}
         if entry.index != event.output_index:
             changed["output_index"] = entry.index
-        if event.item_id is not None and self._shown.ident(event.item_id) != event.item_id:
-            changed["item_id"] = self._shown.ident(event.item_id)
+        if event.item_id is not None and self._shown.client_id(event.item_id) != event.item_id:
+            changed["item_id"] = self._shown.client_id(event.item_id)
         if bytes(event.item) != b"null":
-            item = self._shown.show(event.item)
+            item = self._shown.to_client(event.item)
             if item is not event.item:
                 changed["item"] = item
         return self._pass_event(data, event, changed)
 
     def _pass_event(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
-        """An event under its number in the client's stream; unchanged where no member differs."""
+        """An event with its number in the client's stream; unchanged if no member differs."""
         if event.sequence_number != self._sequence:
             changed["sequence_number"] = self._sequence
         self._sequence += 1
@@ -198,7 +197,7 @@ class ResponsesStream:
         return _sse_event(event.type, data)
 
     def _write_event(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
-        """An event that the gateway writes."""
+        """An event of the gateway."""
         head: dict[str, Any] = {"type": kind, "sequence_number": self._sequence}
         self._sequence += 1
         if index is not None:
@@ -206,7 +205,7 @@ class ResponsesStream:
         return _sse_event(kind, encode({**head, **members}))
 
     def _open(self) -> bytes:
-        """Items in front of the model's output: the list of the gateway's tools, and approved calls."""
+        """Events of items before the model's output: the list of the gateway's tools, and approved calls."""
         if self._opened:
             return b""
         self._opened = True
@@ -214,9 +213,9 @@ class ResponsesStream:
         listing = self._shown.listing()
         if listing is not None:
             self._shown.items.append(listing)
-            index, self._places = self._places, self._places + 1
+            index, self._next_index = self._next_index, self._next_index + 1
             out += b"".join(self._write_event(kind, members, index) for kind, members in list_events(listing))
-        return out + self.show_results(self._early)
+        return out + self.show_results(self._early_results)
 
     def end_round(self) -> bytes:
         opening = self._open()
@@ -234,9 +233,9 @@ class ResponsesStream:
         self._shown.add(unwrapped_items)
         out = []
         for raw in unwrapped_items:
-            index, self._places = self._places, self._places + 1
-            item = decode_object(self._shown.show(raw))
-            out += [self._write_event(kind, members, index) for kind, members in events_of_call(item)]
+            index, self._next_index = self._next_index, self._next_index + 1
+            item = decode_object(self._shown.to_client(raw))
+            out += [self._write_event(kind, members, index) for kind, members in client_call_events(item)]
         return b"".join(out)
 
     def next_round(self) -> None:
@@ -250,12 +249,12 @@ class ResponsesStream:
         return {"object": "response", "output": calls}
 
     @property
-    def in_request(self) -> list[bytes]:
+    def request_messages(self) -> list[bytes]:
         return [*map(bytes, self.items)]
 
     @property
     def turn_key(self) -> CallKey | None:
-        return last_thought(self._request, [*self._before, (self.items, self._shown.mark)])
+        return last_reasoning_key(self._request, [*self._before, (self.items, self._shown.mark)])
 
     @property
     def malformed_call(self) -> bool:
@@ -267,50 +266,50 @@ class ResponsesStream:
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         out = []
-        self._running = range(self._places, self._places + len(calls))
-        self._places += len(calls)
+        self._running = range(self._next_index, self._next_index + len(calls))
+        self._next_index += len(calls)
         for index, call in zip(self._running, calls, strict=True):
             item = self._shown.running(call)
-            out += [self._write_event(kind, members, index) for kind, members in begin_of_call(item)]
+            out += [self._write_event(kind, members, index) for kind, members in call_start_events(item)]
         return b"".join(out)
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         if not self._opened:
-            self._early = calls
+            self._early_results = calls
             return b""
         out = [] if self._running else [self.show_running(calls)]
         for index, call in zip(self._running, calls, strict=True):
             item = self._shown.call(call)
             self._shown.items.append(Raw(encode(item)))
-            out += [self._write_event(kind, members, index) for kind, members in end_of_call(item)]
+            out += [self._write_event(kind, members, index) for kind, members in call_end_events(item)]
         self._running = ()
         return b"".join(out)
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        """An event that clients raise: one with the error's members beside its type would pass as any other."""
+        """An event that clients raise. If the error's members were next to `type`, clients would not recognize it."""
         members = error_object(error) if raw is None else Raw(raw)
         return self._write_event("error", {"error": members}, None)
 
     def keep_alive(self) -> bytes:
         return _COMMENT
 
-    def finish(self, more: Mapping[str, Any]) -> bytes:
+    def finish(self, extra_members: Mapping[str, Any]) -> bytes:
         """The last event, with the whole output and the sum of usage."""
         members = self._shown.members(self._final or {})
         members["output"] = Raw(encode(self._shown.items))
         if self.usage:
             members["usage"] = Raw(encode(self.usage))
-        if self._theirs is not None:
-            members |= {name: Raw(encode(value)) for name, value in more.items()}
+        if self._client_tools is not None:
+            members |= {name: Raw(encode(value)) for name, value in extra_members.items()}
         return self._write_event(self._end, {"response": members}, None)
 
 
 def _error(data: bytes, event: _ResponseEvent) -> bytes:
-    """The error object of an event, also of one that has its members beside its type."""
+    """The error object of an event, or its members apart from the envelope if it has no error object."""
     if bytes(event.error) != b"null":
         return bytes(event.error)
-    beside = ("type", "sequence_number")
-    return encode({name: raw for name, raw in members_of(data).items() if name not in beside})
+    envelope = ("type", "sequence_number")
+    return encode({name: raw for name, raw in members_of(data).items() if name not in envelope})
 
 
 def _sse_event(kind: str | None, data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The member `tool_choice` of a request over the rounds of its loop. Pure module.
+"""The request member `tool_choice` in the rounds of a loop. Pure module.
 
 Source: OpenAI's API reference, `POST /v1/responses`, `tool_choice`.
 """
@@ -19,46 +19,48 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class ChoiceOverRounds:
-    """The client's choice, as each round has it."""
+    """The client's choice of tools, adapted to each round."""
 
     def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
-        """`servers`: names of the gateway's servers by the client's labels; the empty name stands for all of them."""
+        """`servers` maps the client's labels to the gateway's servers; an empty name stands for all servers."""
         self._raw = raw
         self._given: Any = _any(raw)
         self._servers = servers
-        self._named = isinstance(self._given, dict) and any(map(self._ours, [self._given, *_tools(self._given)]))
+        self._names_servers = isinstance(self._given, dict) and any(
+            map(self._is_gateway_server, [self._given, *_tools(self._given)])
+        )
 
     @property
-    def _forced(self) -> bool:
+    def _forces_call(self) -> bool:
         if isinstance(self._given, dict):
             return self._given.get("type") != _ALLOWED or self._given.get("mode") == "required"
         return bool(self._given == "required")
 
     def write(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
-        """The choice as it goes out; None where the client sent none. After the `first` round a tool that was forced
-        has been called, and the model chooses.
+        """The choice for the provider; None if the client sent none. After the `first` round a forced tool has been
+        called, so the model chooses.
         """
-        if not self._named and (first or not self._forced):
+        if not self._names_servers and (first or not self._forces_call):
             return None if self._given is None else self._raw
         expanded = self._expand(injected)
-        if first or not self._forced:
+        if first or not self._forces_call:
             return Raw(encode(expanded))
         is_allowed = isinstance(expanded, dict) and expanded.get("type") == _ALLOWED
         return Raw(encode({**expanded, "mode": "auto"} if is_allowed else "auto"))
 
-    def _ours(self, choice: object) -> bool:
+    def _is_gateway_server(self, choice: object) -> bool:
         label = choice.get("server_label") if isinstance(choice, dict) and choice.get("type") == "mcp" else None
         return isinstance(label, str) and label in self._servers
 
     def _expand(self, injected: Sequence[bytes]) -> Any:
-        """The choice with functions in place of servers of the gateway, which the provider does not know."""
-        if not self._named:
+        """The choice with functions in place of the gateway's servers, which the provider does not have."""
+        if not self._names_servers:
             return self._given
         by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decode_object, injected)]}
         for name in by_name[None]:
             for known_as in {name, name.partition("__")[2]}:
                 by_name.setdefault(known_as, []).append(name)
-        if not self._ours(self._given):
+        if not self._is_gateway_server(self._given):
             return {**self._given, "tools": self._allow_tools(by_name)}
         functions = [*map(_function, self._functions(self._given, by_name))]
         if len(functions) == 1:
@@ -66,28 +68,28 @@ class ChoiceOverRounds:
         return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
 
     def _allow_tools(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
-        """The tools of a choice of some, with each function one time, however often the client names its server."""
+        """The tools of an `allowed_tools` choice, with each function once."""
         allowed: list[Any] = []
         seen: set[tuple[str, str | None]] = set()
-        told: set[str] = set()
+        allowed_names: set[str] = set()
         for tool in _tools(self._given):
-            if not self._ours(tool):
+            if not self._is_gateway_server(tool):
                 allowed.append(tool)
             elif (key := (tool["server_label"], _name(tool))) not in seen:
                 seen.add(key)
-                names = [name for name in self._functions(tool, by_name) if name not in told]
-                told.update(names)
+                names = [name for name in self._functions(tool, by_name) if name not in allowed_names]
+                allowed_names.update(names)
                 allowed += map(_function, names)
         return allowed
 
     def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
-        """Names of the functions that stand for a server of the gateway, or for one tool of it."""
+        """Names of the functions of a server of the gateway, or of one of its tools."""
         server = self._servers[choice["server_label"]]
         return [name for name in by_name.get(_name(choice), ()) if not server or name.startswith(f"{server}__")]
 
 
 def _name(choice: Mapping[str, Any]) -> str | None:
-    """Name of the one tool that is meant; None: all of the server's."""
+    """Name of the tool that is chosen; None for all tools of the server."""
     name = choice.get("name")
     return name if name is None else str(name)
 

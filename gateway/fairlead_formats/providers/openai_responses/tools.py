@@ -1,9 +1,9 @@
-"""OpenAI Responses and OpenAI Realtime: calls and results are items of their own.
+"""Tools, calls and results of OpenAI Responses and OpenAI Realtime, where calls and results are items.
 
 Pure module. A call is an item `{type: function_call, call_id, name, arguments: JSON text}`, its result
 `{type: function_call_output, call_id, output}`. In Responses the output is text, or a list of `input_text`,
-`input_image` and `input_file`. In Realtime it is text, items travel in events (`conversation.item.create`), images
-follow as an item of the user's, and `response.create` at the end asks the model to go on.
+`input_image` and `input_file`. In Realtime the output is text, items are sent as events (`conversation.item.create`),
+images follow in a user item, and a final `response.create` makes the model continue.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ITEM_CREATE: Final = "conversation.item.create"
 
 
 def _write_responses(parts: Parts) -> JsonObject:
-    """`strict` is always there: where it is left out, the API tries strict mode by itself."""
+    """A function that always has `strict`: without it the API tries strict mode."""
     out = {"type": "function", **write_function(parts, strict=False), "strict": bool(parts.strict)}
     if parts.output is not None:
         out["output_schema"] = parts.output
@@ -55,7 +55,7 @@ def _write_realtime(parts: Parts) -> JsonObject:
 
 
 def _unpack_responses(payload: Any) -> list[Any]:
-    """Tools of a `namespace` are tools, too; the namespace itself stands behind them."""
+    """The tools of a request, with the tools of each `namespace` before the namespace itself."""
     out: list[Any] = []
     for tool in tools_of(payload):
         if isinstance(tool, dict) and tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
@@ -71,7 +71,7 @@ def _unpack_realtime(payload: Any) -> list[Any]:
 
 
 class ResponsesMessages(MessageFormat):
-    """OpenAI Responses."""
+    """Messages of OpenAI Responses, which are items."""
 
     holds_freeform = True
 
@@ -82,7 +82,7 @@ class ResponsesMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return ResponsesAssembler(names)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         return [item for _, item in entries(message) if isinstance(item, dict)]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
@@ -103,10 +103,10 @@ class ResponsesMessages(MessageFormat):
 
 
 class RealtimeMessages(MessageFormat):
-    """OpenAI Realtime: events of the server in, events of the client out."""
+    """Messages of OpenAI Realtime: events of the server are read, events of the client are written."""
 
     def parts(self, message: object) -> Iterable[Part]:
-        """Also from a list of events: a part that several of them hold counts once."""
+        """The parts of events, or of a list of events. A part that several events contain is returned once."""
         parts: dict[object, Part] = {}
         for index, (path, item) in enumerate(entries(message)):
             ident = text_of(member(item, "id")) or index
@@ -126,7 +126,7 @@ class RealtimeMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return ResponsesAssembler(names)
 
-    def in_request(self, message: object) -> list[JsonObject]:
+    def request_messages(self, message: object) -> list[JsonObject]:
         seen: dict[object, JsonObject] = {}
         for index, (_, item) in enumerate(entries(message)):
             if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):
@@ -145,7 +145,7 @@ class RealtimeMessages(MessageFormat):
             item = {"type": OUTPUT, "call_id": call.id, "output": join_texts(body, report)}
             events.append({"type": _ITEM_CREATE, "item": item})
             for image in media(body.blocks):
-                report.add(image.path, image.what, Action.REWRITTEN, "moved into an item behind the results")
+                report.add(image.path, image.what, Action.REWRITTEN, "moved into an item after the results")
                 behind.append(_part(image))
         if behind:
             events.append({"type": _ITEM_CREATE, "item": {"type": "message", "role": "user", "content": behind}})
@@ -160,7 +160,7 @@ class RealtimeMessages(MessageFormat):
 
 
 def call_item(call: ModelCall, names: Names | None) -> JsonObject:
-    """A call as an item."""
+    """The item of a call."""
     text = freeform_text(call)
     if text is not None:
         return {"type": CUSTOM_CALL, "call_id": call.id, "name": name_for(call, names), "input": text}

@@ -140,7 +140,7 @@ def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> 
 def test_the_report_says_that_a_part_is_told_once() -> None:
     result = {"content": [IMAGE], "structuredContent": nested(DATA)}
     report = message_format("anthropic").write_results([CALL], [result]).report
-    assert any("told there only" in loss.why and not loss.lossy for loss in report)
+    assert any("repeats are left out" in loss.why and not loss.lossy for loss in report)
 
 
 def test_mcp_results_stay_as_they_are() -> None:
@@ -177,7 +177,7 @@ def test_structured_values_are_taken_out_only_where_a_block_holds_them(value: An
         marks = {DATA: "[block 1 of this result: image/png, 3000 bytes]", LONG: "[block 2 of this result]"}
         return marks.get(item, item) if isinstance(item, str) else item
 
-    assert RepeatedContent([IMAGE, {"type": "text", "text": LONG}]).without(value) == expected(value)
+    assert RepeatedContent([IMAGE, {"type": "text", "text": LONG}]).replace_repeats(value) == expected(value)
 
 
 def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
@@ -187,7 +187,7 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
     wide = [DATA, *range(100_001)]
     for value in (deep, wide):
         repeats = RepeatedContent([IMAGE])
-        assert repeats.without(value) is value
+        assert repeats.replace_repeats(value) is value
         assert repeats.replaced == 0
 
 
@@ -200,5 +200,5 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
 )
 def test_blocks_of_any_kind_can_be_looked_through(blocks: list[Any], value: Any) -> None:
     repeats = RepeatedContent(blocks)
-    repeats.only_marks(repeats.without(value))
+    repeats.only_marks(repeats.replace_repeats(value))
     repeats.repeats_all(value)

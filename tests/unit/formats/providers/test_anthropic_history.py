@@ -8,7 +8,7 @@ from typing import Any
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.anthropic.history import restore_turns, split_rounds
-from fairlead_formats.wire.protocol import KeptTurn
+from fairlead_formats.wire.protocol import StoredTurn
 
 TEXT = {"type": "text", "text": "So."}
 CALL = {"type": "tool_use", "id": "t1", "name": "theirs", "input": {}}
@@ -47,7 +47,7 @@ def test_messages_without_anything_of_ours_go_out_byte_for_byte() -> None:
 def test_content_that_cannot_be_read_goes_out_as_it_came() -> None:
     raws = [b'{"role":"assistant","content":7,"x":"fairlead."}', b'{"role":"user","content":7}']
     assert [bytes(raw) for raw in split_rounds(raws, calls=True)] == raws
-    turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
+    turn = StoredTurn("anthropic", [b"{}"], [user(result("ours"))])
     assert restore_turns([b"{}", raws[1]], {0: turn})[-1] == raws[1]
 
 
@@ -77,7 +77,7 @@ def test_redacted_thoughts_are_marked_alike() -> None:
 
 
 def test_results_stand_first_in_the_one_next_message() -> None:
-    turn = KeptTurn("anthropic", [b'{"role":"assistant","content":[]}'], [user(result("ours"))])
+    turn = StoredTurn("anthropic", [b'{"role":"assistant","content":[]}'], [user(result("ours"))])
     raws = [b"{}", user(TEXT, result("t1")), user(TEXT)]
     _, answers, last = restore_turns(raws, {0: turn})
     assert json.loads(bytes(answers))["content"] == [result("ours"), result("t1"), TEXT]
@@ -85,7 +85,7 @@ def test_results_stand_first_in_the_one_next_message() -> None:
 
 
 def test_results_have_a_message_of_their_own_where_no_user_follows() -> None:
-    turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
+    turn = StoredTurn("anthropic", [b"{}"], [user(result("ours"))])
     system = b'{"role":"system","content":"Be brief."}'
     _, results, last = restore_turns([b"{}", system], {0: turn})
     assert json.loads(bytes(results)) == {"role": "user", "content": [result("ours")]}
@@ -94,7 +94,7 @@ def test_results_have_a_message_of_their_own_where_no_user_follows() -> None:
 
 
 def test_content_as_a_text_is_taken_like_a_list() -> None:
-    turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
+    turn = StoredTurn("anthropic", [b"{}"], [user(result("ours"))])
     answers = restore_turns([b"{}", b'{"role":"user","content":"Go on"}'], {0: turn})[1]
     assert json.loads(bytes(answers))["content"] == [result("ours"), {"type": "text", "text": "Go on"}]
 
@@ -104,7 +104,7 @@ def test_a_turn_is_found_by_its_calls_and_without_one_by_its_last_marked_thought
     thought_only = json.dumps({"role": "assistant", "content": [thought(1), thought(2), TEXT]}).encode()
     neither = json.dumps({"role": "assistant", "content": [thought(1), TEXT]}).encode()
     guessed = json.dumps({"role": "assistant", "content": [thought(2, ""), TEXT]}).encode()
-    turns = ANTHROPIC.places([called, thought_only, neither, guessed, user(CALL)])
+    turns = ANTHROPIC.answer_ranges([called, thought_only, neither, guessed, user(CALL)])
     assert [(turn.start, turn.calls[0].id) for turn in turns] == [(0, "t1"), (1, RANDOM)]
 
 

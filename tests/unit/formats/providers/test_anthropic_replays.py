@@ -17,7 +17,7 @@ from fairlead_formats.providers.anthropic.history import restore_turns, split_ro
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.registry import message_format
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
-from fairlead_formats.wire.protocol import FinishedCall, KeptTurn, LoopResult
+from fairlead_formats.wire.protocol import FinishedCall, LoopResult, StoredTurn
 
 OURS = ScriptedCall("ours", {"n": 1})
 THEIRS = ScriptedCall("theirs")
@@ -53,7 +53,7 @@ class Turn:
             finished = [FinishedCall(call.id, call.wire_name, b'{"n": 1}', result) for call in ours]
             written = message_format(ANTHROPIC.name).write_results(ours, [result] * len(ours)).messages
             self.results = [json.dumps(each).encode() for each in written]
-            self.history = [*self.messages, *answer.in_request]
+            self.history = [*self.messages, *answer.request_messages]
             self.messages = [*self.history, *self.results]
             ran += finished
             streamed += self.stream.show_results(finished) if shows else b""
@@ -64,11 +64,11 @@ class Turn:
         self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]
 
     @property
-    def stored(self) -> KeptTurn | None:
+    def stored(self) -> StoredTurn | None:
         """As the loop keeps it."""
         if not self.results and (self.thought is None or len(self.answers) == 1):
             return None
-        return KeptTurn(ANTHROPIC.name, self.history, self.results)
+        return StoredTurn(ANTHROPIC.name, self.history, self.results)
 
     def follow_up(self, *, stored: bool, thoughts: bool) -> list[bytes]:
         """Messages of the client's next request as they go out."""
@@ -83,7 +83,7 @@ class Turn:
         request_messages.append({"role": "user", "content": [*results, {"type": "text", "text": "And?"}]})
         messages: list[Any] = [json.dumps(each).encode() for each in request_messages]
         if stored and self.stored is not None:
-            messages = restore_turns(messages, {turn.start: self.stored for turn in ANTHROPIC.places(messages)})
+            messages = restore_turns(messages, {turn.start: self.stored for turn in ANTHROPIC.answer_ranges(messages)})
         return [bytes(each) for each in split_rounds(messages, calls=True)]
 
 

@@ -65,7 +65,7 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
         if not quick:
             monkeypatch.setattr(AnthropicStream, "_pass_text", lambda self, data: False)
         stream = AnthropicStream({"theirs"})
-        outputs.append((fed(stream, told), stream.in_request))
+        outputs.append((fed(stream, told), stream.request_messages))
     assert outputs[0] == outputs[1]
     (message,) = outputs[0][1]
     assert [block.get("text") for block in json.loads(message)["content"]] == [None, "One \U0001faa2", None, "two"]
@@ -121,7 +121,7 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     assert out[4]["content_block"]["data"] == f"fairlead.2.{stream.mark}.D"
     assert stream.turn_key is not None
     assert stream.turn_key.id == stream.mark
-    message = json.loads(stream.in_request[0])["content"]
+    message = json.loads(stream.request_messages[0])["content"]
     assert message == [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="},
         {"type": "redacted_thinking", "data": "D"},
@@ -132,13 +132,13 @@ def test_input_that_is_not_json_makes_the_call_invalid_and_stands_where_the_api_
     stream = AnthropicStream(set())
     fed(stream, [START, *called(0, "ours", '{"q": '), *ended("tool_use")])
     assert stream.message["content"][0]["input"] == '{"q": '
-    assert json.loads(stream.in_request[0])["content"][0]["input"] == {"INVALID_JSON": '{"q": '}
+    assert json.loads(stream.request_messages[0])["content"][0]["input"] == {"INVALID_JSON": '{"q": '}
 
 
 def test_input_of_a_call_stays_as_the_model_wrote_it() -> None:
     stream = AnthropicStream(set())
     fed(stream, [START, *called(0, "ours", '{"b": 1.0, ', '"a": 12345678901234567890}'), *ended("tool_use")])
-    assert b'"input":{"b": 1.0, "a": 12345678901234567890}' in stream.in_request[0]
+    assert b'"input":{"b": 1.0, "a": 12345678901234567890}' in stream.request_messages[0]
 
 
 def test_a_call_without_an_id_gets_one_everywhere() -> None:
@@ -146,7 +146,7 @@ def test_a_call_without_an_id_gets_one_everywhere() -> None:
     out = fed(stream, [START, *called(0, "theirs", "{}", id=""), *ended("tool_use")])
     ident = out[1]["content_block"]["id"]
     assert ident.startswith("toolu_")
-    assert json.loads(stream.in_request[0])["content"][0]["id"] == ident
+    assert json.loads(stream.request_messages[0])["content"][0]["id"] == ident
 
 
 def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
@@ -155,13 +155,13 @@ def test_the_second_of_two_calls_with_one_id_gets_another_everywhere() -> None:
     out = fed(stream, [START, *events, *ended("tool_use")])
     shown_ids = [event["content_block"]["id"] for event in out if event["type"] == "content_block_start"]
     assert shown_ids[0] == "toolu_a" != shown_ids[1]
-    assert [block["id"] for block in json.loads(stream.in_request[0])["content"]] == shown_ids
+    assert [block["id"] for block in json.loads(stream.request_messages[0])["content"]] == shown_ids
 
 
 def test_empty_texts_are_left_out_of_the_next_request() -> None:
     stream = AnthropicStream(set())
     fed(stream, [START, *text(0), *called(1, "ours"), *ended("tool_use")])
-    assert [block["type"] for block in json.loads(stream.in_request[0])["content"]] == ["tool_use"]
+    assert [block["type"] for block in json.loads(stream.request_messages[0])["content"]] == ["tool_use"]
 
 
 def test_half_a_surrogate_pair_breaks_no_stream() -> None:

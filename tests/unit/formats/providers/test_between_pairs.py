@@ -136,7 +136,7 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     block = {"type": "tool_use", "id": "t", "name": name, "input": {}}
     message = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
     answered = wire.answer(json.dumps(message).encode(), read)
-    back = json.loads(answered.write(LoopResult(theirs=read.tool_names)))
+    back = json.loads(answered.write(LoopResult(client_tools=read.tool_names)))
     assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
 
 
@@ -146,7 +146,7 @@ def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> Non
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
     body = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
     answer = wire.answer(json.dumps(body).encode(), read)
-    back = json.loads(answer.write(LoopResult(theirs=("manual",))))
+    back = json.loads(answer.write(LoopResult(client_tools=("manual",))))
     assert [block["name"] for block in back["content"]] == ["manual"]
     assert back["stop_reason"] == "tool_use"
 
@@ -291,4 +291,4 @@ def test_answers_of_a_provider_are_translated_or_an_error(front: WireFormat, pro
         answer = wire.answer(json.dumps(value).encode(), read)
     except BadAnswer:
         return
-    assert isinstance(json.loads(answer.write(LoopResult(usage=answer.usage, more={"fairlead": {}}))), dict)
+    assert isinstance(json.loads(answer.write(LoopResult(usage=answer.usage, extra_members={"fairlead": {}}))), dict)

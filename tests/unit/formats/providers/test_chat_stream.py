@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.streams import MAX_LOOKS
+from fairlead_formats.messages.streams import MAX_PARSE_ATTEMPTS
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.wire.protocol import BadStream
 
@@ -110,9 +110,9 @@ def test_a_server_that_repeats_a_name_with_each_piece_takes_no_time_without_boun
     looked: list[int] = []
     for number in range(200):
         stream.feed(chunk(call("go", '{"a":"' if number == 0 else "}")))
-        looked.append(stream._calls[-1].looks)
+        looked.append(stream._calls[-1].parse_attempts)
     assert len(stream.message["tool_calls"]) == 1
-    assert max(looked) == MAX_LOOKS
+    assert max(looked) == MAX_PARSE_ATTEMPTS
 
 
 def test_calls_without_an_index_are_one_after_the_other() -> None:

@@ -53,7 +53,7 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
             monkeypatch.setattr(GeminiStream, "_pass_text", lambda self, data: False)
         stream = GeminiStream({"theirs"})
         out = b"".join(map(stream.feed, data)) + stream.end_round()
-        outputs.append((out, stream.in_request, stream.usage))
+        outputs.append((out, stream.request_messages, stream.usage))
     assert outputs[0] == outputs[1]
     (content,) = outputs[0][1]
     assert [part.get("text") for part in json.loads(content)["parts"]] == ["One t", "Hm.", "wo\U0001faa2\u2028", None]
@@ -98,7 +98,7 @@ def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:
     stream.feed(response({"text": ", then."}, {"text": "", "thoughtSignature": "cw=="}))
     stream.feed(response(call("ours", thoughtSignature="cw=="), call("theirs"), reason="STOP"))
     stream.end_round()
-    assert json.loads(stream.in_request[0]) == {
+    assert json.loads(stream.request_messages[0]) == {
         "role": "model",
         "parts": [
             {"text": "Hm.", "thought": True},

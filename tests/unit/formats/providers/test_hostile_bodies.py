@@ -53,7 +53,7 @@ def test_the_last_of_two_members_of_a_name_counts_and_goes_out_alone(front: Wire
     assert b"last" in out
     assert b"first" not in out
     assert b"fairlead" not in out
-    assert json.loads(bytes(read.own)) == {"tools": "auto"}
+    assert json.loads(bytes(read.gateway_options)) == {"tools": "auto"}
 
 
 @pytest.mark.parametrize(

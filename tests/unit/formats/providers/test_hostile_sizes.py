@@ -23,7 +23,7 @@ from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.wire.protocol import BadRequest, KeptTurn, ModelRound, WireFormat
+from fairlead_formats.wire.protocol import BadRequest, ModelRound, StoredTurn, WireFormat
 from fairlead_formats.wire.raw_json import MAX_MEMBERS, add_usage
 
 
@@ -140,7 +140,7 @@ def kept_results(n: int) -> Callable[[], object]:
     before = json.dumps(model).encode()
     result = json.dumps(ours).encode()
     contents = [Raw(before), Raw(json.dumps(theirs).encode())]
-    turn = KeptTurn(GEMINI_EVENTS.name, [before], [result, *files])
+    turn = StoredTurn(GEMINI_EVENTS.name, [before], [result, *files])
     return lambda: GEMINI_EVENTS.restore(contents, {0: turn})
 
 
@@ -183,7 +183,7 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
     ],
 )
 def test_entries_beyond_the_bound_are_refused_with_their_parts(body: bytes) -> None:
-    with pytest.raises(BadRequest, match="too many"):
+    with pytest.raises(BadRequest, match="exceed the limit"):
         pair(CHAT, ANTHROPIC).read(body)
 
 

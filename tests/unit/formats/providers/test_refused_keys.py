@@ -12,7 +12,7 @@ from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.wire.errors import tells_of_key
+from fairlead_formats.wire.errors import reports_refused_key
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest, WireFormat
 
@@ -25,15 +25,15 @@ def test_a_refusal_of_a_key_reaches_no_caller_in_the_providers_words(wire: WireF
     status, body = wire.refusal(401, json.dumps({"error": ERROR}).encode())
     assert status == 401
     assert b"abcd" not in body
-    assert json.loads(body)["error"]["message"] == "the provider refused the key"
+    assert json.loads(body)["error"]["message"] == "the provider refused the API key"
     assert wire.refusal(400, b'{"error": {"message": "too hot"}}') == (400, b'{"error": {"message": "too hot"}}')
 
 
 def test_an_error_of_a_stream_that_names_a_key_is_one_of_keys() -> None:
     raw = json.dumps(ERROR).encode()
-    assert tells_of_key(raw)
-    assert not tells_of_key(b'{"type": "overloaded_error", "message": "busy"}')
-    assert refusal_of(None, raw).message == "the provider refused the key"
+    assert reports_refused_key(raw)
+    assert not reports_refused_key(b'{"type": "overloaded_error", "message": "busy"}')
+    assert refusal_of(None, raw).message == "the provider refused the API key"
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -46,5 +46,5 @@ def test_a_request_with_more_than_20000_messages_is_not_translated(name: str) ->
     turns = family.requests.read_request(body, "m", False, TranslationLosses()).turns
     assert sum(len(turn.parts) for turn in turns) == 20_000
     body[family.messages_member] = [message] * 20_001
-    with pytest.raises(BadRequest, match="20001 entries are too many, give at most 20000"):
+    with pytest.raises(BadRequest, match="20001 entries exceed the limit of 20000"):
         family.requests.read_request(body, "m", False, TranslationLosses())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.providers.openai_responses.items import names_within, without_orphans
+from fairlead_formats.providers.openai_responses.items import drop_orphaned_reasoning, names_within
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
 
@@ -61,7 +61,7 @@ def test_thoughts_that_lead_to_nothing_are_left_out_where_tools_are_injected() -
     assert [item.get("id") for item in sent(read(input=items), OURS)["input"]] == [None, "rs_2", None, None]
     assert sent(read(input=items))["input"] == items
     messages = [json.dumps(item).encode() for item in (THOUGHT, CALL, RESULT)]
-    assert without_orphans(messages) == messages
+    assert drop_orphaned_reasoning(messages) == messages
 
 
 def test_names_of_tools_inside_of_others_are_the_callers() -> None:
@@ -95,7 +95,7 @@ def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
     assert [call["call_id"] for call in read(input=[ASKED, asks, yes]).approved] == ["call_1"]
     later = read(input=[ASKED, asks, yes, SAID])
     assert later.approved == []
-    assert "not known any more" in sent(later)["input"][2]["output"]
+    assert "no longer available" in sent(later)["input"][2]["output"]
     shown = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
     over = read(input=[ASKED, asks, yes, shown, SAID])
     assert over.approved == []

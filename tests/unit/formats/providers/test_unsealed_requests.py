@@ -12,7 +12,7 @@ from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.protocol import WireFormat
-from fairlead_llm.refused_thoughts import tells_of_thoughts, without_thoughts
+from fairlead_llm.refused_thoughts import remove_thoughts, reports_refused_thoughts
 
 SIGNED_CALL = {
     "id": "call_1",
@@ -25,7 +25,7 @@ SIGNED_CALL = {
 def test_chat_gives_googles_calls_the_value_that_it_documents_and_drops_details() -> None:
     message = {"role": "assistant", "content": "", "tool_calls": [SIGNED_CALL], "reasoning_details": [{"data": "x"}]}
     body = {"model": "m", "messages": [message, message], "x": 1.0}
-    rewritten = json.loads(without_thoughts(CHAT, json.dumps(body).encode(), 1) or b"")
+    rewritten = json.loads(remove_thoughts(CHAT, json.dumps(body).encode(), 1) or b"")
     stand_in = {**SIGNED_CALL, "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
     assert rewritten["messages"] == [{"role": "assistant", "content": "", "tool_calls": [stand_in]}, message]
     assert rewritten["x"] == 1.0
@@ -45,7 +45,7 @@ PLAIN: dict[str, tuple[WireFormat, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_request_without_thoughts_stays(name: str) -> None:
     wire, body = PLAIN[name]
-    assert without_thoughts(wire, json.dumps(body).encode(), 0) is None
+    assert remove_thoughts(wire, json.dumps(body).encode(), 0) is None
 
 
 REFUSALS = {
@@ -63,9 +63,9 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refusals_of_thoughts_are_known_by_code_and_words(name: str) -> None:
     error, refuses = REFUSALS[name]
-    assert tells_of_thoughts(json.dumps({"error": error}).encode()) is refuses
+    assert reports_refused_thoughts(json.dumps({"error": error}).encode()) is refuses
 
 
 def test_bodies_that_are_not_errors_do_not_tell_of_thoughts() -> None:
-    assert not tells_of_thoughts(b'{"error": "Corrupted thought signature."}')
-    assert not tells_of_thoughts(b"[")
+    assert not reports_refused_thoughts(b'{"error": "Corrupted thought signature."}')
+    assert not reports_refused_thoughts(b"[")

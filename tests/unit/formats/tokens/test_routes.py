@@ -51,5 +51,5 @@ def test_a_route_that_cannot_be_read_is_named(document: object, sentence: str) -
 
 
 def test_an_unknown_format_is_refused_when_the_configuration_is_read() -> None:
-    with pytest.raises(UnknownFormat, match="there is no format 'cobol'"):
+    with pytest.raises(UnknownFormat, match="'cobol' is not a format"):
         read_routes({"a": {"models": [{"model": "m", "format": "cobol"}]}})

@@ -140,9 +140,11 @@ class AnthropicEventWriter:
     def _delta(self, kind: str, name: str, text: str) -> bytes:
         return self._event("content_block_delta", {"index": self._index, "delta": {"type": kind, name: text}})
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
         delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
-        ended = {"delta": delta, "usage": write_usage(usage), **more}
+        ended = {"delta": delta, "usage": write_usage(usage), **extra_members}
         return self._close() + self._event("message_delta", ended) + self._event("message_stop", {})
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:

@@ -16,8 +16,8 @@ from fairlead_formats.neutral.conversation import (
     TextPart,
     WrittenTurns,
     calls_by_id,
+    match_results,
     text_of_part,
-    with_matched_results,
 )
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
@@ -41,7 +41,7 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         else:
             parts = tuple(_user(blocks, losses))
             turns.append(MessageTurn("system" if role == "system" else "user", parts))
-    return with_matched_results(turns)
+    return match_results(turns)
 
 
 def _unknown(block: object, losses: TranslationLosses) -> None:

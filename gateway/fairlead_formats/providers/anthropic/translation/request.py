@@ -81,7 +81,7 @@ def _settings(members: RequestMembers, choice: object) -> SamplingSettings:
         stop=members.texts("stop_sequences"),
         effort="none" if kind == "disabled" else effort,
         budget=budget if isinstance(budget, int) and not isinstance(budget, bool) else None,
-        thoughts=kind in ("enabled", "adaptive") and member(thinking, "display") != "omitted",
+        include_reasoning=kind in ("enabled", "adaptive") and member(thinking, "display") != "omitted",
         parallel=False if single is True else None,
         user=metadata.text("user_id"),
         output=OutputSchema(schema) if isinstance(schema, dict) else None,
@@ -103,7 +103,7 @@ def _choice(given: object) -> ToolChoice | None:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body for a provider; `settle` adds what the model decides."""
+    """The body for a provider; `adapt_to_model` adds what the model decides."""
     settings, written = request.settings, write_messages(request.turns, losses)
     system = [text for text in (*request.system, *written.system) if text.strip()]
     body: dict[str, Any] = {"model": request.model, "messages": written.messages}
@@ -188,7 +188,7 @@ def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: Transl
     return {"type": "enabled", "budget_tokens": room}
 
 
-def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Give the bound of tokens, which the API demands, where the client named none: an eighth of the model's window,
     within what models say at most, and room for its thoughts. Models that cannot think are not told to; newer ones
     decide themselves how long, by the effort.

@@ -107,8 +107,8 @@ class GeminiEventWriter:
     def _chunk(self, parts: list[dict[str, Any]], **members: Any) -> bytes:
         return self._write_candidates([{"content": {"role": "model", "parts": parts}, "index": 0, **members}], {})
 
-    def _write_candidates(self, candidates: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
-        text = _encode({**self._head, "candidates": candidates, **more}).decode()
+    def _write_candidates(self, candidates: list[dict[str, Any]], extra_members: Mapping[str, Any]) -> bytes:
+        text = _encode({**self._head, "candidates": candidates, **extra_members}).decode()
         return self._event(text)
 
     def _event(self, text: str) -> bytes:
@@ -122,12 +122,14 @@ class GeminiEventWriter:
     def _close(self) -> bytes:
         return b"]" if self._array else b""
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
         counted = write_usage(usage)
         told = {} if counted is None else {"usageMetadata": counted}
         content = {"role": "model", "parts": [{"text": ""}]}
         last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
-        return self._write_candidates([last], {**told, **more}) + self._close()
+        return self._write_candidates([last], {**told, **extra_members}) + self._close()
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
         return self._event(_encode({"error": error}).decode()) + self._close()

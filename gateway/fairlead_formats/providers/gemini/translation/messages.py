@@ -16,9 +16,9 @@ from fairlead_formats.neutral.conversation import (
     TextPart,
     WrittenTurns,
     calls_by_id,
-    in_runs,
+    match_results,
+    merge_runs,
     text_of_part,
-    with_matched_results,
 )
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url
 from fairlead_formats.neutral.members import report_extras
@@ -34,7 +34,7 @@ _FILES: Final = "generativelanguage.googleapis.com/"
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
     """The turns of a list of contents."""
-    return with_matched_results(in_runs((_turn(content, losses) for content in contents), _both_users))
+    return match_results(merge_runs((_turn(content, losses) for content in contents), _both_users))
 
 
 def _turn(content: object, losses: TranslationLosses) -> MessageTurn:

@@ -78,7 +78,7 @@ def _settings(config: RequestMembers) -> SamplingSettings:
         stop=config.texts("stopSequences", "stop_sequences"),
         effort=as_effort(member(thinking, "thinkingLevel", "thinking_level")),
         budget=budget if isinstance(budget, int) and budget >= 0 else None,
-        thoughts=member(thinking, "includeThoughts", "include_thoughts") is True,
+        include_reasoning=member(thinking, "includeThoughts", "include_thoughts") is True,
         output=_output(config),
     )
 
@@ -144,7 +144,7 @@ def write_request(
 def _config(settings: SamplingSettings) -> dict[str, Any]:
     output, budget = settings.output, budget_of(settings)
     thinking = {} if budget is None else {"thinkingBudget": budget}
-    if settings.thoughts:
+    if settings.include_reasoning:
         thinking["includeThoughts"] = True
     members = {
         "maxOutputTokens": settings.max_tokens,
@@ -170,7 +170,7 @@ def _write_choice(choice: ToolChoice) -> dict[str, Any]:
     return {"mode": choice.mode.upper()}
 
 
-def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
     """Mark calls of other models as such, where the model wants signatures, and give it the least of thinking where it
     cannot do without.
     """

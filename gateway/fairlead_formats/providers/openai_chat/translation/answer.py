@@ -1,4 +1,4 @@
-"""Answers of Chat Completions, read and written. Pure module."""
+"""Conversion of Chat Completions answers from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairlead_formats.providers.openai_chat.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
-"""Members in which compatible servers have thoughts; the first is written."""
+"""Members for reasoning in messages of compatible servers; the first one is written."""
 _READ: Final[Mapping[str, StopReason]] = {
     "stop": "end",
     "tool_calls": "calls",
@@ -50,18 +50,18 @@ _WRITTEN: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object, *, refused: bool) -> StopReason:
-    """The reason of a choice."""
+    """The stop reason of a choice."""
     stop = _READ.get(text_of(reason), "end")
     return "refusal" if refused and stop == "end" else stop
 
 
 def write_stop(stop: StopReason, *, refused: bool) -> str:
-    """The reason as a choice has it; `refused`: whether its message has words of refusal."""
+    """The `finish_reason` of a choice. `refused`: whether its message has a refusal."""
     return "content_filter" if stop == "refusal" and not refused else _WRITTEN[stop]
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
-    """A whole answer."""
+    """Read a whole answer."""
     choice: object = next(iter(items(body.get("choices"))), None)
     message = member(choice, "message")
     parts = tuple(_parts(message, losses))
@@ -75,9 +75,9 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 
 
 def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
-    thoughts = member(message, *THOUGHTS)
-    if isinstance(thoughts, str) and thoughts:
-        yield ThinkingPart(thoughts)
+    reasoning = member(message, *THOUGHTS)
+    if isinstance(reasoning, str) and reasoning:
+        yield ThinkingPart(reasoning)
     content = member(message, "content")
     text = content if isinstance(content, str) else "".join(part.text for part in FORMAT.parts({"content": content}))
     if text:
@@ -93,7 +93,7 @@ def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Usage as the family counts."""
+    """Read token usage."""
     prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return ReportedUsage(
         number(usage.get("prompt_tokens")),
@@ -105,7 +105,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
-    """Usage as clients of the family read it; None where nothing is known."""
+    """Write token usage; None without counts."""
     if usage.total is None:
         return None
     members: dict[str, Any] = {
@@ -125,14 +125,14 @@ def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
 def write_answer(
     answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body of a whole answer."""
+    """Write the body of a whole answer."""
     calls = [part.call for part in answer.parts if isinstance(part, CallPart)]
-    text, refusal, thoughts = part_texts(answer.parts), refusal_text(answer.parts), thinking_text(answer.parts)
+    text, refusal, reasoning = part_texts(answer.parts), refusal_text(answer.parts), thinking_text(answer.parts)
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refusal or None}
     if calls:
         message["tool_calls"] = FORMAT.write_calls(calls)[0]["tool_calls"]
-    if thoughts:
-        message[THOUGHTS[0]] = thoughts
+    if reasoning:
+        message[THOUGHTS[0]] = reasoning
     reason = write_stop(answer.stop, refused=bool(refusal))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     body = {
@@ -147,5 +147,5 @@ def write_answer(
 
 
 def chat_id(ident: str) -> str:
-    """The id of an answer with the family's prefix."""
+    """An answer id with the prefix that Chat Completions use."""
     return ident if ident.startswith("chatcmpl-") else f"chatcmpl-{ident}"

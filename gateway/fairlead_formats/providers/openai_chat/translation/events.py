@@ -1,4 +1,4 @@
-"""Streams of Chat Completions, read and written. Pure module."""
+"""Conversion of Chat Completions streams from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ChatEventReader:
-    """Reads chunks, whose calls come one behind the other."""
+    """Reads chunks whose calls do not interleave."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -50,8 +50,8 @@ class ChatEventReader:
         if choice is None:
             return
         delta = member(choice, "delta")
-        thoughts = member(delta, *THOUGHTS)
-        for kind, text in (("thinking", thoughts), ("text", member(delta, "content"))):
+        reasoning = member(delta, *THOUGHTS)
+        for kind, text in (("thinking", reasoning), ("text", member(delta, "content"))):
             if isinstance(text, str) and text:
                 yield TextDelta(text, kind)  # type: ignore[arg-type] # two of its literals
         refusal = member(delta, "refusal")
@@ -80,11 +80,11 @@ class ChatEventReader:
             yield CallDelta(text)
 
     def next_round(self) -> Iterator[StreamEvent]:
-        yield from ()  # the stream itself has an empty line between the texts of two rounds
+        yield from ()  # the stream already separates the texts of rounds by an empty line
 
 
 class ChatEventWriter:
-    """Writes chunks."""
+    """Writes chat completion chunks."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._include_usage = request.include_usage
@@ -96,9 +96,9 @@ class ChatEventWriter:
         }
         self._calls = 0
         self._kind = "function"
-        """Member of the open call that says what is called."""
+        """Member of the open call with its function or custom tool."""
         self._input = "arguments"
-        """Member of `_kind` that has its input."""
+        """Member of `_kind` with the input."""
         self._wrote_text = self._apart = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:
@@ -136,13 +136,15 @@ class ChatEventWriter:
         return self._chunk({"tool_calls": [{"index": self._calls - 1, **call}]})
 
     def _chunk(
-        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+        self, delta: Mapping[str, Any], reason: str | None = None, extra_members: Mapping[str, Any] | None = None
     ) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return sse(_encode({**self._head, "choices": [choice], **(more or {})}))
+        return sse(_encode({**self._head, "choices": [choice], **(extra_members or {})}))
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
-        out = self._chunk({}, write_stop(stop, refused=self._refused), more)
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
+        out = self._chunk({}, write_stop(stop, refused=self._refused), extra_members)
         counted = write_usage(usage) if self._include_usage else None
         if counted is not None:
             out += sse(_encode({**self._head, "choices": [], "usage": counted}))

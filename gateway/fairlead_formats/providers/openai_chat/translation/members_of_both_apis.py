@@ -1,5 +1,6 @@
-"""Members of requests that both of OpenAI's APIs have: flat in Responses; in Chat Completions all but `type` is in a
-member of the type's name. Pure module.
+"""Request members that Chat Completions and Responses share, apart from nesting. Pure module.
+
+Responses have flat objects. Chat Completions nest all members except `type` in a member with the name of the type.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from fairlead_formats.neutral.conversation import OutputSchema, SamplingSettings
 from fairlead_formats.neutral.tools import TranslatedTools
 
 SHARED: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier")
-"""Settings that mean the same in both."""
+"""Settings with the same meaning in both APIs."""
 _PLAIN: Final = re.compile(r"(?:^|[/.:])(?:gpt-(?:3|4)|chatgpt-)")
 
 
 def read_choice(given: object) -> ToolChoice | None:
-    """A choice of tools, in either form."""
+    """Read `tool_choice`, in either form."""
     if given in ("auto", "none", "required"):
         return ToolChoice(given)
     choice = flatten(given)
@@ -31,7 +32,7 @@ def read_choice(given: object) -> ToolChoice | None:
 
 
 def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
-    """A choice of tools; `nests`: as Chat Completions have it."""
+    """Write `tool_choice`. `nests`: in the form of Chat Completions."""
     if not choice.names:
         return choice.mode
     form = nest if nests else dict
@@ -43,7 +44,7 @@ def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
 
 
 def read_output(given: object) -> OutputSchema | None:
-    """The form of the answer, in either form."""
+    """Read the output format, in either form."""
     output = flatten(given)
     kind, schema = member(output, "type"), member(output, "schema")
     if kind == "json_object":
@@ -54,7 +55,7 @@ def read_output(given: object) -> OutputSchema | None:
 
 
 def write_output(output: OutputSchema | None) -> dict[str, Any] | None:
-    """The form of the answer, as Responses have it; None where any will do."""
+    """Write the output format in the form of Responses; None if the request has none."""
     if output is None:
         return None
     if output.schema is None:
@@ -66,7 +67,7 @@ def write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 def write_tools(
     tools: TranslatedTools, choice: ToolChoice | None, settings: SamplingSettings, *, nests: bool
 ) -> dict[str, Any]:
-    """Members that say which tools there are, and which of them the model may call."""
+    """Members for tool definitions and the choice of tools."""
     body: dict[str, Any] = {}
     if tools.definitions:
         body["tools"] = tools.definitions
@@ -78,18 +79,18 @@ def write_tools(
 
 
 def plain_model(model: str) -> bool:
-    """Whether a model is one of OpenAI's that do not reason."""
+    """Whether a model is one of OpenAI's without reasoning."""
     return _PLAIN.search(model) is not None
 
 
 def flatten(given: object) -> object:
-    """A member of Chat Completions as Responses have it."""
+    """The flat form (Responses) of a nested object."""
     kind = text_of(member(given, "type"))
     inner = member(given, kind) if kind else None
     return {**inner, "type": kind} if isinstance(inner, dict) else given
 
 
 def nest(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A member of Responses as Chat Completions have it."""
+    """The nested form (Chat Completions) of a flat object."""
     inner = {name: value for name, value in given.items() if name != "type"}
     return {"type": given["type"], given["type"]: inner} if inner else dict(given)

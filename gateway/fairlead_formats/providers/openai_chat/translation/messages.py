@@ -1,4 +1,4 @@
-"""Messages of Chat Completions, read and written. Pure module."""
+"""Conversion of Chat Completions messages from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fairlead_formats.neutral.conversation import (
     TextPart,
     WrittenTurns,
     calls_by_id,
-    in_runs,
+    match_results,
+    merge_runs,
     system_text,
     text_of_part,
     valid_call,
-    with_matched_results,
 )
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
@@ -35,8 +35,8 @@ _SOUNDS: Final = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
-    """The turns of a list of messages."""
-    return with_matched_results(in_runs((_turn(message, losses) for message in messages), _both_results))
+    """Read a list of messages as turns."""
+    return match_results(merge_runs((_turn(message, losses) for message in messages), _both_results))
 
 
 def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
@@ -117,7 +117,7 @@ def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as messages, system turns among them."""
+    """Write turns as messages, including system turns."""
     calls = calls_by_id(turns)
     messages: list[dict[str, Any]] = []
     for turn in turns:

@@ -1,4 +1,4 @@
-"""Requests of Chat Completions, read and written. Pure module."""
+"""Conversion of Chat Completions requests from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _MAX: Final = "max_tokens"
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
 ) -> NeutralRequest:
-    """A request. Raises BadRequest."""
+    """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.model()
-    members.refuse("functions", "this form of before `tools` does not go to a provider of another kind; use `tools`")
+    members.refuse("functions", "only providers of Chat Completions accept this legacy member; use `tools`")
     members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.whole("n") or 1) != 1:
         losses.add("n")
@@ -84,7 +84,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body for a provider."""
+    """Write the body of a request to the provider."""
     settings = request.settings
     system = [{"role": "system", "content": text} for text in request.system if text]
     body: dict[str, Any] = {
@@ -114,9 +114,9 @@ def write_request(
     return body
 
 
-def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Name the bound of tokens as the model's API does: OpenAI's newer models refuse `max_tokens`, older servers that
-    are compatible know nothing else. Reasoning is left out for models that refuse to hear of it.
+def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+    """Rename the token limit for the model: OpenAI's newer models refuse `max_tokens`, older compatible servers accept
+    nothing else. Remove reasoning settings for models that refuse them.
     """
     if _MAX in members and _OPENAI.search(model):
         members["max_completion_tokens"] = members.pop(_MAX)

@@ -1,4 +1,4 @@
-"""Answers of OpenAI Responses, read and written. Pure module."""
+"""Conversion of OpenAI Responses answers from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairlead_formats.neutral.conversation import (
     valid_call,
 )
 from fairlead_formats.neutral.members import kind_of_part
-from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, ELSEWHERE, new_id
+from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, FOREIGN_REASONING, new_id
 from fairlead_formats.providers.openai_responses.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -38,7 +38,7 @@ _REASONS: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
-    """The reason of a response, which says it by its status."""
+    """The stop reason of a response, from its status."""
     if member(response, "status") == "incomplete":
         reason = text_of(member(member(response, "incomplete_details"), "reason"))
         return _INCOMPLETE.get(reason, "pause")
@@ -46,7 +46,7 @@ def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
 
 
 def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
-    """Status and details of a response; a refusal without words of its own is one of the filter's."""
+    """Status and details of a response. A refusal without text is reported as `content_filter`."""
     reason = "content_filter" if stop == "refusal" and not refused else _REASONS.get(stop)
     if reason is None:
         return {"status": "completed", "incomplete_details": None}
@@ -54,7 +54,7 @@ def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
-    """A whole answer."""
+    """Read a whole answer."""
     parts = tuple(_parts(items(body.get("output")), losses))
     calls = any(isinstance(part, CallPart) for part in parts)
     refused = any(isinstance(part, RefusalPart) for part in parts)
@@ -97,7 +97,7 @@ def _content_parts(content: Sequence[object], losses: TranslationLosses) -> Iter
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Usage as the family counts."""
+    """Read token usage."""
     input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
     return ReportedUsage(
         number(usage.get("input_tokens")),
@@ -109,7 +109,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
-    """Usage as clients of the family read it: the details are required members of its types."""
+    """Write token usage, with the details that the API's types require; None without counts."""
     if usage.total is None:
         return None
     return {
@@ -122,8 +122,8 @@ def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
 
 
 def response_head(model: str, created: int, request: NeutralRequest) -> dict[str, Any]:
-    """A response without output and state, with what it repeats of its request. Its id is one that nobody can guess, as
-    providers' ids need not be: what it said is found by it.
+    """A response without output and status, with the members that it repeats from its request. Its id cannot be
+    guessed, as stored responses are found by it.
     """
     return {
         "id": new_id("resp"),
@@ -141,31 +141,31 @@ def response_head(model: str, created: int, request: NeutralRequest) -> dict[str
 
 
 def item_id(kind: str, response: str, index: int) -> str:
-    """The id of an item."""
+    """The id of an output item."""
     if kind == "rs":
-        return f"{ELSEWHERE}{response.removeprefix('resp_')[:40]}_{index}"
+        return f"{FOREIGN_REASONING}{response.removeprefix('resp_')[:40]}_{index}"
     return f"{kind}_{response.removeprefix('resp_')[:40]}_{index}"
 
 
 def message_item(ident: str, content: Sequence[Mapping[str, Any]], status: str = "completed") -> dict[str, Any]:
-    """A message as an item."""
+    """A message item."""
     return {"type": "message", "id": ident, "role": "assistant", "status": status, "content": [*content]}
 
 
 def text_content(text: str) -> dict[str, Any]:
-    """Text as a part of a message."""
+    """A text part of a message item."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def reasoning_item(ident: str, text: str) -> dict[str, Any]:
-    """Thoughts as an item, which holds nothing but their text."""
+    """A reasoning item with a summary only."""
     return {"type": "reasoning", "id": ident, "summary": [{"type": "summary_text", "text": text}] if text else []}
 
 
 def write_answer(
     answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body of a whole answer."""
+    """Write the body of a whole answer."""
     head = response_head(answer.model, answer.created, request)
     output = _output(answer.parts, head["id"])
     refused = any(isinstance(part, RefusalPart) for part in answer.parts)

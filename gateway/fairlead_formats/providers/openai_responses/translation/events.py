@@ -1,4 +1,4 @@
-"""Streams of OpenAI Responses, read and written. Pure module."""
+"""Conversion of OpenAI Responses streams from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _DELTAS: Final[Mapping[str, Any]] = {
 
 
 class ResponsesEventReader:
-    """Reads events, whose items come one behind the other."""
+    """Reads events whose items do not interleave."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._calls = self._refused = self._has_message = self._argued = False
+        self._calls = self._refused = self._has_message = self._has_arguments = False
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -65,7 +65,7 @@ class ResponsesEventReader:
         elif kind == "response.output_item.added":
             yield from self._begin(event.get("item"))
         elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
-            self._argued = True
+            self._has_arguments = True
             yield CallDelta(text_of(event.get("delta")))
         elif kind == "response.output_item.done":
             yield from self._end(event.get("item"))
@@ -81,7 +81,7 @@ class ResponsesEventReader:
         kind = text_of(member(item, "type"))
         if kind in _CALLS:
             self._calls = True
-            self._argued = False
+            self._has_arguments = False
             yield CallBegin(text_of(member(item, "call_id")), text_of(member(item, "name")))
         elif kind in ("message", "reasoning"):
             if self._has_message and kind == "message":
@@ -94,16 +94,16 @@ class ResponsesEventReader:
         if member(item, "type") not in _CALLS:
             return
         text = text_of(member(item, "arguments", "input"))
-        if text and not self._argued:
+        if text and not self._has_arguments:
             yield CallDelta(text)
         yield CallEnd()
 
     def next_round(self) -> Iterator[StreamEvent]:
-        yield from ()  # every message is an item of its own
+        yield from ()  # each message is an item of its own
 
 
 class ResponsesEventWriter:
-    """Writes events: one item behind the other, by whatever comes."""
+    """Writes events. An item ends when an event of another kind begins the next item."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._request = request
@@ -112,10 +112,10 @@ class ResponsesEventWriter:
         self._sequence = 0
         self._output: list[dict[str, Any]] = []
         self._open = ""
-        """Kind of the open item: `text` and `refusal` are parts of a message."""
+        """Kind of the open item; `text` and `refusal` are parts of a message."""
         self._item = ""
         self._content: list[dict[str, Any]] = []
-        """Parts of the open message that are whole."""
+        """Complete parts of the open message."""
         self._text: list[str] = []
         self._call = CallBegin("", "")
 
@@ -125,7 +125,7 @@ class ResponsesEventWriter:
                 self._head = response_head(event.model or self._request.model, self._created, self._request)
                 return self._state("response.created") + self._state("response.in_progress")
             case TextDelta(kind="thinking"):
-                return self._thought(event.text)
+                return self._write_reasoning(event.text)
             case TextDelta():
                 return self._write_text(event)
             case CallBegin():
@@ -135,7 +135,7 @@ class ResponsesEventWriter:
                 return self._event(f"{self._given}.delta", delta=event.text)
         return self._close()
 
-    def _thought(self, text: str) -> bytes:
+    def _write_reasoning(self, text: str) -> bytes:
         out = b""
         if self._open != "thinking":
             out = self._close() + self._add("thinking", reasoning_item(self._new_id("rs"), ""))
@@ -167,20 +167,20 @@ class ResponsesEventWriter:
         self._call = call
         return self._add("call", self._call_item("", "in_progress", self._new_id("ctc" if call.custom else "fc")))
 
-    def _call_item(self, given: str, status: str, ident: str) -> dict[str, Any]:
+    def _call_item(self, arguments: str, status: str, ident: str) -> dict[str, Any]:
         custom = self._call.custom
         return {
             "type": CUSTOM_CALL if custom else CALL,
             "id": ident,
             "call_id": self._call.id,
             "name": self._call.name,
-            "input" if custom else "arguments": given,
+            "input" if custom else "arguments": arguments,
             "status": status,
         }
 
     @property
-    def _given(self) -> str:
-        """Begins the types of events of what the open call is given."""
+    def _input_event_prefix(self) -> str:
+        """Prefix of the event types for the open call's input."""
         return "response.custom_tool_call_input" if self._call.custom else "response.function_call_arguments"
 
     def _new_id(self, kind: str) -> str:
@@ -202,7 +202,7 @@ class ResponsesEventWriter:
         return out
 
     def _close(self) -> bytes:
-        """Close the open item, if there is one."""
+        """Close the open item, if any."""
         kind, out = self._open, b""
         if not kind:
             return out
@@ -216,9 +216,9 @@ class ResponsesEventWriter:
             out += self._event("response.reasoning_summary_part.done", summary_index=0, part=part)
             item = reasoning_item(self._item, text)
         else:
-            given = "".join(self._text) or ("" if self._call.custom else "{}")
-            item = self._call_item(given, "completed", self._item)
-            whole = {"input": given} if self._call.custom else {"name": item["name"], "arguments": given}
+            arguments = "".join(self._text) or ("" if self._call.custom else "{}")
+            item = self._call_item(arguments, "completed", self._item)
+            whole = {"input": arguments} if self._call.custom else {"name": item["name"], "arguments": arguments}
             out = self._event(f"{self._given}.done", **whole)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
         self._output.append(item)
@@ -244,14 +244,16 @@ class ResponsesEventWriter:
         number, self._sequence = self._sequence, self._sequence + 1
         return sse(_encode({"type": kind, "sequence_number": number, **members}), kind)
 
-    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+    def finish(
+        self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
+    ) -> bytes:
         out = self._close()
         contents = [part for item in self._output for part in item.get("content", ())]
         state = write_state(stop, refused=any(part["type"] == "refusal" for part in contents))
-        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **more)
+        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **extra_members)
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
-        """The nested form, which the SDK raises."""
+        """The error in nested form, which the SDK raises."""
         return self._write("error", {"error": error})
 
     def keep_alive(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Items of OpenAI Responses, read and written. Pure module."""
+"""Conversion of OpenAI Responses items from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fairlead_formats.neutral.conversation import (
     TextPart,
     WrittenTurns,
     calls_by_id,
-    in_runs,
+    match_results,
+    merge_runs,
     text_of_part,
     valid_call,
-    with_matched_results,
 )
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
@@ -35,19 +35,20 @@ FORMAT: Final = ResponsesMessages()
 
 
 def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
-    """The turns of a list of items: neighbours of one side are one turn. Raises BadRequest."""
-    runs = in_runs((_turn(item, losses) for item in entries), _of_one_side)
-    return with_matched_results([turn for turn in runs if turn.parts])
+    """Read items as turns, where adjacent items of the same role form one turn. Raises BadRequest."""
+    runs = merge_runs((_turn(item, losses) for item in entries), _same_side)
+    return match_results([turn for turn in runs if turn.parts])
 
 
-def _of_one_side(first: MessageTurn, second: MessageTurn) -> bool:
+def _same_side(first: MessageTurn, second: MessageTurn) -> bool:
     return first.role == second.role != "system"
 
 
 def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
     kind, role = kind_of_part(item), text_of(member(item, "role"))
     if kind == "item_reference":
-        raise BadRequest("input: a provider of another kind does not hold the item of an item_reference", "input")
+        why = "input: only a provider of OpenAI Responses can resolve an item_reference; send the item itself"
+        raise BadRequest(why, "input")
     if kind in (OUTPUT, CUSTOM_OUTPUT):
         return MessageTurn("user", read_results(item, FORMAT))
     if kind in ("", "message") and role != "assistant":
@@ -102,7 +103,7 @@ def _read_model_item(item: object, losses: TranslationLosses) -> Iterable[Part]:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as items."""
+    """Write turns as items."""
     calls = calls_by_id(turns)
     items_written: list[dict[str, Any]] = []
     for turn in turns:

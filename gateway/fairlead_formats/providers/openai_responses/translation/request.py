@@ -1,4 +1,4 @@
-"""Requests of OpenAI Responses, read and written. Pure module."""
+"""Conversion of OpenAI Responses requests from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fairlead_formats.providers.openai_responses.translation.messages import rea
 from fairlead_formats.wire.losses import TranslationLosses
 
 LEAST_TOKENS: Final = 16
-"""Least bound of tokens that the API takes."""
+"""Minimum `max_output_tokens` that the API accepts."""
 ECHOED: Final = (
     "tools",
     "tool_choice",
@@ -48,19 +48,19 @@ ECHOED: Final = (
     "user",
     "store",
 )
-"""Members of a request that its response repeats."""
-_NOT_HELD: Final = "a provider of another kind does not hold it; send the whole conversation in `input`"
+"""Request members that the response repeats."""
+_NOT_HELD: Final = "only a provider of OpenAI Responses stores it; send the whole conversation in `input`"
 
 
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
 ) -> NeutralRequest:
-    """A request. Raises BadRequest."""
+    """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.model()
     for name in ("previous_response_id", "conversation", "prompt"):
         members.refuse(name, _NOT_HELD)
-    members.refuse("background", "a provider of another kind does not answer in the background")
+    members.refuse("background", "only a provider of OpenAI Responses answers in the background; leave it out")
     members.leave_out("fairlead", "store", "stream_options", "include", "truncation")
     if isinstance(body.get("input"), str) and body["input"]:
         members.leave_out("input")
@@ -69,7 +69,7 @@ def read_request(
         turns = read_messages(require_list(members, "input"), losses)
     instructions = members.text("instructions")
     system, turns = leading_system(turns)
-    tools = [tool for tool in items(members.first("tools")) if not _of_gateway(tool)]
+    tools = [tool for tool in items(members.first("tools")) if not _names_gateway_server(tool)]
     choice = read_choice(members.first("tool_choice"))
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
@@ -85,8 +85,8 @@ def read_request(
     )
 
 
-def _of_gateway(tool: object) -> bool:
-    """Whether a tool names a server of the gateway's, which is a wish and does not go out."""
+def _names_gateway_server(tool: object) -> bool:
+    """Whether a tool names a server of the gateway, and so is not sent to the provider."""
     return member(tool, "type") == "mcp" and text_of(member(tool, "server_url")).partition("://")[0] == SCHEME
 
 
@@ -100,7 +100,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
         temperature=members.number("temperature"),
         top_p=members.number("top_p"),
         effort=as_effort(member(reasoning, "effort")),
-        thoughts=member(reasoning, "summary", "generate_summary") is not None,
+        include_reasoning=member(reasoning, "summary", "generate_summary") is not None,
         parallel=members.flag("parallel_tool_calls"),
         user=members.text("user"),
         output=read_output(member(text, "format")),
@@ -111,7 +111,7 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body for a provider, which keeps nothing of it: all that its model thought comes back sealed."""
+    """Write the body of a request to the provider, which stores nothing: reasoning is returned encrypted."""
     settings = request.settings
     body: dict[str, Any] = {
         "model": request.model,
@@ -147,11 +147,11 @@ def write_request(
 def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
     effort = settings.requested_effort
     reasoning: dict[str, Any] = {} if effort is None else {"effort": effort}
-    return {**reasoning, "summary": "auto"} if settings.thoughts else reasoning
+    return {**reasoning, "summary": "auto"} if settings.include_reasoning else reasoning
 
 
-def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Leave reasoning out for models that refuse to hear of it."""
+def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+    """Remove reasoning settings for models that refuse them."""
     if plain_model(model) and "reasoning" in members:
         losses.add("reasoning")
         del members["reasoning"]
