@@ -12,8 +12,8 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_
 from fairlead_web.problem_responses import failure, problem_response
 
 _PATHS: Final = (
-    "MCP is spoken at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1; the console, where "
-    "there is one, is at /console/"
+    "MCP is spoken at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1; "
+    "the console, where there is one, is at /console/"
 )
 """Answer to a browser at the address of the gateway alone."""
 
