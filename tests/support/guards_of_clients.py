@@ -73,7 +73,7 @@ IDENTITY = (
     Guard(
         "a call of somebody else that waits for its client",
         f"{GATEWAY}.calls.questions.input_required",
-        (("if call is None or call.of != of:", "if call is None:"),),
+        (("if call is None or call.call_key != call_key:", "if call is None:"),),
         f"{AT}/test_who_asks.py::test_a_call_that_waits_for_its_client_goes_on_for_nobody_else",
         "assert",
     ),

@@ -97,7 +97,7 @@ IDS = (
     Guard(
         "a cached result that a server made for another user",
         f"{GATEWAY}.calls.results.cache",
-        (("about = _canonical(meta, _is_of_caller)", "about: bytes | None = _EMPTY"),),
+        (("caller_meta = _canonical(meta, _identifies_caller)", "caller_meta: bytes | None = _EMPTY"),),
         f"{_IDS}::test_a_cached_result_is_of_those_that_a_server_takes_for_the_same",
         "secret of ann",
     ),

@@ -11,7 +11,7 @@ ACCOUNT = (
 _ALLOWED = (
     "if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):"
 )
-OWN_SESSIONS = ('return issued is not None and self._seal.verifies(issued[2], "", issued[1])', "return True")
+OWN_SESSIONS = ('return issued_id is not None and self._seal.verifies(issued_id[2], "", issued_id[1])', "return True")
 RESULTS = (
     Guard(
         "a result that was kept for another principal, by its id",

@@ -301,7 +301,7 @@ READERS = (
     Guard(
         "a result that was kept for other arguments, of which one comes twice",
         f"{GATEWAY}.calls.results.cache",
-        (("return None if members.repeats(raw) else _encode(given)", "return _encode(given)"),),
+        (("return None if members.repeats(raw) else _encode(parsed)", "return _encode(parsed)"),),
         f"{AT}/test_parser_differences.py::test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise",
         "[2] == [2, 2]",
     ),

@@ -243,7 +243,9 @@ class ClientConnection(RequestSink):
     # Interface for the listener
 
     def retire(self) -> None:
-        """Close after the next response, which has `Connection: close`. A request that is arriving is still answered."""
+        """Close after the next response, which has `Connection: close`. A request that is arriving is still
+        answered.
+        """
         self.ending = True
         current = self.current
         if isinstance(current, FallbackRequest):

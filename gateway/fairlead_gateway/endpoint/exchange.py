@@ -188,7 +188,9 @@ class HttpExchange(core.Exchange):
         self._connection.when_writable(go_on)
 
     def notify(self, message: bytes) -> bool:
-        """Send a message before the answer, as an event. False, and the message is dropped, where that is impossible."""
+        """Send a message before the answer, as an event. False, and the message is dropped, where that is
+        impossible.
+        """
         if self._streaming:
             stream = self.stream
             return self.write(responses.event(message)) if stream is None else stream.push(message)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_gateway.calls.path.startup import AGAIN_MS, StartupWait, refusal_of
+from fairlead_gateway.calls.path.startup import RETRY_AFTER_MS, StartupWait, refusal_of
 from fairlead_gateway.calls.routes.targets import name_in
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_message import Rejection
@@ -23,7 +23,7 @@ from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CANCELLED, META_ERROR, Refusal
 
-RETRY_AFTER: Final = b"retry-after: %d\r\n" % (AGAIN_MS // 1000)
+RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_AFTER_MS // 1000)
 
 
 class HeldRequests:

@@ -79,7 +79,9 @@ class RequestHandlers:
 
 
 class McpEndpoint(HttpService):
-    """Request handler shared by all connections. `activate` replaces `selection`, the served snapshot with its views."""
+    """Request handler shared by all connections. `activate` replaces `selection`, the served snapshot with
+    its views.
+    """
 
     def __init__(
         self,

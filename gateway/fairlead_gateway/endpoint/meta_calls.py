@@ -102,7 +102,7 @@ class MetaCalls:
         self._succeed(exchange, request, await self._tools.answer(exchange, request, name, tier))
 
     async def _read(self, exchange: HttpExchange, request: McpRequest, uri: str) -> None:
-        contents = await self._tools.contents(exchange, request, uri)
+        contents = await self._tools.read_kept_result(exchange, request, uri)
         if contents is None:
             self._path.reject(exchange, not_found(request, uri))
             return

@@ -267,7 +267,9 @@ class NotificationStreams:
                     stream.changed(name)
 
     def keep_alive(self, now: float) -> None:
-        """Write keep-alive comments every KEEP_ALIVE_SECONDS; to be called about once a second with `now` in seconds."""
+        """Write keep-alive comments every KEEP_ALIVE_SECONDS; to be called about once a second with `now` in
+        seconds.
+        """
         if now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
             self._kept_alive_at = now
             for stream in self._open:

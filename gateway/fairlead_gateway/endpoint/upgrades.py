@@ -103,7 +103,9 @@ class PendingUpgrade(asyncio.Transport):
         self._closed = False
 
     def begin(self, request: UpgradeRequest, client: tuple[str, int] | None, rest: bytes) -> None:
-        """Authorize the request, and pass it to the handler if it is admitted. `rest` are the bytes after the request."""
+        """Authorize the request, and pass it to the handler if it is admitted. `rest` are the bytes after the
+        request.
+        """
         self._early_bytes += rest
         self._judgement = asyncio.get_running_loop().create_task(self._judge(request, client))
 

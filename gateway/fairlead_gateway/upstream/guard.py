@@ -317,7 +317,9 @@ class Guard(ports.AdmissionGuard):
             waiter.reject(self._breaker_error(now))
 
     def _watch(self, now: float) -> None:
-        """Start the queue's timer, one for all waiters: their deadlines are not in order, but a queue is short-lived."""
+        """Start the queue's timer, one for all waiters: their deadlines are not in order, but a queue is
+        short-lived.
+        """
         if not self._sweeping:
             self._sweeping = True
             wait = min(max(self._queue.first_end() - now, SWEEP_SECONDS), MAX_SWEEP_SECONDS)

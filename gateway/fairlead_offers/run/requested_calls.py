@@ -202,7 +202,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     result: bytes | None
     """Raw MCP result, also of a refusal; None: no tool was called."""
     seconds: float = 0
-    unknown: str | None = None
+    record_unknown: str | None = None
     """Message about a tool that was not found."""
 
 
@@ -228,7 +228,7 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
         return invalid_result(plan.call)
     if plan.theirs:
         return None
-    message = outcome.unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    message = outcome.record_unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
     if plan.near is not None:
         message += f". Did you mean {plan.near}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}
@@ -249,7 +249,7 @@ def _work(
             return CallOutcome(refused_result(refusal))
         if entry is None:
             if planned.denial is not None or not planned.theirs:
-                services.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
+                services.caller.record_unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
             return CallOutcome(None)
         if not planned.call.valid:
             services.caller.record_refusal(origin, visible.view, entry.name)

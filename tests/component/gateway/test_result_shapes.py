@@ -105,7 +105,7 @@ async def test_results_that_are_mended_are_told_once_for_each_tool(
         for _ in range(3):
             await result_of(gateway, {"content": [{**TEXT, "annotations": None}]}, LEGACY)
     (line,) = [line for line in caplog.messages if "mended" in line]
-    assert line.startswith("default/odd: results of give are not as MCP has them")
+    assert line.startswith("default/odd: results of give violate the MCP schema")
     assert "$.content[0].annotations" in line
 
 

@@ -410,7 +410,7 @@ async def test_tools_that_are_to_be_removed_while_their_server_is_away_are_unkno
 async def test_waiting_requests_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_gateway.calls.path.startup.MOST_WAITING", 8)
+    monkeypatch.setattr("fairlead_gateway.calls.path.startup.MAX_WAITING", 8)
     async with (
         starting(tmp_path, trust=TRUST) as (gateway, server),
         await Wire.connect(gateway) as first,

@@ -170,7 +170,7 @@ async def test_resource_updates_end_when_the_server_is_denied_to_their_client(tm
                 offered.append(told(ident, params))
                 return offered[-1]
 
-            gateway.endpoint.server_requests.outlet = noted
+            gateway.endpoint.server_requests.send_update = noted
             await watched.change(ONE)
             await eventually(lambda: offered)
             assert offered == [False]

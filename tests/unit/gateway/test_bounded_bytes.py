@@ -16,7 +16,7 @@ from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
 from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
 from fairlead_gateway.calls.questions.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge
-from fairlead_gateway.calls.questions.message_relay import MAX_ID, offers
+from fairlead_gateway.calls.questions.message_relay import MAX_ID, supports_request
 from fairlead_gateway.calls.questions.server_requests import MAX_SESSION, ServerRequests
 from fairlead_gateway.calls.routes.routing import request_route
 from fairlead_gateway.calls.sealed.sessions import SessionIds
@@ -116,7 +116,7 @@ def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> 
 @pytest.mark.parametrize(("size", "passed"), [(MAX_ID, True), (MAX_ID + 1, False)])
 def test_a_question_under_an_id_without_end_is_not_passed_on(size: int, passed: bool) -> None:
     message = Message(id=Raw(b'"' + b"x" * (size - 2) + b'"'), method="sampling/createMessage")
-    assert offers(ASKING, message) is passed
+    assert supports_request(ASKING, message) is passed
 
 
 def test_a_uri_without_end_is_not_watched() -> None:
@@ -234,7 +234,7 @@ def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:
 
 
 def test_an_unset_id_is_not_a_question() -> None:
-    assert not offers(ASKING, Message(id=UNSET, method="sampling/createMessage"))
+    assert not supports_request(ASKING, Message(id=UNSET, method="sampling/createMessage"))
 
 
 async def test_answers_of_a_server_to_a_watch_are_bounded() -> None:

@@ -353,7 +353,7 @@ class Attempts(ResponseSink):
     def _negotiate(self) -> None:
         self.enter_phase(SESSION)
         self.pending = task = asyncio.get_running_loop().create_task(self._send_negotiated(), name="negotiate")
-        self.context.own(task)
+        self.context.keep_task(task)
 
     async def _send_negotiated(self) -> None:
         try:

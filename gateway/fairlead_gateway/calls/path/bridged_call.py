@@ -17,7 +17,7 @@ from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts, ClientC
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.questions.input_required import Bridge
-from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, offers
+from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, supports_request
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.route import Route
@@ -34,7 +34,8 @@ MAX_QUESTIONS: Final = 64
 class BridgedCall(AttemptOwner):
     """One call at a legacy server, continued over several requests of its modern client.
 
-    The first request starts the call; each request is answered with the server's questions or with the outcome. `of`
+    The first request starts the call; each request is answered with the server's questions or with the outcome.
+    `call_key`
     identifies the call (principal, server, method, name), so that only requests for the same call continue it.
     """
 
@@ -47,8 +48,8 @@ class BridgedCall(AttemptOwner):
         "_progress_token",
         "_relay",
         "attempts",
+        "call_key",
         "error",
-        "of",
         "questions",
         "result",
     )
@@ -58,13 +59,13 @@ class BridgedCall(AttemptOwner):
         context: CallContext,
         route: Route,
         agent: str,
-        of: object,
+        call_key: object,
         started: float,
         client: ClientPeer,
     ) -> None:
         self.attempts = Attempts(self, context, route, started)
         self.attempts.client = client
-        self.of = of
+        self.call_key = call_key
         self.questions: dict[str, tuple[Message, AnswerServer]] = {}
         """Unanswered questions of the server, by their key in `inputRequests`."""
         self.result: Raw | None = None
@@ -117,7 +118,7 @@ class BridgedCall(AttemptOwner):
             self.attempts.stop()
             self._end()
 
-    def give(self, responses: dict[str, Raw]) -> None:
+    def take_answers(self, responses: dict[str, Raw]) -> None:
         """Send the client's answers to the server. Unanswered questions are asked again."""
         for key, response in responses.items():
             question = self.questions.pop(key, None)
@@ -155,7 +156,7 @@ class BridgedCall(AttemptOwner):
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
         """Store a question of the server for the next `input_required` result."""
-        if not offers(self.attempts.client, message) or len(self.questions) >= MAX_QUESTIONS:
+        if not supports_request(self.attempts.client, message) or len(self.questions) >= MAX_QUESTIONS:
             answer(jsonrpc.reply_to_server(message))
             return
         self.attempts.idempotent = False  # a retry would ask the client the same question twice

@@ -22,8 +22,8 @@ from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.path.record import Body, log_defect, record
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
-from fairlead_gateway.calls.questions.server_requests import level_asked_for
-from fairlead_gateway.calls.results.cache import META_CACHE, Kept
+from fairlead_gateway.calls.questions.server_requests import requested_level
+from fairlead_gateway.calls.results.cache import META_CACHE, CachedResult
 from fairlead_gateway.calls.results.outputs import CACHEABLE, present, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.sealed.client_capabilities import features_of
@@ -157,7 +157,7 @@ class ToolCall(ClientCall):
         else:
             self._key = key
 
-    def take_result(self, cached: Kept) -> None:
+    def take_result(self, cached: CachedResult) -> None:
         route, cache = self.route, self.context.cache
         self._following = None
         try:
@@ -237,7 +237,7 @@ class ToolCall(ClientCall):
                     self.attempts.measure(NEUTRAL)
                     self._wait_for(result)
                     return
-                asking = round_trips.asking_in(result)
+                asking = round_trips.read_questions(result)
                 if asking is not None:
                     self.attempts.measure(OK)
                     self._ask_client(asking)
@@ -253,7 +253,7 @@ class ToolCall(ClientCall):
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
         self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.mended:
-            self.context.mended.tell(route.server.key, route.name, outcome.mended)
+            self.context.mended.log_once(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
             asking = Raw(round_trips.well_formed(outcome.result))
             signed = self.context.state_signer.sign(asking, route.server.key, self.exchange.identity)
@@ -277,7 +277,7 @@ class ToolCall(ClientCall):
         error_type, max_tokens = TOOL_ERROR if outcome.is_error else "", self.most_tokens
         work = None
         if (max_tokens is not None or self.request.recording is not None) and self.context.keeper is not None:
-            work = self.context.keeper.work(self.exchange.identity, self.request, self.route, max_tokens, outcome)
+            work = self.context.keeper.prepare(self.exchange.identity, self.request, self.route, max_tokens, outcome)
         if work is None:
             self.end(error_type, result=outcome.result)
         else:
@@ -336,7 +336,9 @@ class ToolCall(ClientCall):
         self.give_up(error)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal. A tool call gets it as a result, which the model reads; other requests get an error."""
+        """Answer with a refusal. A tool call gets it as a result, which the model reads; other requests get
+        an error.
+        """
         request = self.request
         self.refusal = refusal.message
         if self.route.tool is None:
@@ -432,7 +434,7 @@ class ToolCall(ClientCall):
         """Set the client whose own session with the server is used, and the level of log messages for it."""
         request = self.request
         if request.modern:
-            self.level = level_asked_for(request) if request.meta.log_level else None
+            self.level = requested_level(request) if request.meta.log_level else None
         else:
             self.level = None if request.session is None else self.context.levels.get(request.session)
             opened = request.opened
@@ -461,7 +463,7 @@ class ToolCall(ClientCall):
             if features is None:
                 return False
             call = BridgedCall(self.context, route, self.agent, call_key, self.attempts.started, bridge.lease(features))
-        self.level = level_asked_for(request) if request.meta.log_level else None
+        self.level = requested_level(request) if request.meta.log_level else None
         self.continued = request.continued
         relay = self._open_relay()
         self._bridged = call
@@ -474,9 +476,9 @@ class ToolCall(ClientCall):
         """Apply a legacy client's `resources/subscribe` or `unsubscribe` at a modern server, which has a stream for
         them.
         """
-        context, session, begins = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
-        legacy_subscriptions.change(
-            context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
+        context, session, subscribes = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
+        legacy_subscriptions.change_subscription(
+            context.subscriptions, context.server_requests, self.route, session, self.agent, subscribes=subscribes
         )
         self._modern = False
         self.attempts.take_result(Raw(b"{}"))
@@ -489,7 +491,7 @@ class ToolCall(ClientCall):
         remaining = self.attempts.deadline - self.context.clock()
         self.attempts.enter_phase(CLIENT)
         self._continue_after(
-            round_trips.answers(self._open_relay(), asking, remaining), self._resend_with_answers, "ask a client"
+            round_trips.ask_client(self._open_relay(), asking, remaining), self._resend_with_answers, "ask a client"
         )
 
     def _unshare(self) -> None:
@@ -520,19 +522,19 @@ class ToolCall(ClientCall):
     def _wait_for(self, created: Raw) -> None:
         """Wait for the end of a server's task, and answer the legacy client with its result."""
         relay = self._open_relay()
-        tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
+        notify = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
         task = task_wait.ServerTask.of(self.route, created, features)
         tasks, deadline = self.context.tasks, self.attempts.deadline
-        wait = task_wait.TaskWait(tasks, task, relay, tell, deadline, asks=self._unshare)
+        wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, asks=self._unshare)
         self._continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
 
     def _continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
         """Run the coroutine in a task, then call `then` with its value."""
         task = asyncio.get_running_loop().create_task(self._await_then(work, then), name=name)
         self.attempts.pending = task
-        self.context.own(task)
+        self.context.keep_task(task)
 
     async def _await_then(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
         try:

@@ -30,28 +30,28 @@ from fairlead_mcp import eras
 
 
 class OpenCall(Protocol):
-    """Request of a client without an answer yet."""
+    """Request of a client that is not answered yet."""
 
     request: McpRequest
     route: Route
 
     def cancel(self) -> None:
-        """Give the request up, for its client did or is gone. No-op when it is answered."""
+        """Cancel the request, because its client cancelled it or disconnected; no-op once it is answered."""
         ...
 
 
 class Introduction(NamedTuple):
-    """The gateway as it introduces itself."""
+    """Client and server information of the gateway."""
 
     client: eras.Client
-    """To servers."""
+    """Client information, sent to servers."""
     server_info: bytes
-    """To clients, raw JSON."""
+    """Server information, sent to clients, raw JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallServices:
-    """Services that calls do without where the installation has none."""
+    """Optional services of calls."""
 
     cache: ResultCache | None = None
     limiter: Limiter | None = None
@@ -59,17 +59,17 @@ class CallServices:
     spans: Spans | None = None
     keeper: ResultKeeper | None = None
     recent: RecentCalls | None = None
-    """The last calls, where they are kept."""
+    """Ring of recent calls."""
     tasks: ClientTasks | None = None
     state_signer: RequestStateSigner | None = None
     end_upstream_session: Callable[[bytes], None] | None = None
-    """Ends what servers keep for a session that its client gave up."""
+    """Ends the server sessions of a client session."""
     clock: Callable[[], float] = time.monotonic
-    """Seconds, the clock of upstreams' deadlines."""
+    """Clock of deadlines, in seconds."""
 
 
 class CallContext:
-    """Services of one gateway's calls."""
+    """Services and open calls of one gateway."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class CallContext:
         self.server_info = introduction.server_info
         self.server_requests = server_requests
         self.levels = server_requests.levels
-        """Read with every call of a legacy session, so kept beside the rest."""
+        """Log levels by session; copied here, because every call of a legacy session reads them."""
         self.subscriptions = subscriptions
         self.bridge = bridge
         self.clock = clock
@@ -102,11 +102,11 @@ class CallContext:
         self.keeper = services.keeper
         self.mended = MendedResults()
         self.watched = WatchedCalls(clock)
-        """Calls whose deadlines progress moves."""
+        """Calls whose deadlines are extended by progress."""
         self.recent = services.recent
         self._end_upstream_session = services.end_upstream_session
         self.calls: set[OpenCall] = set()
-        """Requests to servers without an answer yet."""
+        """Requests to servers that are not answered yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet: asyncio.Event | None = None
 
@@ -120,22 +120,22 @@ class CallContext:
         if self._quiet is not None and not self.calls:
             self._quiet.set()
 
-    def own(self, task: asyncio.Task[None]) -> None:
-        """Keep a task of a call until it is done."""
+    def keep_task(self, task: asyncio.Task[None]) -> None:
+        """Keep a reference to an asyncio task until it is done."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
-        """A legacy client gives a request up; no-op where there is none of that session and id."""
+        """Cancel the request of a legacy client with that session and id; no-op if there is none."""
         if session is None:
             return
-        # a search, for an index would be written and erased with every call
+        # a linear search, because every call would have to update an index
         for call in [*self.calls]:
             if call.request.id == request_id and call.request.session == session:
                 call.cancel()
 
     def end_session(self, session: bytes) -> None:
-        """A legacy client gives its session up, and so the requests that it made in it."""
+        """End the session of a legacy client, and cancel its open requests."""
         for call in [*self.calls]:
             if call.request.session == session:
                 call.cancel()

@@ -1,7 +1,6 @@
-"""Calls that the gateway itself makes, for REST: the path of a client's call, without HTTP around it.
+"""Tool calls from within the gateway, for REST: the same path as a client's call, without the HTTP exchange.
 
-It decides nothing and records nothing: `calls.path.dispatch` does, so that each call has the same refusals, bounds and
-metrics.
+`calls.path.dispatch` checks and records these calls, so they have the same refusals, limits and metrics as all others.
 """
 
 from __future__ import annotations
@@ -30,30 +29,30 @@ from fairlead_tools.refusal import INVALID_ARGUMENTS, RESULT_TOO_LARGE, UPSTREAM
 
 _ID: Final = b"1"
 _NO_ROOM: Final = (
-    "The call was made, and its result dropped: with other results for this caller it is more than the gateway keeps. "
-    "Make fewer calls at once, or ask for less"
+    "The call was made, but its result was dropped: the results for this caller exceed the gateway's memory limit. "
+    "Make fewer calls at once, or request smaller results"
 )
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """Answer where the view shows no tool of that name; `message` is that of an MCP client's error -32602."""
+    """Answer to a call of an unknown tool; `message` is that of the error -32602, which an MCP client would get."""
 
     message: str
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Sender of the request that a call is made for."""
+    """Client on whose behalf a call is made."""
 
     address: str = ""
     """IP address of the client."""
     headers: Headers = {}
-    """As of `endpoint.inbound`; its trace is all that is read of them."""
+    """Headers of the client's request, with names in lower case; only the trace context is read."""
     identity: Identity = ANONYMOUS
-    """Principal of the request."""
+    """Principal of the client's request."""
 
 
-class _Captured(Exchange):
-    """Exchange that keeps the answer; progress is dropped."""
+class _CapturingExchange(Exchange):
+    """Exchange that stores the answer, and drops progress."""
 
     def __init__(self, origin: Origin, tier: str | None, buffers: AnswerBuffers) -> None:
         super().__init__(origin.headers, origin.identity, tier)
@@ -67,7 +66,7 @@ class _Captured(Exchange):
 
     @property
     def gone(self) -> bool:
-        """False: a caller that gives up cancels the task, and still gets an answer."""
+        """Always False: cancelling the asyncio task cancels the call, which still gets an answer."""
         return False
 
     @property
@@ -81,7 +80,7 @@ class _Captured(Exchange):
         return False
 
     def pause(self) -> None:
-        """Nothing to do: the caller waits anyway."""
+        """No-op, as there is no stream to pause."""
 
     def arrival(self, source: Carrier) -> Arrival:
         return self._buffers.arrival(agent_of(self), source)
@@ -94,24 +93,24 @@ class _Captured(Exchange):
 
 
 class DirectCall(NamedTuple):
-    """A call of a tool from within the gateway."""
+    """A tool call from within the gateway."""
 
     name: str
-    """As the view shows it."""
+    """Name as the view exposes it."""
     arguments: bytes
-    """Raw JSON object."""
+    """Arguments as a raw JSON object."""
     timeout: float | None = None
-    """Seconds, which can only shorten what the tool has."""
+    """Timeout in seconds, which can only shorten that of the tool."""
     retries: int | None = None
-    """Attempts after the first, at most as many as the server allows where it says so."""
+    """Attempts after the first, limited to the `retries` of the server's catalog, if set."""
     result_tokens: int | None = None
-    """Tokens that the result may have."""
+    """Limit on the tokens of the result."""
     recording: str | None = None
-    """Session that the result is kept in."""
+    """Session in which the result is stored."""
 
 
 class Caller:
-    """Maker of calls from within the gateway."""
+    """Makes tool calls from within the gateway."""
 
     def __init__(self, dispatcher: Dispatcher, own_tools: OwnToolCalls, buffers: AnswerBuffers | None = None) -> None:
         self._dispatcher = dispatcher
@@ -119,75 +118,76 @@ class Caller:
         self._buffers = AnswerBuffers() if buffers is None else buffers
 
     def holding(self, origin: Origin) -> Holding:
-        """Account of the bytes of one request's results until its answer is written."""
-        return self._buffers.holding(agent_of(_Captured(origin, None, self._buffers)))
+        """Counter of the bytes in one request's results, to be held until its answer is written."""
+        return self._buffers.holding(agent_of(_CapturingExchange(origin, None, self._buffers)))
 
-    async def call(
-        self, origin: Origin, view: View, wanted: DirectCall, holding: Holding | None = None
-    ) -> Raw | Unknown:
-        """Call a tool that `view` shows, or `read_result`, on behalf of `origin`; its raw result in the form of
-        2025-11-25, but with structured content of any type. A refusal is a result too. `holding` counts the result,
-        which is refused where it has no room. Raises nothing but CancelledError.
+    async def call(self, origin: Origin, view: View, call: DirectCall, holding: Holding | None = None) -> Raw | Unknown:
+        """Call a tool that `view` shows, or `read_result`, on behalf of `origin`.
+
+        Returns the raw result in the form of 2025-11-25, but with structured content of any type; a refusal is a result
+        too. `holding` counts the result's bytes, and a result beyond its limit is refused. Raises only CancelledError.
         """
-        name = wanted.name
-        request = _request(name, wanted.arguments)
-        request.result_tokens = wanted.result_tokens
-        request.recording = wanted.recording
+        name = call.name
+        request = _request(name, call.arguments)
+        request.result_tokens = call.result_tokens
+        request.recording = call.recording
         request.any_structured = True
-        if wanted.recording is not None:
+        if call.recording is not None:
             self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
-        captured = _Captured(origin, view.tier, self._buffers)
+        captured = _CapturingExchange(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
             if name == READ_RESULT:
-                return self._hold(await self._own_tools.answer(captured, request, name, view.tier), holding)
+                return self._count_bytes(await self._own_tools.answer(captured, request, name, view.tier), holding)
             self._dispatcher.record_unresolved(captured, request, route)
             return Unknown(route.message)
-        if wanted.timeout is not None:
-            route = route.within(wanted.timeout)
-        if wanted.retries is not None:
+        if call.timeout is not None:
+            route = route.within(call.timeout)
+        if call.retries is not None:
             allowed = route.server.catalog.limits.retries
-            route = route.with_retries(wanted.retries if allowed is None else min(wanted.retries, allowed))
+            route = route.with_retries(call.retries if allowed is None else min(call.retries, allowed))
         await self._dispatcher.run(captured, route, request)
         try:
             response = jsonrpc.decode_response(captured.body)
-        except RecursionError:  # around the result is an object more than its server had, and a coroutine has frames
+        except RecursionError:  # the response nests the result one level deeper, and a coroutine has more stack frames
             return Raw(refusals.result(Refusal(UPSTREAM_ERROR, TOO_DEEP)))
         if response.result is not UNSET:
-            return self._hold(response.result, holding)
+            return self._count_bytes(response.result, holding)
         message = response.error.message if response.error is not None else "Internal error"
         return Raw(refusals.result(Refusal(UPSTREAM_ERROR, message)))
 
     async def answer(
         self, origin: Origin, view: View, name: str, arguments: bytes, *, holding: Holding | None = None
     ) -> Raw:
-        """Result of one of the gateway's own tools but `execute_tool`, as `call`, over what `view` shows."""
-        captured = _Captured(origin, view.tier, self._buffers)
-        return self._hold(await self._own_tools.answer(captured, _request(name, arguments), name, view.tier), holding)
+        """Call one of the gateway's own tools, except `execute_tool`. Returns a result like `call`."""
+        captured = _CapturingExchange(origin, view.tier, self._buffers)
+        return self._count_bytes(
+            await self._own_tools.answer(captured, _request(name, arguments), name, view.tier), holding
+        )
 
     @staticmethod
-    def _hold(result: bytes | Raw, holding: Holding | None) -> Raw:
-        """The result, counted; a refusal where there is no room for it."""
+    def _count_bytes(result: bytes | Raw, holding: Holding | None) -> Raw:
+        """Count the bytes of a result, and return it, or a refusal if it exceeds the limit."""
         if holding is not None and not holding.keep(len(result)):
             return Raw(refusals.result(Refusal(RESULT_TOO_LARGE, _NO_ROOM)))
         return Raw(result)
 
-    def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
-        """Count and audit a call that found no tool; `by`: server, tool and reason where a policy keeps it from the
-        principal.
-        """
+    def record_unknown(
+        self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None
+    ) -> None:
+        """Record a call of an unknown tool. `by` is server, tool and reason if a policy hides it from the principal."""
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
         self._dispatcher.record_unresolved(
-            _Captured(origin, None, self._buffers), _request(name, arguments), rejection, by
+            _CapturingExchange(origin, None, self._buffers), _request(name, arguments), rejection, by
         )
 
     def record_refusal(self, origin: Origin, view: View, name: str) -> None:
-        """Record a call of a known tool that was not made because its arguments cannot be read."""
+        """Record a call that was not made because its arguments cannot be parsed."""
         route = view.routes.get(name)
         if route is not None:
             route.recorder.record(0, INVALID_ARGUMENTS)
-            captured = _Captured(origin, view.tier, self._buffers)
-            self._dispatcher.unreadable(captured, route, INVALID_ARGUMENTS)
+            captured = _CapturingExchange(origin, view.tier, self._buffers)
+            self._dispatcher.record_unreadable(captured, route, INVALID_ARGUMENTS)
 
 
 def _request(name: str, arguments: bytes) -> McpRequest:

@@ -1,6 +1,6 @@
-"""Entry to the path of a call: finds the route of a request in the caller's view, and runs the call.
+"""Entry point of calls: finds the route of a request in the client's view, and runs the call.
 
-What may be called was decided when the view was built.
+Authorization took place when the view was built: it has only the routes that the client may call.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ _OBJECT_OR_NULL: Final = (b"{", b"n")
 
 
 class Dispatcher:
-    """Resolves and makes the calls of one gateway."""
+    """Resolves and runs the calls of one gateway."""
 
     def __init__(self, context: CallContext) -> None:
         self.context = context
 
     def resolve(self, view: View, request: McpRequest, identity: Identity = ANONYMOUS) -> Route | Rejection:
-        """Route of the tool, prompt, resource, completion or task that a request names, as far as the view shows it, or
-        the tool of the task. `identity`: the principal that tasks have to belong to.
+        """Route of the tool, prompt, resource, completion or task that a request names, or a rejection.
+
+        `identity` is the principal to which a task has to belong.
         """
         if request.method != CALL:
             if METHODS[request.method].kind is TargetKind.TASK:
@@ -58,9 +59,8 @@ class Dispatcher:
         route = view.routes.get(name) or view.find_unlisted(name, self.context.clock())
         if route is None:
             if name in OWN_TOOLS:
-                return invalid(
-                    request, f"Unknown tool: {name}"
-                )  # without a suggestion, which costs a look at all names
+                # without a suggestion, which requires a comparison with all names
+                return invalid(request, f"Unknown tool: {name}")
             now = self.context.clock()
             identified = view.find_by_id(name, now) or view.find_for_app(name, now)
             if isinstance(identified, Route):
@@ -80,8 +80,8 @@ class Dispatcher:
         rejection: Rejection,
         by: tuple[ServerKey, str, str] | None = None,
     ) -> None:
-        """Count and audit a request that names nothing which the view shows. `by`: server, tool and reason where
-        policies keep it from the principal.
+        """Record a request for a name that the view does not have. `by` is server, tool and reason if a policy hides
+        it.
         """
         code, method = str(rejection.code), request.method
         context, now = self.context, self.context.clock()
@@ -96,8 +96,8 @@ class Dispatcher:
             call = AuditedCall(method, name, request.params, code, server)
             remember_other(context.recent, exchange, call, now, why, audited=context.auditor is not None)
 
-    def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
-        """Audit a call of a known tool that was not made, for its arguments cannot be read."""
+    def record_unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
+        """Record a call that was not made because its arguments cannot be parsed."""
         auditor, recent = self.context.auditor, self.context.recent
         call = AuditedCall(CALL, route.name, {}, code, route.server.key)
         if auditor is not None:
@@ -106,14 +106,16 @@ class Dispatcher:
             remember_other(recent, exchange, call, self.context.clock(), audited=False)
 
     def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
-        """Make the call; it is answered by itself, possibly before this returns. Raises nothing."""
+        """Start a call, which answers the exchange, possibly before this returns. Raises nothing."""
         call = ToolCall(self.context, exchange, route, request, param_lines)
         call.run(STAGES)
         return call
 
     async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:
-        """Make the call and return when it is answered. Canceling the task cancels the call, which is an answer too
-        unless the client is gone: then CancelledError.
+        """Run a call until it is answered.
+
+        Cancelling the task cancels the call, which is then answered with a refusal. Raises CancelledError if the client
+        is gone.
         """
         call = self.start(exchange, route, request)
         if call.done:

@@ -1,7 +1,7 @@
-"""`execute_tool`: the call that its arguments name, in place of itself.
+"""`execute_tool`: replaces the call by the inner call that its arguments name.
 
-The inner call is a call like any: progress, questions and tasks pass through to the client's own exchange, and
-`calls.results.result_keeper` records its result.
+The inner call is an ordinary call: progress, questions and tasks go to the client's exchange.
+`calls.results.result_keeper` stores its result.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class ExecuteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BadExecution(ValueError):
-    """Arguments of `execute_tool` that make no call. The message says what to do."""
+    """Invalid arguments of `execute_tool`. The message says how to correct them."""
 
 
 def inner_call(recorder: ContextRecorder, identity: Identity, request: McpRequest) -> McpRequest:
-    """The call that a call of `execute_tool` asks for, recorded in the session that it names. Raises BadExecution."""
+    """The inner call of `execute_tool`, to be recorded in the session that it names. Raises BadExecution."""
     try:
         execution = msgspec.json.decode(request.params.get("arguments", NO_ARGUMENTS), type=ExecuteArguments)
     except jsonrpc.UNREADABLE as error:
         raise BadExecution(f"{EXECUTE_TOOL} takes name, arguments and session_id: {error}") from error
     if bytes(execution.arguments)[:1] not in (b"{", b"n"):
-        raise BadExecution(f"{EXECUTE_TOOL}: `arguments` must be an object: that of the inner tool's inputSchema")
+        raise BadExecution(f"{EXECUTE_TOOL}: `arguments` must be an object that matches the inner tool's inputSchema")
     arguments = NO_ARGUMENTS if bytes(execution.arguments) == b"null" else execution.arguments
     params = {**request.params, "name": Raw(jsonrpc.encode(execution.name)), "arguments": arguments}
     inner = McpRequest(request.modern, CALL, request.id, params, request.session, request.meta, request.token)

@@ -1,4 +1,4 @@
-"""Builds the request to a server from that of a client: era, names, trace, token, state, capabilities."""
+"""Builds the upstream request of a call: translates era and names, and sets trace, token, state and capabilities."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ def upstream_request(
     modern: bool,
     tasks: bool = False,
 ) -> UpstreamRequest:
-    """The request of a call for a server of the era `modern`. `attempts` send it: those of the call, or of another that
-    bridges the eras for it. `members` are its params, which are used up; `client` is known to the server; `tasks`: the
-    answer may be a task, as the client or the gateway declares (SEP-2663).
+    """The upstream request of a call, for a modern or a legacy server.
 
-    Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError where `_meta` is no
+    `attempts` will send it: the call's own, or those of its `BridgedCall`. `members` are its params, and are changed.
+    `client` is the client whose own session is used. With `tasks` the client or the gateway declares tasks, and the
+    answer may be one (SEP-2663).
+
+    Raises RpcError for a `requestState` of another principal or server, and msgspec.DecodeError if `_meta` is not an
     object.
     """
     route, request, headers = attempts.route, call.request, call.exchange.headers
@@ -41,9 +43,9 @@ def upstream_request(
     if call.continued:
         members, instance = _resume(call, members)
     if route.task is not None:
-        instance = route.task.pod  # with answers to its questions too, which have no state
+        instance = route.task.pod  # also for answers to a task's questions, which have no `requestState`
     lines = b""
-    if attempts.span is None and TRACEPARENT in headers:  # else each attempt has a span, which names the trace itself
+    if attempts.span is None and TRACEPARENT in headers:  # with tracing, each attempt sends its own span instead
         members, lines = carry(members, headers)
     if VIA in headers:
         lines += pass_on(headers[VIA])
@@ -64,7 +66,7 @@ def upstream_request(
     made.session = call.own_session
     made.level = None if modern else call.level
     made.instance = instance
-    # which may ask in mid-call, or go on by itself
+    # a legacy server may send requests to the client during the call
     asks = client is not None and not modern
     made.listens = request.token is not None or call.level is not None or asks or tasks
     made.gated = route.requires != ()
@@ -74,20 +76,21 @@ def upstream_request(
 
 
 def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | None]:
-    """Params of a request that goes on with a call which was answered by questions, and the tag of the pod that asked
-    them. Raises RpcError for the state of another principal or server.
+    """Params of a request that continues a call after `input_required`, and the tag of the pod that has its state.
+
+    Raises RpcError for a `requestState` of another principal or server.
     """
     request, instance = call.request, None
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
-    if request.modern or call.rounds:  # else the state is a legacy client's own, not one that the gateway has kept
+    if request.modern or call.rounds:  # otherwise `requestState` is a member that a legacy client made up
         members, instance = affinity.untagged(members)
     return members, instance
 
 
 def _declare(call: ClientCall, client: ClientPeer | None, *, tasks: bool) -> RawObject:
-    """Members of `_meta` that a modern server gets for a legacy client: its capabilities, with the extensions that the
-    gateway has for it, and its level of log messages.
+    """Members of `_meta` for a modern server, on behalf of a legacy client: its capabilities, the extensions that the
+    gateway adds, and its log level.
     """
     capabilities = _capabilities(call.request, None if client is None else client.features, tasks=tasks)
     declared = eras.meta_members(call.context.client, capabilities or b"{}")

@@ -1,4 +1,6 @@
-"""Calls of the gateway's own tools, counted and audited as calls of servers' tools are, for MCP and for REST."""
+"""Calls of the gateway's own tools from MCP and REST, with the same metrics and audit log as calls of
+servers' tools.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ class OwnToolCalls:
         self._tools = tools
 
     async def answer(self, exchange: Exchange, request: McpRequest, name: str, tier: str | None) -> bytes:
-        """Raw result of `tools/call`, in the form of 2025-11-25; a refusal is a result too. `tier`: the one asked for
-        by name.
+        """Raw result of `tools/call` in the form of 2025-11-25; a refusal is a result too.
+
+        `tier` is the tier that the client named, or None.
         """
         began = time.monotonic()
         WORKS_FOR.set(agent_of(exchange))
@@ -32,8 +35,8 @@ class OwnToolCalls:
         self._audit(exchange, request, name, code_of(result), began, len(result))
         return result
 
-    async def contents(self, exchange: Exchange, request: McpRequest, uri: str) -> bytes | None:
-        """Raw result of `resources/read` for a kept result; None where the caller has none under that URI."""
+    async def read_kept_result(self, exchange: Exchange, request: McpRequest, uri: str) -> bytes | None:
+        """Raw result of `resources/read` for a stored result; None if the client has none under that URI."""
         began = time.monotonic()
         WORKS_FOR.set(agent_of(exchange))
         contents = await self._tools.read(exchange.identity, uri.removeprefix(URI), uri)

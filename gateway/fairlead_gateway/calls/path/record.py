@@ -1,4 +1,4 @@
-"""Records requests that are over: counts, the audit log, and the ring of the latest calls."""
+"""Records completed requests in metrics, in the audit log, and in the ring of recent calls."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fairlead_gateway.tracing.trace import TRACEPARENT, trace_id
 log = logging.getLogger(__name__)
 
 Body: TypeAlias = tuple[bytes | Raw, ...]
-"""Parts of an answer."""
+"""Parts of a response body."""
 
 
 def record(call: ClientCall, error_type: str, body: Body) -> None:
-    """Count and audit a request that was answered with `body`, and keep it where the latest calls are kept."""
+    """Record a request that was answered with `body`. An empty `error_type` is a success."""
     attempts, exchange, route, context = call.attempts, call.exchange, call.route, call.context
     metrics, tier = context.metrics, exchange.tier
     ended = context.clock()
@@ -50,7 +50,7 @@ def record(call: ClientCall, error_type: str, body: Body) -> None:
 
 
 def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> None:
-    """Log an error that is the gateway's own, with the span of the request where it has one."""
+    """Log an unexpected exception, a defect of the gateway, with the ids of the request's trace span."""
     ids = None if attempts.span is None else attempts.span.ids
     log.error(
         "%s %s of %s failed in the gateway itself",
@@ -78,18 +78,20 @@ def _audit_line(call: ClientCall, outcome: str, seconds: float, size: int, span:
 
 
 def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float, size: int, *, audited: bool) -> None:
-    """Keep a request to a server that is over. `ended`: seconds of the gateway's clock, `size`: bytes of its answer,
-    `audited`: whether the audit log has it.
+    """Add a completed request to the recent calls.
+
+    `ended` is in seconds of the gateway's clock, `size` in bytes of the answer. `audited` tells whether the audit log
+    has the request.
     """
     attempts, exchange, request, route = call.attempts, call.exchange, call.request, call.route
     name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
-    arguments, arguments_kept, trace, span = request.params.get("arguments"), None, "", attempts.span
-    why: CallRefusal | None = None
+    arguments, recorded_arguments, trace, span = request.params.get("arguments"), None, "", attempts.span
+    refusal: CallRefusal | None = None
     trail: tuple[CallPhase, ...] = ()
-    letters, more = len(name) + len(address) + caller.letters, 0
+    letters, extra_bytes = len(name) + len(address) + caller.letters, 0
     if letters > PLAIN_LETTERS:
         name, address = name[:MAX_NAME], address[:MAX_ADDRESS]
-        more = WIDEST * (len(name) + len(address) + caller.letters)
+        extra_bytes = WIDEST * (len(name) + len(address) + caller.letters)
     if span is not None:
         trace = "" if span.ids is None else span.ids.trace_id
     elif request.meta.traced or TRACEPARENT in exchange.headers:
@@ -97,13 +99,13 @@ def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float,
     if attempts.trail is not None:
         attempts.trail.end(ended)
         trail = (*attempts.trail.phases,)
-        more += PHASE_BYTES * len(trail)
+        extra_bytes += PHASE_BYTES * len(trail)
     if audited:
-        arguments_kept = recent.arguments(arguments)
-        more += 0 if arguments_kept is None else len(arguments_kept)
+        recorded_arguments = recent.arguments(arguments)
+        extra_bytes += 0 if recorded_arguments is None else len(recorded_arguments)
     if outcome and (call.refusal or call.denied or call.limit):
-        why = CallRefusal.cut(call.refusal, call.denied, call.limit)
-        more += why.weight
+        refusal = CallRefusal.cut(call.refusal, call.denied, call.limit)
+        extra_bytes += refusal.weight
     packed = (
         attempts.started,
         ended,
@@ -119,12 +121,12 @@ def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float,
         trace,
         0 if arguments is None else len(arguments),
         size,
-        arguments_kept,
-        why,
+        recorded_arguments,
+        refusal,
         trail,
     )
-    if more:
-        recent.put_large(packed, more)
+    if extra_bytes:
+        recent.put_large(packed, extra_bytes)
     else:
         recent.put(packed)
 
@@ -134,16 +136,17 @@ def remember_other(
     exchange: Exchange,
     call: AuditedCall,
     ended: float,
-    why: CallRefusal | None = None,
+    refusal: CallRefusal | None = None,
     *,
     audited: bool,
 ) -> None:
-    """Keep a request that no server got: of a tool of the gateway's own, or of a name that its client does not see.
-    `ended`: seconds of the gateway's clock, `audited`: whether the audit log has it.
+    """Add a request that was not sent to a server to the recent calls: of an own tool, or of an unknown name.
+
+    `ended` is in seconds of the gateway's clock. `audited` tells whether the audit log has the request.
     """
     name, address, caller = call.tool[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
     arguments = call.params.get("arguments")
-    arguments_kept = recent.arguments(arguments) if audited else None
+    recorded_arguments = recent.arguments(arguments) if audited else None
     recent.put_large(
         (
             ended - call.seconds,
@@ -160,11 +163,11 @@ def remember_other(
             trace_id(exchange.headers.get(TRACEPARENT, b""), call.params.get("_meta")),
             0 if arguments is None else len(arguments),
             call.size,
-            arguments_kept,
-            why,
+            recorded_arguments,
+            refusal,
             (),
         ),
         WIDEST * (len(name) + len(address) + caller.letters)
-        + (0 if arguments_kept is None else len(arguments_kept))
-        + (0 if why is None else why.weight),
+        + (0 if recorded_arguments is None else len(recorded_arguments))
+        + (0 if refusal is None else refusal.weight),
     )

@@ -1,6 +1,6 @@
-"""Checks of a call before it is sent, in the order of the table in the docs.
+"""Checks of a call before it is sent, in the order of the table in docs/reference/calls.md.
 
-Each stage gets the call and returns why it is refused, or None. The last may answer the call from the cache.
+Each stage returns a refusal, or None if the call may proceed. The last stage may answer the call from the cache.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 Stage: TypeAlias = Callable[[ToolCall], Refusal | None]
 
 
-def availability(call: ToolCall) -> Refusal | None:
-    """Tools above the tier, and tools for clients with a capability that this one has not declared."""
+def check_availability(call: ToolCall) -> Refusal | None:
+    """Refuse tools above the tier, and tools that require a capability which the client has not declared."""
     route = call.route
     return None if route.unavailable is None or route.available_to(call.capabilities()) else route.unavailable
 
 
-def arguments(call: ToolCall) -> Refusal | None:
-    """Arguments that do not fit the tool's schema. A request that goes on with a call need not repeat them."""
+def check_arguments(call: ToolCall) -> Refusal | None:
+    """Refuse arguments that do not match the tool's schema. A request that continues a call may omit them."""
     check, request = call.route.check, call.request
     if check is None:
         return None
@@ -38,8 +38,8 @@ def arguments(call: ToolCall) -> Refusal | None:
     return None if wrong is None else refusals.invalid_arguments(wrong)
 
 
-def constraint(call: ToolCall) -> Refusal | None:
-    """Arguments that policies do not allow."""
+def check_constraint(call: ToolCall) -> Refusal | None:
+    """Refuse arguments that a policy does not allow."""
     bound = call.route.constraint
     if bound is None:
         return None
@@ -49,8 +49,8 @@ def constraint(call: ToolCall) -> Refusal | None:
     return refusal
 
 
-def result_limit(call: ToolCall) -> Refusal | None:
-    """Tokens that the result may have: the fewest that the tool, policies and the request say."""
+def set_result_limit(call: ToolCall) -> Refusal | None:
+    """Set the limit on tokens of the result: the smallest of those of the tool, policies and the request."""
     request, route = call.request, call.route
     bound = route.result_tokens if route.quota is None else route.most_tokens
     header, limit = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
@@ -65,16 +65,16 @@ def result_limit(call: ToolCall) -> Refusal | None:
     return None
 
 
-def offline(call: ToolCall) -> Refusal | None:
-    """Servers that do not answer, before any quota is spent on them."""
+def check_online(call: ToolCall) -> Refusal | None:
+    """Refuse calls to offline servers, before they count against a quota."""
     route = call.route
     if not route.offline or route.guard.still_answers():
         return None
     return Refusal(CONNECTION_LOST, f"the server {route.server.key} is offline")
 
 
-def limits(call: ToolCall) -> Refusal | None:
-    """Quotas of the agent, of policies and of the tool; they are on tool calls alone."""
+def check_limits(call: ToolCall) -> Refusal | None:
+    """Refuse tool calls beyond the quotas of the agent, of policies and of the tool."""
     limiter, route = call.context.limiter, call.route
     if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
         return None
@@ -86,8 +86,8 @@ def limits(call: ToolCall) -> Refusal | None:
     return None
 
 
-def cache(call: ToolCall) -> Refusal | None:
-    """Results that are kept, and equal calls that are on their way."""
+def use_cache(call: ToolCall) -> Refusal | None:
+    """Answer from the cache, or wait for an equal call in progress."""
     route, context = call.route, call.context
     if not route.cacheable_seconds or not context.cache.enabled or call.request.continued:
         return None
@@ -104,4 +104,12 @@ def cache(call: ToolCall) -> Refusal | None:
     return None
 
 
-STAGES: Final[tuple[Stage, ...]] = (availability, arguments, constraint, result_limit, offline, limits, cache)
+STAGES: Final[tuple[Stage, ...]] = (
+    check_availability,
+    check_arguments,
+    check_constraint,
+    set_result_limit,
+    check_online,
+    check_limits,
+    use_cache,
+)

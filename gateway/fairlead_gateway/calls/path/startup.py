@@ -1,4 +1,4 @@
-"""Waiting for a server that starts: until it has a catalog, failed or is gone, within a bound in seconds."""
+"""Holds requests for a server that is starting, until it has a catalog, has failed or is removed, with a time limit."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ from fairlead_gateway.policy.unready_servers import comes_soon, on_the_way
 from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
 
 START_SECONDS: Final = 10.0
-"""How long a request waits for a server that starts, where no tier says less."""
-AGAIN_MS: Final = 2000
-"""`retryAfterMs` after that."""
-MOST_WAITING: Final = 1000
-"""Requests that wait at once, of one agent a quarter; one more is refused with STARTING."""
+"""Default time for which a request waits for a starting server."""
+RETRY_AFTER_MS: Final = 2000
+"""`retryAfterMs` of the refusal after that time."""
+MAX_WAITING: Final = 1000
+"""Limit on waiting requests; a quarter of it per agent. Further requests are refused with STARTING."""
 
 
 _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being installed", STARTING_STATE: "is starting"}
 
 
 class StartupWait:
-    """Requests that wait for servers that start. All methods are called in the gateway's loop."""
+    """Requests that wait for starting servers. Not thread-safe: all methods belong to the gateway's event loop."""
 
     def __init__(
         self, selection: Callable[[], Selection], seconds: float = START_SECONDS, counts: ShareCounts | None = None
     ) -> None:
         self.seconds = seconds
-        """How long a request waits, where no tier says less."""
+        """Time for which a request waits, unless its tier has a shorter one."""
         self._selection = selection
         self._swapped = asyncio.Event()
-        self.shares = Shares("start_waits", MOST_WAITING, counts=counts)
+        self.shares = Shares("start_waits", MAX_WAITING, counts=counts)
 
     @property
     def waiting(self) -> int:
-        """Requests that wait now."""
+        """Number of waiting requests."""
         return self.shares.total
 
     def on_swap(self) -> None:
-        """Look again, for another selection is served."""
+        """Wake the waiting requests, because another selection is served."""
         swapped, self._swapped = self._swapped, asyncio.Event()
         swapped.set()
 
     async def wait(self, server: ServerKey, seconds: float, agent: str) -> bool:
-        """Wait until a server starts no more; False where it still does after so many seconds, and at once where
-        something is known that keeps it, or too many requests wait, or too many of the agent's.
+        """Wait until a server is no longer starting; False if it still is after `seconds`.
+
+        Does not wait if the server is known to be blocked, or if too many requests wait already, in total or of the
+        agent.
         """
         try:
             with self.shares.hold(agent):
@@ -63,11 +65,11 @@ class StartupWait:
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
-    """Refusal of a call to a server without a catalog; it quotes nothing that the server wrote."""
+    """Refusal of a call to a server without a catalog, without any text from the server itself."""
     if starts:
         word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"
-        return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows how far it is", AGAIN_MS)
+        return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows its progress", RETRY_AFTER_MS)
     if entry.state == STOPPED:
         return Refusal(CONNECTION_LOST, f"the server {entry.key} is stopped: `fairlead servers {entry.key}` says why")
     word = entry.cause or entry.reason

@@ -1,4 +1,6 @@
-"""Has calls look at deadlines that move, by one timer for all of them: one for each costs a call 2 µs."""
+"""Enforces the deadlines of calls that progress may extend, with one timer for all: a timer per call would
+cost 2 µs.
+"""
 
 from __future__ import annotations
 
@@ -6,52 +8,56 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-LOOK_SECONDS: Final = 0.01
-"""Between two looks, at least."""
+MIN_CHECK_SECONDS: Final = 0.01
+"""Shortest interval between two checks."""
 CALL_ENDED: Final = float("inf")
+"""Returned by a call that needs no further checks."""
 
 
 class WatchedCall(Protocol):
-    """Call whose deadline moves, and whose upstream would wait for the last one."""
+    """Call whose deadline may be extended, and whose upstream only enforces the latest deadline possible."""
 
     def check_deadline(self, now: float) -> float:
-        """Time of the next look, in seconds of the clock as `now`; NOT_AGAIN for a call that has ended."""
+        """End the call if its deadline is over. Returns the time of the next check, or CALL_ENDED.
+
+        Times are in seconds of the same clock as `now`.
+        """
         ...
 
 
 class WatchedCalls:
-    """Calls that are looked at when their deadlines come. `clock`: seconds. Belongs to the loop that runs."""
+    """Calls whose deadlines are checked by a timer of the running loop. `clock` is in seconds."""
 
-    __slots__ = ("_at", "_calls", "_clock", "_timer")
+    __slots__ = ("_calls", "_clock", "_next_check_at", "_timer")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._calls: set[WatchedCall] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._at = CALL_ENDED
-        """Time of the next look."""
+        self._next_check_at = CALL_ENDED
+        """Time of the next check."""
 
     def add(self, call: WatchedCall, deadline: float) -> None:
-        """Look at a call when its deadline comes, and whenever it says then."""
+        """Check a call at its deadline, and then at the times that it returns."""
         self._calls.add(call)
-        if deadline < self._at:
-            self._look_at(deadline)
+        if deadline < self._next_check_at:
+            self._schedule(deadline)
 
     def discard(self, call: WatchedCall) -> None:
-        """Look at a call no more."""
+        """Stop checking a call."""
         self._calls.discard(call)
 
-    def _look_at(self, time: float) -> None:
+    def _schedule(self, time: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._at = time
-        seconds = max(time - self._clock(), LOOK_SECONDS)
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+        self._next_check_at = time
+        seconds = max(time - self._clock(), MIN_CHECK_SECONDS)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._check_calls)
 
-    def _look(self) -> None:
+    def _check_calls(self) -> None:
         self._timer = None
-        self._at = CALL_ENDED
+        self._next_check_at = CALL_ENDED
         now = self._clock()
         first = min([call.check_deadline(now) for call in [*self._calls]], default=CALL_ENDED)
-        if first < self._at:
-            self._look_at(first)
+        if first < self._next_check_at:
+            self._schedule(first)

@@ -1,1 +1,1 @@
-"""Messages of a server to the client in the middle of a call: progress, log messages, questions."""
+"""Messages of a server to the client during a call: progress, log messages, and requests (questions)."""

@@ -1,9 +1,9 @@
-"""Questions of a legacy server in the middle of a call, as `input_required` results of a modern client's requests.
+"""Bridge for requests of a legacy server during a call: a modern client gets them as an `input_required` result.
 
-The call at the server goes on while its client has the question. It is kept here under a random id, which the client
-sends back as `requestState` together with its answers (MCP 2026-07-28, "Multi Round-Trip Requests"). It lives in this
-process, so a retry that reaches another replica is refused; so is one after the call's time. Sessions at servers
-declare the capabilities of the call's client, and carry one call at a time, for a question need not name its call.
+The call at the server stays open meanwhile. It is parked here under a random id, which the client returns as
+`requestState` with its answers (MCP 2026-07-28, "Multi Round-Trip Requests"). Parked calls live in this process: a
+request is refused if it reaches another replica, or comes too late. The session at the server declares the capabilities
+of the client, and has one call at a time, because a server's request need not name its call.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import RpcError
 
 MAX_PARKED: Final = 1024
-KEPT_SECONDS: Final = 60.0
-"""How long what became of a call is kept after its time, for a client that is late."""
+LATE_SECONDS: Final = 60.0
+"""Seconds after the deadline of a call for which its outcome stays available to the client."""
 MAX_PARKED_BYTES: Final = 16 << 20
-"""Bytes of questions and results of all parked calls; beyond it the oldest of the agent with most are
-cancelled."""
+"""Limit on the bytes of questions and results of all parked calls. Beyond it, the oldest calls of the agent with the
+most bytes are cancelled."""
 _PREFIX: Final = "fairlead-call."
 
 _decode_responses = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class ParkedCall(Protocol):
-    """A call that goes on while its client has its questions. `of`: what it is, so that no other goes on with it."""
+    """A call that waits for its client's answers. `call_key` identifies the call: only equal requests continue it."""
 
-    of: object
+    call_key: object
 
     @property
     def agent(self) -> str:
-        """Agent that it is made for."""
+        """Agent that the call is counted for."""
         ...
 
     @property
     def deadline(self) -> float:
-        """Seconds of the bridge's clock."""
+        """Deadline in seconds of the bridge's clock."""
         ...
 
     @property
     def size(self) -> int:
-        """Bytes that are kept for its client."""
+        """Bytes stored for the client."""
         ...
 
-    def give(self, responses: dict[str, Raw]) -> None:
-        """Take answers of the client."""
+    def take_answers(self, responses: dict[str, Raw]) -> None:
+        """Send the client's answers to the server."""
         ...
 
     def as_result(self, state: str) -> bytes:
-        """The questions as a result."""
+        """The questions as an `input_required` result with that `requestState`."""
         ...
 
     def cancel(self) -> None:
-        """No-op once it is over."""
+        """Cancel the call; no-op once it has ended."""
         ...
 
 
@@ -73,9 +73,7 @@ CallT = TypeVar("CallT", bound=ParkedCall)
 
 
 class Bridge(Generic[CallT]):
-    """Calls that wait for their clients. `clock`: seconds, the clock of deadlines; `counts` has the calls that were
-    cancelled for want of room.
-    """
+    """Parked calls of one gateway. `clock` is the clock of deadlines in seconds; `counts` counts evicted calls."""
 
     def __init__(
         self,
@@ -87,33 +85,33 @@ class Bridge(Generic[CallT]):
         self._clock = clock
         self._new_id = new_id
         self._parked: OrderedDict[str, CallT] = OrderedDict()
-        self._free: dict[bytes, list[ClientPeer]] = {}
+        self._unused_peers: dict[bytes, list[ClientPeer]] = {}
         self._count = itertools.count(1).__next__
 
     def __len__(self) -> int:
         return len(self._parked)
 
     def lease(self, features: bytes) -> ClientPeer:
-        """Peer to open a session for, for one call at a time; to be given back by `release`."""
-        free = self._free.get(features)
+        """A peer with these capabilities, whose server session has one call at a time; to be returned by `release`."""
+        free = self._unused_peers.get(features)
         return free.pop() if free else ClientPeer(b"modern-%d" % self._count(), features, passing=True)
 
     def release(self, client: ClientPeer) -> None:
-        self._free.setdefault(client.features, []).append(client)
+        self._unused_peers.setdefault(client.features, []).append(client)
 
     def park(self, call: CallT) -> bytes:
-        """Keep a call for its client, and put its questions into a result."""
+        """Park a call. Returns its questions as an `input_required` result."""
         state = _PREFIX + self._new_id()
         self._parked[state] = call
         self.enforce_bounds()
-        seconds = max(call.deadline - self._clock(), 0) + KEPT_SECONDS
+        seconds = max(call.deadline - self._clock(), 0) + LATE_SECONDS
         asyncio.get_running_loop().call_later(seconds, self._forget, state)
         return call.as_result(state)
 
-    def resume(self, request: McpRequest, of: object) -> CallT | None:
-        """The call that a request goes on with, with its answers; None where it begins one.
+    def resume(self, request: McpRequest, call_key: object) -> CallT | None:
+        """The parked call that a request continues, after passing it the answers; None for the first request.
 
-        Raises RpcError (-32602) for one that is not here.
+        Raises RpcError (-32602) if the call is unknown.
         """
         try:
             state = jsonrpc.decode_text(request.params["requestState"])
@@ -122,29 +120,25 @@ class Bridge(Generic[CallT]):
         if not state.startswith(_PREFIX):
             return None
         call = self._parked.get(state)
-        if call is None or call.of != of:
-            raise RpcError(
-                jsonrpc.INVALID_PARAMS, "requestState: that call has ended, or runs at another replica", None
-            )
+        if call is None or call.call_key != call_key:
+            raise RpcError(jsonrpc.INVALID_PARAMS, "requestState: the call has ended, or runs at another replica", None)
         try:
             responses = _decode_responses(request.params.get("inputResponses", Raw(b"{}")))
         except jsonrpc.UNREADABLE as error:
             raise RpcError(jsonrpc.INVALID_PARAMS, "inputResponses must be an object", None) from error
         del self._parked[state]
-        call.give(responses)
+        call.take_answers(responses)
         return call
 
     def close(self) -> None:
-        """Cancel the calls that wait for their clients."""
+        """Cancel all parked calls."""
         calls = [*self._parked.values()]
         self._parked.clear()
         for call in calls:
             call.cancel()
 
     def enforce_bounds(self) -> None:
-        """Cancel calls that are one too many, or that have no room for what they keep: the oldest of the agent that has
-        most of them, or of what is kept.
-        """
+        """Cancel the oldest calls of the agent with the most bytes or calls, while there are too many of either."""
         excess = sum(call.size for call in self._parked.values()) - MAX_PARKED_BYTES
         if excess > 0:
             self._cancel_oldest(excess, lambda call: call.size)

@@ -1,6 +1,6 @@
-"""Messages of a server to the client of one request, between the request and its answer.
+"""Forwards messages of a server to the client of one request, before its answer.
 
-Progress, log messages and requests of the server, filtered and rewritten for that client.
+Progress, log messages and requests of the server are filtered and rewritten for the client.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from fairlead_mcp.messages import Message
 from fairlead_mcp.uris import UPDATE
 
 MAX_ID: Final = 256
-"""Bytes of the id of a server's request that is passed on to a client."""
+"""Limit on the bytes of the id of a server's request."""
 MAX_OPEN: Final = 64
-"""Requests of servers that one request of a client may leave open."""
+"""Limit on the open requests of a server during one request of a client."""
 
 CANCELLED: Final = "notifications/cancelled"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
-_PASSED_ON: Final = frozenset({"notifications/elicitation/complete"})
+_FORWARDED: Final = frozenset({"notifications/elicitation/complete"})
 _decode_level: Final = msgspec.json.Decoder(Level).decode
 
 
 class MessageRelay:
-    """Messages of a server on the way to the client of one request, filtered and rewritten for that client."""
+    """Forwards messages of a server to the client of one request, filtered and rewritten for that client."""
 
     __slots__ = (
         "_client",
         "_escapes",
         "_exchange",
+        "_gateway_token",
         "_level",
         "_modern",
         "_open",
-        "_ours",
         "_server_requests",
         "_session",
         "_token",
@@ -61,8 +61,9 @@ class MessageRelay:
         level: str | None,
         route: Route,
     ) -> None:
-        """`client` is set where the client offers something to servers, `level` where it asks for log messages. To be
-        closed with the request.
+        """`client` is None for a client without capabilities, `level` for one that wants no log messages.
+
+        The relay has to be closed with the request.
         """
         self._escapes = route.escapes
         self._uris = route.uris
@@ -73,69 +74,69 @@ class MessageRelay:
         self._client = client
         self._token = request.token
         self._level = level
-        self._ours = b""
+        self._gateway_token = b""
         self._open: dict[bytes, bytes] = {}
-        """Ids under which the client was asked, and those of the server."""
+        """Ids of open requests at the server, by their ids at the client."""
 
-    def follow(self, ours: bytes) -> None:
-        """Pass on the server's progress under the token `ours`, as that of the client's own token."""
-        self._ours = ours
+    def follow(self, gateway_token: bytes) -> None:
+        """Forward progress with the token `gateway_token`, under the client's own token."""
+        self._gateway_token = gateway_token
 
     def close(self) -> None:
-        """Forget what the client was asked, for its request is answered or given up."""
+        """Drop the open requests to the client, because its own request has ended."""
         for ident in self._open:
             self._server_requests.forget(ident)
 
     def notify(self, message: Message) -> bool:
-        """Pass it on where its client wants it; True for progress of this request."""
+        """Forward a notification if the client wants it; True for progress of this request."""
         params = message.params
         if message.method == "notifications/progress":
             if self._token is not None and isinstance(params, Raw):
-                progress = translate.progress(params, gateway_token=self._ours, client_token=self._token.value)
+                progress = translate.progress(params, gateway_token=self._gateway_token, client_token=self._token.value)
                 if progress is not None:
-                    self._tell(progress)
+                    self._send(progress)
                     return True
         elif message.method == "notifications/message":
-            if isinstance(params, Raw) and self._wants(params):
-                self._tell(jsonrpc.notification("notifications/message", params))
+            if isinstance(params, Raw) and self._passes_level(params):
+                self._send(jsonrpc.notification("notifications/message", params))
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
                 shown = params if self._uris is None else Raw(self._uris.show_in(params, UPDATE))
-                self._server_requests.outlet(self._session, shown)
+                self._server_requests.send_update(self._session, shown)
         elif message.method == CANCELLED and isinstance(params, Raw):
-            self._withdraw(params)
-        elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):
-            self._tell(jsonrpc.notification(str(message.method), params))
+            self._forward_cancellation(params)
+        elif message.method in _FORWARDED and not self._modern and isinstance(params, Raw):
+            self._send(jsonrpc.notification(str(message.method), params))
         return False
 
     def on_request(self, message: Message, answer: AnswerServer) -> None:
-        """Pass a legacy server's request on to a client that declared its capability; refuse it otherwise."""
+        """Forward a request of a legacy server if the client has declared the capability; otherwise reject it."""
         assert message.id is not UNSET
-        if not offers(self._client, message) or self._session is None or len(self._open) >= MAX_OPEN:
+        if not supports_request(self._client, message) or self._session is None or len(self._open) >= MAX_OPEN:
             answer(jsonrpc.reply_to_server(message))
             return
         ident = self._server_requests.ask(self._session, bytes(message.id), answer)
         params = None if message.params is UNSET else message.params
-        if self._tell(jsonrpc.request(ident, str(message.method), params)):
+        if self._send(jsonrpc.request(ident, str(message.method), params)):
             self._open[ident] = bytes(message.id)
         else:
             self._server_requests.forget(ident)
-            answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot be asked now"))
+            answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot receive requests now"))
 
-    def _withdraw(self, params: Raw) -> None:
-        """Pass on the server's cancellation of a request to the client."""
-        given_up = cancelled_id(params)
+    def _forward_cancellation(self, params: Raw) -> None:
+        """Forward the server's cancellation of its request to the client."""
+        cancelled = cancelled_id(params)
         for ident, server_id in self._open.items():
-            if server_id == given_up:
+            if server_id == cancelled:
                 self._server_requests.forget(ident)
                 del self._open[ident]
-                self._tell(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
+                self._send(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
                 return
 
-    def _tell(self, message: bytes) -> bool:
+    def _send(self, message: bytes) -> bool:
         return self._exchange.notify(bytes(escape(message)) if self._escapes else message)
 
-    def _wants(self, params: Raw) -> bool:
+    def _passes_level(self, params: Raw) -> bool:
         if self._level is None:
             return not self._modern
         try:
@@ -146,15 +147,17 @@ class MessageRelay:
 
 
 def cancelled_id(params: Raw) -> bytes:
-    """The id, raw JSON, in `notifications/cancelled`; empty where there is none."""
+    """The `requestId` of `notifications/cancelled`, raw JSON; empty if it is missing."""
     try:
         return bytes(jsonrpc.decode_object(params)["requestId"])
     except (*jsonrpc.UNREADABLE, KeyError):
         return b""
 
 
-def offers(client: ClientPeer | None, message: Message) -> bool:
-    """Whether the client declared the capability that a server's request needs, and its id is short enough to keep."""
+def supports_request(client: ClientPeer | None, message: Message) -> bool:
+    """Whether a server's request may be forwarded: the client has the capability, and the id is at most
+    MAX_ID bytes.
+    """
     capability = jsonrpc.CAPABILITY_OF.get(str(message.method))
     if capability is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
         return False

@@ -1,7 +1,7 @@
-"""Questions of a modern server, its `input_required` results, as requests to a legacy client on the stream of its call.
+"""Bridge for `input_required` results of a modern server: a legacy client gets requests on the stream of its call.
 
-The client's answers go back with the server's state in a call of their own (MCP 2026-07-28, "Multi Round-Trip
-Requests", SEP-2322).
+The client's answers are sent to the server in another request, with the server's `requestState` (MCP 2026-07-28, "Multi
+Round-Trip Requests", SEP-2322).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MAX_QUESTIONS: Final = 16
 
 
 class Question(msgspec.Struct):
-    """A request of a server to its client, within a result."""
+    """A server's request to the client, within an `input_required` result."""
 
     method: str
     params: Raw | UnsetType = UNSET
 
 
 class InputRequired(msgspec.Struct):
-    """A modern result that asks the client something before the call goes on (SEP-2322)."""
+    """Result that asks the client for input before the call continues (SEP-2322)."""
 
     result_type: str = msgspec.field(name="resultType", default="")
     questions: dict[str, Question] = msgspec.field(name="inputRequests", default_factory=dict)
@@ -61,23 +61,24 @@ _decode_strictly = msgspec.json.Decoder(_StrictResult).decode
 _UNKNOWN_FORM: Final = "the tool asks for input in an unknown form"
 
 
-async def answers(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:
-    """Members to send the call with once more: the client's answers and the server's state. `seconds` is how much time
-    is left. Raises McpError: RpcError where the client refuses, or was asked for what it does not offer.
+async def ask_client(relay: MessageRelay, asking: InputRequired, seconds: float) -> RawObject:
+    """Ask the client, within `seconds`. Returns the params to add to the next request: answers and `requestState`.
+
+    Raises McpError; it is an RpcError if the client refuses, or lacks the required capability.
     """
     try:
         async with asyncio.timeout(max(seconds, 0)):
-            given = await asyncio.gather(*(_ask(relay, question) for question in asking.questions.values()))
+            responses = await asyncio.gather(*(_ask(relay, question) for question in asking.questions.values()))
     except TimeoutError as error:
-        raise Timeout("the client did not answer the tool's question in time", sent=True) from error
-    more: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, given, strict=True))))}
+        raise Timeout("the client did not answer the tool's questions in time", sent=True) from error
+    members: RawObject = {"inputResponses": Raw(jsonrpc.encode(dict(zip(asking.questions, responses, strict=True))))}
     if asking.state is not UNSET:
-        more["requestState"] = asking.state
-    return more
+        members["requestState"] = asking.state
+    return members
 
 
-def asking_in(raw: Raw) -> InputRequired | None:
-    """The questions in a result; None where it asks nothing. Raises NotMcp for a form that is not known."""
+def read_questions(raw: Raw) -> InputRequired | None:
+    """The `input_required` result in raw JSON; None for any other result. Raises NotMcp if it is malformed."""
     if INPUT_REQUIRED.encode() not in bytes(raw):
         return None
     try:
@@ -92,8 +93,9 @@ def asking_in(raw: Raw) -> InputRequired | None:
 
 
 def well_formed(raw: bytes | Raw) -> bytes | Raw:
-    """A result that asks something, as the schema of 2026-07-28 has it (`InputRequiredResult`), without members that
-    are null or empty lists. Raises NotMcp for a form that is not known.
+    """An `input_required` result that matches `InputRequiredResult` of 2026-07-28.
+
+    If necessary, removes members that are null or empty lists. Raises NotMcp if it is still malformed.
     """
     try:
         _decode_strictly(raw)
@@ -101,24 +103,24 @@ def well_formed(raw: bytes | Raw) -> bytes | Raw:
         pass
     else:
         return raw
-    given = jsonrpc.decode_object(raw)
-    made = jsonrpc.encode({name: value for name, value in given.items() if bytes(value) not in (b"null", b"[]")})
+    members = jsonrpc.decode_object(raw)
+    cleaned = jsonrpc.encode({name: value for name, value in members.items() if bytes(value) not in (b"null", b"[]")})
     try:
-        _decode_strictly(made)
+        _decode_strictly(cleaned)
     except msgspec.ValidationError as error:
         raise NotMcp(_UNKNOWN_FORM) from error
-    return made
+    return cleaned
 
 
 async def _ask(relay: MessageRelay, question: Question) -> Raw:
-    answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    response_body: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def answer(body: bytes) -> None:
-        if not answered.done():
-            answered.set_result(body)
+        if not response_body.done():
+            response_body.set_result(body)
 
     relay.on_request(Message(question.method, Raw(b"0"), question.params), answer)
-    response = jsonrpc.read_response(await answered)
+    response = jsonrpc.read_response(await response_body)
     if response.error is not None:
         if response.error.code == jsonrpc.METHOD_NOT_FOUND:
             raise capabilities.unanswerable(question.method, response.error.message)

@@ -1,7 +1,7 @@
-"""Messages to a client between its request and the answer: progress, log messages, and requests of the server.
+"""Open requests of servers to clients, and the log levels of client sessions.
 
-A server's request to a client is kept under a random id, while the stream that it went out on is open and no longer;
-only the session that it went to may answer it.
+A server's request is forwarded under a random id, which is valid while the stream of the client's own request is open.
+Only the session that received the request may answer it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairlead_mcp.messages import ErrorObject, Message
 
 MAX_LEVELS: Final = 4096
 MAX_SESSION: Final = 512
-"""Bytes of the id of a session whose level is remembered: those that were signed here are shorter."""
+"""Limit on the bytes of a session id with a log level; ids signed by the gateway are shorter."""
 
 
 class _OpenRequest(msgspec.Struct, frozen=True):
@@ -35,30 +35,31 @@ class _OpenRequest(msgspec.Struct, frozen=True):
 
 
 class ServerRequests:
-    """Open requests of servers to the clients of one gateway, and the log levels of the latest client sessions."""
+    """Open requests of servers to the gateway's clients, and the log levels of recent client sessions."""
 
     def __init__(
         self,
         sessions: SessionIds,
-        outlet: Callable[[bytes, Raw], bool],
+        send_update: Callable[[bytes, Raw], bool],
         new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
         counts: ShareCounts | None = None,
     ) -> None:
-        """`outlet` sends `notifications/resources/updated` on the stream that a session holds open; False without.
-        `counts` has the levels that were forgotten.
+        """`send_update` sends `notifications/resources/updated` on a session's GET stream; False if it has none.
+
+        `counts` counts evicted log levels.
         """
         self.sessions = sessions
-        self.outlet = outlet
+        self.send_update = send_update
         self._new_id = new_id
         self._open: dict[bytes, _OpenRequest] = {}
         self._counts = counts or ShareCounts()
         self.levels: dict[bytes, str] = {}
-        """Least severe log message that each of the latest sessions asked for."""
+        """Lowest severity of log messages by session."""
         self._agents: OrderedDict[bytes, str] = OrderedDict()
-        """Agents of these sessions, the one that asked last at the end."""
+        """Agents by session, the one that set its level last at the end."""
 
     def set_level(self, session: bytes | None, level: str, agent: str) -> bool:
-        """Take `logging/setLevel` of a legacy client of an agent; False for an unknown level."""
+        """Store the level of a legacy client's `logging/setLevel`; False for an unknown level."""
         if level not in LEVELS:
             return False
         if session is not None and len(session) <= MAX_SESSION:
@@ -70,7 +71,7 @@ class ServerRequests:
         return True
 
     def _forget_levels(self) -> None:
-        """Make room for an eighth at once: looking who has most takes a while."""
+        """Evict an eighth of the levels, of the agents with the most; a batch, because each scan takes a while."""
         dropped = oldest_of_largest(((session, agent, 1) for session, agent in self._agents.items()), MAX_LEVELS // 8)
         for session in dropped:
             del self.levels[session]
@@ -78,11 +79,11 @@ class ServerRequests:
         self._counts.count("log_levels", "gave_way", len(dropped))
 
     def take_answer(self, session: bytes | None, message: Message) -> bool:
-        """Pass a client's response on to the server that asked; False where nothing was asked of that session."""
+        """Forward a client's response to the server; False if the session has no such open request."""
         request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
         if request is None or request.session != session:
             return False
-        del self._open[bytes(message.id)]  # type: ignore[arg-type]  # it has one: see above
+        del self._open[bytes(message.id)]  # type: ignore[arg-type]  # not UNSET, as the request was found by it
         if message.result is not UNSET:
             request.answer(jsonrpc.result(request.server_id, message.result))
         elif isinstance(message.error, ErrorObject):
@@ -91,7 +92,7 @@ class ServerRequests:
         return True
 
     def ask(self, session: bytes, server_id: bytes, answer: AnswerServer) -> bytes:
-        """Open a request to a client; its id, raw JSON."""
+        """Register a request to a client. Returns its id, raw JSON."""
         ident = b'"%b"' % self._new_id().encode()
         self._open[ident] = _OpenRequest(session, server_id, answer)
         return ident
@@ -107,8 +108,8 @@ class _LevelMeta(msgspec.Struct):
 _decode_level_meta = msgspec.json.Decoder(_LevelMeta).decode
 
 
-def level_asked_for(request: McpRequest) -> str | None:
-    """Least severe log message that a modern request asks for; None for none."""
+def requested_level(request: McpRequest) -> str | None:
+    """Lowest severity of log messages that a modern request asks for; None for no log messages."""
     meta = request.params.get("_meta")
     if meta is None or not request.meta.log_level:
         return None

@@ -1,1 +1,1 @@
-"""Results before their clients have them: checked, kept for equal calls, kept for later, shortened."""
+"""Processing of results before they are sent to clients: schema checks, cache, storage and shortening."""

@@ -1,9 +1,9 @@
-"""Results of tools that declare `cacheableSeconds`, kept for calls that are equal.
+"""Cache of the results of tools with `cacheableSeconds`.
 
-Pure module. A key stands for the definition, the server as it is reached (endpoint and credential), the arguments in
-canonical form, and what else of the request may tell the server for whom it is: the members of `_meta` that go on to
-it. So no result reaches another principal. Errors are never kept. Of equal calls at the same time one is made, and the
-others wait for it.
+Pure module. A key is a hash of the tool's definition, the server's endpoint and credential, the arguments in canonical
+form, and the members of `_meta` that the server receives, since these may identify the user. A result therefore never
+reaches another principal. Errors are not cached. If equal calls run at the same time, one of them is sent, and the
+others wait for its result.
 """
 
 from __future__ import annotations
@@ -21,94 +21,95 @@ from fairlead_mcp import eras, members, progress_token
 
 MAX_BYTES: Final = 64 << 20
 MAX_ARGUMENTS: Final = 64 << 10
-"""Larger ones are not worth being kept for."""
+"""Bytes of the largest arguments whose results are cached."""
 LARGEST_SHARE: Final = 8
-"""One result may take a part of the cache of this size, not more."""
+"""Results larger than this fraction of the cache (1/8) are not cached."""
 META_CACHE: Final = "fairlead.dev/cache"
-"""In a result that was kept: `{ageMs}`."""
+"""Member of `_meta` in a cached result: `{ageMs}`."""
 _OVERHEAD: Final = 300
-_OWN_MEMBERS: Final = (eras.PREFIX, "fairlead.dev/")
-"""Begin members of `_meta` that say which protocol and software a client has, or are for the gateway."""
-_OF_ONE_CALL: Final = frozenset({progress_token.NAME, "traceparent", "tracestate"})
+_IGNORED_PREFIXES: Final = (eras.PREFIX, "fairlead.dev/")
+"""Prefixes of `_meta` members that describe the client's protocol and software, or are for the gateway."""
+_PER_CALL_MEMBERS: Final = frozenset({progress_token.NAME, "traceparent", "tracestate"})
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 _EMPTY: Final = b"{}"
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A result as the server sent it. `made_at` in seconds of the cache's clock."""
+class CachedResult(msgspec.Struct, frozen=True):
+    """A result as the server sent it. Times are in seconds of the cache's clock."""
 
     result: Raw
     modern: bool
-    """Which era it is in."""
+    """Whether the result is in the form of the modern era."""
     made_at: float
-    until: float
+    expires_at: float
 
 
 class Follower(Protocol):
-    """An equal call that waits for the result of another."""
+    """A call that waits for the result of an equal call. Its methods must not raise."""
 
-    def take_result(self, cached: Kept) -> None:
-        """Take the result. May not raise."""
+    def take_result(self, cached: CachedResult) -> None:
+        """Take the result."""
         ...
 
     def send(self) -> None:
-        """Make the call, for there is no result. May not raise."""
+        """Send the call itself, because the equal call has no result that can be shared."""
         ...
 
     def become_leader(self, key: bytes) -> None:
-        """Make the call in place of the one that was given up. May not raise."""
+        """Send the call itself and cache its result, because the equal call was cancelled."""
         ...
 
 
 def scope(*parts: str | bytes) -> bytes:
-    """Prefix of the keys of one tool, a hash."""
+    """Hash of the parts, a prefix for cache keys."""
     joined = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
     return hashlib.blake2b(joined, digest_size=16).digest()
 
 
 def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | None = None) -> bytes | None:
-    """The key of a call; None where its arguments or `_meta` are too large, or cannot be read."""
+    """The cache key of a call; None if its arguments or `_meta` are too large or ambiguous."""
     try:
         canonical = _canonical(arguments)
-        about = _canonical(meta, _is_of_caller)
+        caller_meta = _canonical(meta, _identifies_caller)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if canonical is None or about is None:
+    if canonical is None or caller_meta is None:
         return None
-    if about != _EMPTY:
-        of_scope = scope(of_scope, about)
+    if caller_meta != _EMPTY:
+        of_scope = scope(of_scope, caller_meta)
     return of_scope if canonical == _EMPTY else hashlib.blake2b(of_scope + canonical, digest_size=16).digest()
 
 
-def _canonical(raw: bytes | Raw | None, counts: Callable[[str], bool] | None = None) -> bytes | None:
-    """An object in canonical form, of its members those whose names count. None where it is equal to nothing: servers
-    differ in which one they read of a member that comes twice.
+def _canonical(raw: bytes | Raw | None, is_relevant: Callable[[str], bool] | None = None) -> bytes | None:
+    """The relevant members of a JSON object in canonical form.
+
+    None if the object is too large, or has a duplicate member: servers differ in which one they read.
     """
     if raw is None:
         return _EMPTY
     if len(raw) > MAX_ARGUMENTS:
         return None
-    given = _decode(raw) or {}
-    if counts is not None and isinstance(given, dict):
-        given = {name: value for name, value in given.items() if counts(name)}
-        if not given:
+    parsed = _decode(raw) or {}
+    if is_relevant is not None and isinstance(parsed, dict):
+        parsed = {name: value for name, value in parsed.items() if is_relevant(name)}
+        if not parsed:
             return _EMPTY
-    return None if members.repeats(raw) else _encode(given)
+    return None if members.repeats(raw) else _encode(parsed)
 
 
-def _is_of_caller(name: str) -> bool:
-    return not name.startswith(_OWN_MEMBERS) and name not in _OF_ONE_CALL
+def _identifies_caller(name: str) -> bool:
+    return not name.startswith(_IGNORED_PREFIXES) and name not in _PER_CALL_MEMBERS
 
 
 class ResultCache:
-    """Results by key, bounded in bytes, least recently used first out; with `max_bytes` 0 it keeps nothing."""
+    """LRU cache of results, limited to `max_bytes`; 0 disables it."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_bytes = max_bytes
         self._clock = clock
-        self._results: OrderedDict[bytes, Kept] = OrderedDict()
+        self._results: OrderedDict[bytes, CachedResult] = OrderedDict()
         self._followers: dict[bytes, list[Follower]] = {}
         self.bytes = 0
         self.hits = 0
@@ -121,13 +122,13 @@ class ResultCache:
     def __len__(self) -> int:
         return len(self._results)
 
-    def age(self, cached: Kept) -> float:
-        """Seconds."""
+    def age(self, cached: CachedResult) -> float:
+        """Age of a result in seconds."""
         return max(0.0, self._clock() - cached.made_at)
 
-    def get(self, key: bytes) -> Kept | None:
+    def get(self, key: bytes) -> CachedResult | None:
         cached = self._results.get(key)
-        if cached is not None and cached.until > self._clock():
+        if cached is not None and cached.expires_at > self._clock():
             self._results.move_to_end(key)
             self.hits += 1
             return cached
@@ -137,8 +138,9 @@ class ResultCache:
         return None
 
     def follow(self, key: bytes, follower: Follower) -> bool:
-        """Wait for an equal call in progress. False where there is none: make it, and call `store`, `fail` or
-        `abandon`.
+        """Wait for an equal call in progress; False if there is none.
+
+        Then the follower has to send the call, and to call `store`, `fail` or `abandon`.
         """
         waiting = self._followers.get(key)
         if waiting is None:
@@ -148,15 +150,15 @@ class ResultCache:
         return True
 
     def unfollow(self, key: bytes, follower: Follower) -> None:
-        """Stop waiting."""
+        """Stop waiting for an equal call."""
         waiting = self._followers.get(key)
         if waiting is not None and follower in waiting:
             waiting.remove(follower)
 
     def store(self, key: bytes, result: Raw, *, modern: bool, seconds: float) -> None:
-        """Keep the result of the call that was made, and give it to its followers."""
+        """Cache the result of a call, and pass it to its followers."""
         now = self._clock()
-        cached = Kept(Raw(bytes(result)), modern, now, now + seconds)
+        cached = CachedResult(Raw(bytes(result)), modern, now, now + seconds)
         size = len(cached.result) + _OVERHEAD
         if key in self._results:
             self._drop(key)
@@ -170,12 +172,12 @@ class ResultCache:
             follower.take_result(cached)
 
     def fail(self, key: bytes) -> None:
-        """Have each follower make the call, for there is no result that could be kept."""
+        """Make each follower send its own call, because there is no result to cache."""
         for follower in self._followers.pop(key, ()):
             follower.send()
 
     def abandon(self, key: bytes) -> None:
-        """Have the first follower make the cancelled call for the others."""
+        """Make the first follower send the call in place of the cancelled one."""
         waiting = self._followers.get(key)
         if waiting:
             waiting.pop(0).become_leader(key)

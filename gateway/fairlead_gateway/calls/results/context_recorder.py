@@ -1,7 +1,7 @@
-"""Sessions of callers, and the results that are kept in them.
+"""Stores results in context sessions, for `retrieve_context` and `read_result`.
 
-A session id is issued here and cannot be guessed; a caller with a credential may choose its own, since nobody else's
-sessions have its account. An anonymous one may not: the id is all that tells its results from those of others.
+The gateway issues unguessable session ids. An authenticated client may also choose an id, as its account has only its
+own sessions. An anonymous client may not: the id alone protects its results from others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairlead_gateway.core.route import Route
 
 META_CONTEXT: Final = "fairlead.dev/context"
 MAX_SESSION: Final = 128
-"""Characters."""
+"""Limit on the characters of a session id."""
 _CHOSEN: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:-]{{0,{MAX_SESSION - 1}}}")
 _ISSUED: Final = re.compile(r"([A-Za-z0-9_-]{16})\.([0-9a-f]{32})")
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -30,11 +30,11 @@ _decode: Final = msgspec.msgpack.Decoder(SessionEntry).decode
 
 
 class BadSession(ValueError):
-    """A session id that the caller may not use. The message says what to do."""
+    """A session id that the client may not use. The message says what to do."""
 
 
 class ContextRecorder:
-    """Sessions and records of one gateway. Without `store` nothing is kept. `clock`: seconds since the epoch."""
+    """Context sessions of one gateway. Without `store` nothing is stored. `clock` is in seconds since the epoch."""
 
     def __init__(
         self,
@@ -46,44 +46,44 @@ class ContextRecorder:
         self._seal = Seal(key, "contexts")
         self._clock = clock
 
-    def session(self, identity: Identity, wanted: str | None) -> str:
-        """The session that a caller means; a new one where it names none. Raises BadSession."""
-        if wanted is None:
+    def session(self, identity: Identity, session_id: str | None) -> str:
+        """The session id to use for a client: `session_id`, or a new one if it is None. Raises BadSession."""
+        if session_id is None:
             nonce = secrets.token_urlsafe(12)
             return f"{nonce}.{self._seal.mac(identity.owner, nonce)}"
-        if self._may_name(identity, wanted):
-            return wanted
+        if self._may_name(identity, session_id):
+            return session_id
         if identity.owner:
-            raise BadSession(f"session_id: up to {MAX_SESSION} letters, digits, and any of . _ : -")
+            raise BadSession(f"session_id must have at most {MAX_SESSION} letters, digits, and any of . _ : -")
         raise BadSession(
-            "session_id was not issued by this gateway; leave it out, and the result names the one to go on with"
+            "session_id was not issued by this gateway; omit it, and the result has a new one for further calls"
         )
 
     def _may_name(self, identity: Identity, session: str) -> bool:
-        """Whether the id is one that a caller may have: the store has accounts of other kinds too, some under ids that
-        a provider made.
+        """Whether a client may use a session id. The check also protects other kinds of accounts in the same store,
+        some of which have ids made by a provider.
         """
-        issued = _ISSUED.fullmatch(session)
+        issued_id = _ISSUED.fullmatch(session)
         if identity.owner:
-            return issued is not None or _CHOSEN.fullmatch(session) is not None
-        return issued is not None and self._seal.verifies(issued[2], "", issued[1])
+            return issued_id is not None or _CHOSEN.fullmatch(session) is not None
+        return issued_id is not None and self._seal.verifies(issued_id[2], "", issued_id[1])
 
     def account(self, identity: Identity, session: str) -> str:
-        """Account of a caller's session in the store: a principal's own, or one for each session of nobody's."""
+        """Store account of a session: that of the principal, or a separate one for each anonymous session."""
         return f"{identity.kind} {identity.principal}" if identity.owner else f"anonymous {session}"
 
     async def append(
         self, identity: Identity, ident: str, tool: str, route: Route, arguments: bytes, result: bytes
     ) -> None:
-        """Keep a result under the id of `new_entry`. Raises ContextUnavailable."""
+        """Store a result under an id of `new_entry`. Raises ContextUnavailable."""
         key = route.server.key
-        session, _, number = ident.rpartition("/")  # a session id is a secret, and stands in no store
+        session, _, number = ident.rpartition("/")  # a session id is a secret, and is not stored
         entry = SessionEntry(number, self._clock(), tool, key.namespace, key.name, route.name, arguments, result)
-        await self._readable().append(self.account(identity, session), session, ident, _encode(entry))
+        await self._require_store().append(self.account(identity, session), session, ident, _encode(entry))
 
     async def entries(self, identity: Identity, session: str) -> list[SessionEntry]:
-        """Entries of a caller's session, oldest first; none where it has no such session. Raises ContextUnavailable."""
-        store = self._readable()
+        """Entries of a client's session, oldest first; empty for an unknown session. Raises ContextUnavailable."""
+        store = self._require_store()
         if not self._may_name(identity, session):
             return []
         entries = [
@@ -92,21 +92,21 @@ class ContextRecorder:
         return sorted(entries, key=lambda entry: entry.at)
 
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
-        """One entry of the caller's; None where it has none of that id. Raises ContextUnavailable."""
+        """The client's entry with that id, or None. Raises ContextUnavailable."""
         session = ident.rpartition("/")[0]
         if not self._may_name(identity, session):
             return None
-        entry = await self._readable().entry(self.account(identity, session), session, ident)
+        entry = await self._require_store().entry(self.account(identity, session), session, ident)
         return None if entry is None else _with_whole_id(session, entry)
 
     async def forget(self, identity: Identity, session: str) -> int:
-        """Delete a session of the caller's; how many entries it had. Raises ContextUnavailable."""
-        store = self._readable()
+        """Delete a session of the client. Returns the number of its entries. Raises ContextUnavailable."""
+        store = self._require_store()
         return await store.delete(self.account(identity, session), session) if self._may_name(identity, session) else 0
 
-    def _readable(self) -> ContextStore:
+    def _require_store(self) -> ContextStore:
         if self.store is None:
-            raise ContextUnavailable("this gateway keeps no results (FAIRLEAD_CONTEXT_BYTES is 0)")
+            raise ContextUnavailable("this gateway does not store results (FAIRLEAD_CONTEXT_BYTES is 0)")
         return self.store
 
     async def aclose(self) -> None:
@@ -116,16 +116,16 @@ class ContextRecorder:
 
 
 def new_entry(session: str) -> str:
-    """Id of a new entry of a session."""
+    """A new entry id in a session."""
     return f"{session}/{secrets.token_hex(4)}"
 
 
 def _with_whole_id(session: str, stored: bytes) -> SessionEntry:
-    """A stored entry under its whole id."""
+    """Decode a stored entry, and add the session to its id."""
     entry = _decode(stored)
     return msgspec.structs.replace(entry, id=f"{session}/{entry.id}")
 
 
 def server_of(entry: SessionEntry) -> ServerKey:
-    """Server that an entry's tool is of."""
+    """Server of an entry's tool."""
     return ServerKey(entry.namespace, entry.server)

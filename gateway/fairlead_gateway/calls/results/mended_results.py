@@ -1,4 +1,4 @@
-"""Tells operators of servers whose results clients would refuse: once for each tool, in the gateway's log."""
+"""Logs tools whose results violate MCP and are repaired for clients, once per tool, for the operators of servers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Final
 
 from fairlead_api.meta import ServerKey
 
-MOST_TOLD: Final = 4096
-"""Tools that are remembered as told of; of more nothing is said."""
+MAX_LOGGED: Final = 4096
+"""Limit on the tools that are logged."""
 
 log = logging.getLogger(__name__)
 
 
 class MendedResults:
-    """Tools whose results were mended."""
+    """Tools whose results were repaired and logged."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[ServerKey, str]] = set()
+        self._logged: set[tuple[ServerKey, str]] = set()
 
-    def tell(self, server: ServerKey, name: str, why: str) -> None:
-        """Log why a result was mended, the first time for this tool, prompt or resource."""
-        if (server, name) in self._told or len(self._told) >= MOST_TOLD:
+    def log_once(self, server: ServerKey, name: str, defect: str) -> None:
+        """Log the defect of a repaired result, unless this tool, prompt or resource was logged before."""
+        if (server, name) in self._logged or len(self._logged) >= MAX_LOGGED:
             return
-        self._told.add((server, name))
-        log.warning("%s: results of %s are not as MCP has them, and mended for clients: %s", server, name, why)
+        self._logged.add((server, name))
+        log.warning("%s: results of %s violate the MCP schema and are repaired for clients: %s", server, name, defect)

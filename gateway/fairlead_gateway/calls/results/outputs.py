@@ -1,8 +1,7 @@
-"""Checks results against their tool's `outputSchema`: counted and marked where they do not fit, never altered; and
-names the resources in them as the endpoint does.
+"""Checks results against their tool's `outputSchema`, and translates resource URIs to those of the endpoint.
 
-Pure module. The mark is `_meta["fairlead.dev/warning"]`; content and structured content stay byte for byte, for a
-client may understand more than the schema says.
+Pure module. A mismatch is counted, and reported in `_meta["fairlead.dev/warning"]`. Content and structured content stay
+byte for byte, because a client may understand them nevertheless.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ CACHEABLE: Final = frozenset({READ, GET_SKILL})
 
 
 def check_output(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResult) -> TranslatedResult:
-    """The outcome, marked where the structured content of a result does not fit."""
+    """The outcome, with a warning if its structured content does not match the `outputSchema`."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input or outcome.is_task:
         return outcome
     if outcome.left_out:
-        return outcome  # the outputSchema that its server has speaks of another value than this client gets
+        return outcome  # the structured content, which the outputSchema describes, was removed for this client
     wrong = check.result(outcome.result)
     if wrong is None:
         return outcome
@@ -42,12 +41,13 @@ def check_output(check: SchemaCheck | None, server: ServerKey, outcome: Translat
     try:
         return TranslatedResult(translate.with_meta(outcome.result, META_WARNING, warning), False)
     except NotMcp:
-        return outcome  # its `_meta` is not an object and has no room for a mark
+        return outcome  # `_meta` is not an object, so the warning cannot be added
 
 
 def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:
-    """The outcome of a request, checked, with the resources of its server under the names that its endpoint has for
-    them. Raises NotMcp for one that may not be passed on.
+    """The outcome of a request after its checks, with the URIs of the endpoint.
+
+    Raises NotMcp for a result that must not be passed on.
     """
     if route.verify is not None and not outcome.needs_input:
         route.verify(outcome.result)
@@ -63,7 +63,7 @@ def present(route: Route, method: str, outcome: TranslatedResult) -> TranslatedR
 
 
 def with_cache_hints(result: bytes | Raw) -> bytes | Raw:
-    """A result with `ttlMs` and `cacheScope`, which a modern `resources/read` must carry and a legacy server lacks."""
+    """A result with `ttlMs` and `cacheScope`, which modern results must have and those of legacy servers lack."""
     members = jsonrpc.decode_object(result)
     if "ttlMs" in members and "cacheScope" in members:
         return result

@@ -1,9 +1,8 @@
-"""Keeps results for later, and shows as much of them as they may have tokens: what becomes of a result before its
-client has it.
+"""Stores results for later, and shortens those that have too many tokens for the client.
 
-A result is kept where `execute_tool` made the call, and where it has more tokens than its tool, the policies of its
-principal or the request allow. Then a part is shown, and the rest is read by `read_result`, `retrieve_context` or
-`resources/read`. What is kept is what the server said; what is shown is worked out elsewhere (`Shortener`).
+A result is stored if the call was made by `execute_tool`, or if it has more tokens than its tool, the policies of its
+principal or the request allow. In the latter case the client gets a part, and reads the rest by `read_result`,
+`retrieve_context` or `resources/read`. The stored result is the server's original; a `Shortener` computes the part.
 """
 
 from __future__ import annotations
@@ -30,46 +29,47 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import META_ERROR, RESULT_TOO_LARGE, Refusal
 
 LINKS_SINCE: Final = "2025-06-18"
-"""First version of MCP with links to resources in results."""
+"""First revision of MCP with resource links in results."""
 _HOW: Final = "path | range | grep | query"
 
 
 class _KeptResult(NamedTuple):
-    """Place of a whole result of which a part is shown."""
+    """Stored original of a shortened result."""
 
     id: str
     reader: str
-    """Call that reads on in it."""
-    lost: str
-    """Why it is not kept; empty where it is."""
+    """Call that reads more of the result."""
+    unkept_reason: str
+    """Why the result could not be stored; empty if it is stored."""
 
 
 class ResultKeeper:
-    """Keeps and shortens the results of one gateway's calls."""
+    """Stores and shortens the results of one gateway's calls."""
 
     def __init__(self, recorder: ContextRecorder, shortener: Shortener, metrics: MetricsRegistry) -> None:
         self.recorder = recorder
         self._shortener = shortener
         self._metrics = metrics
 
-    def work(
-        self, identity: Identity, request: McpRequest, route: Route, most: int | None, outcome: TranslatedResult
+    def prepare(
+        self, identity: Identity, request: McpRequest, route: Route, max_tokens: int | None, outcome: TranslatedResult
     ) -> Coroutine[Any, Any, bytes | Raw] | None:
-        """Work by which a result becomes what its client gets; None for most results, which are that already."""
+        """Coroutine that stores or shortens a result; None for most results, which are sent unchanged."""
         recording = request.recording is not None
         if outcome.needs_input or outcome.is_task:
             return None
-        if route.task is not None and most is not None:
-            return self.of_task(identity, request, route, most, bytes(outcome.result))
-        if not recording and (most is None or surely_fits(outcome.result, most)):
+        if route.task is not None and max_tokens is not None:
+            return self.of_task(identity, request, route, max_tokens, bytes(outcome.result))
+        if not recording and (max_tokens is None or surely_fits(outcome.result, max_tokens)):
             return None
-        return self.present(identity, request, route, most, outcome.result)
+        return self.present(identity, request, route, max_tokens, outcome.result)
 
     async def present(
-        self, identity: Identity, request: McpRequest, route: Route, most: int | None, result: bytes | Raw
+        self, identity: Identity, request: McpRequest, route: Route, max_tokens: int | None, result: bytes | Raw
     ) -> bytes | Raw:
-        """The result as its client gets it: with the session and entry that it is kept under, where the request records
-        it, and no more than `most` tokens. Refusals of the gateway are passed on as they are.
+        """The result for the client: shortened to `max_tokens`, and with its session and entry if it is recorded.
+
+        Refusals of the gateway are returned unchanged.
         """
         try:
             members = jsonrpc.decode_object(result)
@@ -79,46 +79,52 @@ class ResultKeeper:
         if META_ERROR in meta:
             return result
         if request.recording is not None:
-            return await self._record(identity, request, route, most, result, request.recording)
-        assert most is not None, "a result that is not recorded has a bound"
-        shown = await self._shortener.shorten(LongResult(bytes(result), most))
+            return await self._record(identity, request, route, max_tokens, result, request.recording)
+        assert max_tokens is not None, "a result that is not recorded has a bound"
+        shown = await self._shortener.shorten(LongResult(bytes(result), max_tokens))
         if shown.result is None and not shown.unfit:
             return result
         ident = new_entry(self.recorder.session(identity, None))
-        lost = await self._keep(identity, request, route, ident, result)
-        whole = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", lost)
-        return await self._shorten(request, route, most, result, whole)
+        unkept_reason = await self._keep(identity, request, route, ident, result)
+        kept_result = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", unkept_reason)
+        return await self._shorten(request, route, max_tokens, result, kept_result)
 
     async def of_task(
-        self, identity: Identity, request: McpRequest, route: Route, most: int, answer: bytes
+        self, identity: Identity, request: McpRequest, route: Route, max_tokens: int, answer: bytes
     ) -> bytes | Raw:
-        """An answer about a task, or the params of a notification, with no more of its result than `most` tokens."""
+        """An answer about a task, or the params of a task notification, with its result shortened to `max_tokens`."""
         try:
             members = jsonrpc.decode_object(answer)
         except jsonrpc.UNREADABLE:
             return answer
         result = members.get("result")
-        if result is None or surely_fits(result, most):
+        if result is None or surely_fits(result, max_tokens):
             return answer
-        members["result"] = Raw(bytes(await self.present(identity, request, route, most, result)))
+        members["result"] = Raw(bytes(await self.present(identity, request, route, max_tokens, result)))
         return jsonrpc.encode(members)
 
     async def _record(
-        self, identity: Identity, request: McpRequest, route: Route, most: int | None, result: bytes | Raw, session: str
+        self,
+        identity: Identity,
+        request: McpRequest,
+        route: Route,
+        max_tokens: int | None,
+        result: bytes | Raw,
+        session: str,
     ) -> bytes:
         ident = new_entry(session)
-        lost = await self._keep(identity, request, route, ident, result)
-        self._metrics.count_kept(recorded=not lost)
-        told: dict[str, object] = {"sessionId": session, "recorded": not lost}
-        if lost:
-            told["reason"] = lost
-            sentence = f"This result was not kept for retrieve_context: {lost}. session_id: {session}"
+        unkept_reason = await self._keep(identity, request, route, ident, result)
+        self._metrics.count_kept(recorded=not unkept_reason)
+        context: dict[str, object] = {"sessionId": session, "recorded": not unkept_reason}
+        if unkept_reason:
+            context["reason"] = unkept_reason
+            sentence = f"This result was not kept for retrieve_context: {unkept_reason}. session_id: {session}"
         else:
-            told["entryId"] = ident
+            context["entryId"] = ident
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
-        if most is not None and not surely_fits(result, most):
-            whole = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", lost)
-            result = await self._shorten(request, route, most, result, whole)
+        if max_tokens is not None and not surely_fits(result, max_tokens):
+            kept_result = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", unkept_reason)
+            result = await self._shorten(request, route, max_tokens, result, kept_result)
         members = jsonrpc.decode_object(result)
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
@@ -126,13 +132,13 @@ class ResultKeeper:
             note = Raw(jsonrpc.encode({"type": "text", "text": sentence}))
             members["content"] = Raw(jsonrpc.encode([*blocks, note]))
         meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
-        members["_meta"] = Raw(jsonrpc.encode({**meta, META_CONTEXT: told}))
+        members["_meta"] = Raw(jsonrpc.encode({**meta, META_CONTEXT: context}))
         return jsonrpc.encode(members)
 
     async def _keep(
         self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
-        """Keep a result under an id; why it is not kept, else nothing."""
+        """Store a result. Returns "", or why it cannot be stored."""
         exposed = None if route.tool is None else route.tool.exposed
         arguments = request.params.get("arguments", b"{}")
         try:
@@ -142,35 +148,38 @@ class ResultKeeper:
         return ""
 
     async def _shorten(
-        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, whole: _KeptResult
+        self, request: McpRequest, route: Route, max_tokens: int, result: bytes | Raw, kept_result: _KeptResult
     ) -> bytes | Raw:
         long_result = LongResult(
             bytes(result),
-            most,
-            whole.id,
-            f"read on with {whole.reader}",
-            whole.lost,
+            max_tokens,
+            kept_result.id,
+            f"read on with {kept_result.reader}",
+            kept_result.unkept_reason,
             _declares_output(route),
-            linked=_knows_links(request),
+            linked=_supports_links(request),
         )
         shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.count_shortening(is_kept=not whole.lost, tokens=shown.tokens, shown=shown.shown)
-        if shown.result is not None and not self._misfit(route, shown):
+        self._metrics.count_shortening(is_kept=not kept_result.unkept_reason, tokens=shown.tokens, shown=shown.shown)
+        if shown.result is not None and not self._violates_schema(route, shown):
             return shown.result
-        sentence = f"It is lost: {whole.lost}" if whole.lost else f"It is kept as {whole.id}: {long_result.reader}"
+        if kept_result.unkept_reason:
+            sentence = f"The result is lost: {kept_result.unkept_reason}"
+        else:
+            sentence = f"The result is stored as {kept_result.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
-            f"The call was made. Its result has about {shown.tokens:,} tokens, {most:,} may be shown, and no part of "
-            f"it would fit the tool's outputSchema. {sentence}",
+            f"The call was made. Its result has about {shown.tokens:,} tokens, the limit is {max_tokens:,}, and no part "
+            f"of it would match the tool's outputSchema. {sentence}",
         )
         return translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=route.server_info
         ).result
 
-    def _misfit(self, route: Route, shown: ShownResult) -> bool:
-        """Whether the tool's schema does not hold what is shown."""
+    def _violates_schema(self, route: Route, shown: ShownResult) -> bool:
+        """Whether a shortened result does not match the tool's `outputSchema`."""
         check = route.check
         return check is not None and check.declares_output and check.result(shown.result or b"") is not None
 
@@ -179,12 +188,12 @@ def _declares_output(route: Route) -> bool:
     return route.tool is not None and b'"outputSchema"' in route.tool.definition
 
 
-def _knows_links(request: McpRequest) -> bool:
+def _supports_links(request: McpRequest) -> bool:
     return request.modern or (request.opened is not None and request.opened.version >= LINKS_SINCE)
 
 
 def surely_fits(result: bytes | Raw, tokens: int) -> bool:
-    """Whether a result has no more than so many tokens, by its bytes alone; False: it has to be looked at."""
+    """Whether a result has at most `tokens` tokens, judged by its size. If False, the tokens have to be counted."""
     if len(result) > tokens * BYTES_PER_TOKEN:
         return False
     raw = bytes(result)

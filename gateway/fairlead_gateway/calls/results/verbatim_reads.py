@@ -1,7 +1,7 @@
-"""Results that are passed on byte for byte or not at all: files of skills, and user interfaces (SEP-2640, SEP-1865).
+"""Checks of results that must be passed on byte for byte: files of skills, and user interfaces (SEP-2640, SEP-1865).
 
-A host compares a skill's bytes with their digest, and nobody reads HTML with escapes in its middle. So what policies
-want made visible refuses such a result, and so does a pinned server's skill that is not the approved one.
+A host compares a skill's bytes with their digest, and escapes would break HTML. A result is therefore rejected instead
+of changed if a policy requires control characters to be escaped, or if a pinned server's skill is not the approved one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Check: TypeAlias = Callable[[bytes | Raw], None]
 
 
 def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check | None:
-    """Check of the result of a request for a URI, the server's own; None where it may be changed on the way.
-    `escapes`: policies want control characters made visible.
+    """Check for the result of a request; None if the result may be changed.
+
+    `uri` is the server's own. `escapes` tells that policies require control characters to be escaped.
     """
     approved = server.approved
     if method == GET_SKILL and approved is not None:
@@ -34,19 +35,21 @@ def check_of(server: Server, method: str, uri: str, *, escapes: bool) -> Check |
         return None
     if approved is not None and not approved.covers(uri):
         approved = None
-    plain = escapes and scheme_of(uri) in SCHEMES
-    return partial(_check_read, approved, uri, plain) if plain or approved is not None else None
+    must_be_plain = escapes and scheme_of(uri) in SCHEMES
+    return partial(_check_read, approved, uri, must_be_plain) if must_be_plain or approved is not None else None
 
 
 def _check_entry(approved: ApprovedSkills, uri: str, result: bytes | Raw) -> None:
-    wrong = approved.refused_entry(uri, result)
-    if wrong is not None:
-        raise NotMcp(wrong)
+    problem = approved.refused_entry(uri, result)
+    if problem is not None:
+        raise NotMcp(problem)
 
 
-def _check_read(approved: ApprovedSkills | None, uri: str, plain: bool, result: bytes | Raw) -> None:
-    wrong = None if approved is None else approved.refused_read(uri, result)
-    if wrong is not None:
-        raise NotMcp(wrong)
-    if plain and bytes(escape(result)) != bytes(result):
-        raise NotMcp(f"{uri} has control characters, which a policy does not let through, and may not be changed")
+def _check_read(approved: ApprovedSkills | None, uri: str, must_be_plain: bool, result: bytes | Raw) -> None:
+    problem = None if approved is None else approved.refused_read(uri, result)
+    if problem is not None:
+        raise NotMcp(problem)
+    if must_be_plain and bytes(escape(result)) != bytes(result):
+        raise NotMcp(
+            f"{uri} has control characters: a policy forbids them, and this kind of resource cannot be escaped"
+        )

@@ -1,4 +1,4 @@
-"""Subscriptions of legacy clients at modern servers: `resources/subscribe` there is `subscriptions/listen` here."""
+"""Subscriptions of legacy clients at modern servers: turns `resources/subscribe` into `subscriptions/listen`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from fairlead_gateway.core.route import Route
 from fairlead_mcp import jsonrpc
 
 
-def change(
+def change_subscription(
     subscriptions: ResourceSubscriptions,
     server_requests: ServerRequests,
     route: Route,
     session: bytes,
     agent: str,
     *,
-    begins: bool,
+    subscribes: bool,
 ) -> None:
-    """Begin or end the subscription of an agent's session to the resource of a route."""
+    """Begin or end the subscription of a client session to the resource of a route."""
     uri, names = route.name, route.uris
     update = Raw(jsonrpc.encode({"uri": uri if names is None else names.show(uri)}))
 
-    def tell(params: Raw) -> None:
+    def notify(params: Raw) -> None:
         if server_requests.sessions.has_ended(session):
             subscriptions.drop((session, uri))
         else:
-            server_requests.outlet(session, update)
+            server_requests.send_update(session, update)
 
-    if begins:
-        subscriptions.hold((session, uri), agent, route.binding, [uri], tell)
+    if subscribes:
+        subscriptions.hold((session, uri), agent, route.binding, [uri], notify)
     else:
         subscriptions.drop((session, uri))

@@ -1,8 +1,8 @@
-"""Subscriptions to resources at servers of either era, on behalf of clients.
+"""Subscriptions to resources at servers of both eras, on behalf of clients.
 
-They are those of modern clients, whose stream names resources, and of legacy clients at modern servers. A modern
-server gets `subscriptions/listen`, a legacy one `resources/subscribe` in a session of the subscription's own; one that
-ends is begun again after a while. Only at servers over streamable HTTP (`is_watchable`).
+Serves the streams of modern clients, and legacy clients of modern servers. A modern server gets
+`subscriptions/listen`; a legacy one gets `resources/subscribe` in a separate session. A subscription that breaks off is
+renewed after a delay. Only servers with Streamable HTTP are supported (`is_watchable`).
 """
 
 from __future__ import annotations
@@ -33,49 +33,54 @@ log = logging.getLogger(__name__)
 
 UPDATED: Final = "notifications/resources/updated"
 MAX_EVENT: Final = 256 << 10
-"""Bytes of what a server says at once about what is watched: a notification is small."""
+"""Limit on the bytes of a notification of an update."""
 MAX_URI: Final = 2048
-"""Bytes of a URI that is watched, about: characters."""
+"""Limit on the characters of a resource URI."""
 FIRST_DELAY: Final = 1.0
+"""First delay in seconds before a subscription that broke off is renewed."""
 LAST_DELAY: Final = 60.0
-"""Seconds before a watch that ended is begun again."""
+"""Longest such delay; the delay doubles up to it."""
 NEVER: Final = float("inf")
 
 
 def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
-    """Server of a URI and its name there, where it can be subscribed to."""
+    """The server of a resource and its URI there; None if it cannot be subscribed to."""
     resource = offers.resource(uri) if len(uri) <= MAX_URI else None
     return None if resource is None or not is_watchable(resource[0].server) else resource
 
 
 class ResourceSubscriptions:
-    """Subscriptions of one gateway, by holder. `tell` gets the params of each update."""
+    """Resource subscriptions of one gateway. A `holder` is the key of a subscription."""
 
     def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._held = WatchTasks()
-        self._farewells = TaskSet()
+        self._watches = WatchTasks()
+        self._unsubscribing = TaskSet()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._watches)
 
-    def hold(self, holder: object, agent: str, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
-        """Subscribe for a holder of an agent, in place of what the holder had before."""
-        self._held.hold(holder, agent, self._watch(reach, uris, tell), f"watch {reach.server.key}")
+    def hold(
+        self, holder: object, agent: str, reach: Reach, uris: Sequence[str], notify_client: Callable[[Raw], None]
+    ) -> None:
+        """Subscribe to `uris`, in place of the holder's earlier subscription. `notify_client` gets the params of each
+        update.
+        """
+        self._watches.hold(holder, agent, self._watch(reach, uris, notify_client), f"watch {reach.server.key}")
 
     def drop(self, holder: object) -> None:
-        self._held.drop(holder)
+        self._watches.drop(holder)
 
     async def aclose(self) -> None:
-        """End all of them; servers are unsubscribed at as far as that takes no time."""
-        await self._held.cancel()
-        await self._farewells.cancel()
+        """End all subscriptions, without waiting for `resources/unsubscribe`."""
+        await self._watches.cancel()
+        await self._unsubscribing.cancel()
 
-    async def _watch(self, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
+    async def _watch(self, reach: Reach, uris: Sequence[str], notify_client: Callable[[Raw], None]) -> None:
         def notify(message: Message) -> None:
             if message.method == UPDATED and isinstance(message.params, Raw):
-                tell(message.params)
+                notify_client(message.params)
 
         delay = FIRST_DELAY
         while True:
@@ -86,17 +91,17 @@ class ResourceSubscriptions:
                 else:
                     await self._subscribe(reach, uris, notify)
             except McpError as error:
-                log.info("%s is watched again in %g s: %s", reach.server.key, delay, error)
+                log.info("The subscription at %s broke off and is renewed in %g s: %s", reach.server.key, delay, error)
             if self._clock() - began > LAST_DELAY:
                 delay = FIRST_DELAY
             await asyncio.sleep(delay)
             delay = min(2 * delay, LAST_DELAY)
 
     async def _listen(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
-        wanted = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
-        ident, params = reach.upstream.next_id(), eras.modern_params(wanted, self._client)
-        most = min(reach.max_bytes, MAX_EVENT)
-        request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, most)
+        filter_params = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
+        ident, params = reach.upstream.next_id(), eras.modern_params(filter_params, self._client)
+        max_bytes = min(reach.max_bytes, MAX_EVENT)
+        request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, max_bytes)
         request.listens = True
         await result_of(reach.upstream, request, notify)
 
@@ -104,21 +109,21 @@ class ResourceSubscriptions:
         client = ClientPeer(b"watch-" + secrets.token_hex(8).encode(), b"{}")
         try:
             for uri in uris:
-                await result_of(reach.upstream, self._legacy(reach, SUBSCRIBE, uri, client), notify)
+                await result_of(reach.upstream, self._legacy_request(reach, SUBSCRIBE, uri, client), notify)
             await asyncio.Event().wait()
         finally:
-            self._farewells.start(self._unsubscribe(reach, uris, client), f"unsubscribe {reach.server.key}")
+            self._unsubscribing.start(self._unsubscribe(reach, uris, client), f"unsubscribe {reach.server.key}")
 
     async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: ClientPeer) -> None:
         try:
             for uri in uris:
-                await result_of(reach.upstream, self._legacy(reach, UNSUBSCRIBE, uri, client))
+                await result_of(reach.upstream, self._legacy_request(reach, UNSUBSCRIBE, uri, client))
         except McpError as error:
-            log.debug("%s was not told that nobody watches any more: %s", reach.server.key, error)
+            log.debug("resources/unsubscribe at %s failed: %s", reach.server.key, error)
 
-    def _legacy(self, reach: Reach, method: str, uri: str, client: ClientPeer) -> UpstreamRequest:
+    def _legacy_request(self, reach: Reach, method: str, uri: str, client: ClientPeer) -> UpstreamRequest:
         params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + reach.timeout
-        most = min(reach.max_bytes, MAX_EVENT)
-        request = UpstreamRequest(reach.upstream.next_id(), method, params, deadline, most)
+        max_bytes = min(reach.max_bytes, MAX_EVENT)
+        request = UpstreamRequest(reach.upstream.next_id(), method, params, deadline, max_bytes)
         request.client = client
         return request

@@ -1,8 +1,8 @@
-"""Tasks that clients listen to, by `taskIds` of `subscriptions/listen` (SEP-2663, Task Status Notifications).
+"""Subscriptions of clients to tasks, by `taskIds` of `subscriptions/listen` (SEP-2663, Task Status Notifications).
 
-A server may notify of its tasks or not, and few do. So each task is asked for: at once when its server notifies of it,
-else as often as it says by `pollIntervalMs`. What a client is notified of is the answer to that `tasks/get`, where it
-differs from the last one.
+Servers need not send task notifications, and few do. Each task is therefore polled by `tasks/get`: at once when the
+server sends a notification, and otherwise at the server's `pollIntervalMs`. A client is notified when the answer
+differs from the previous one.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from fairlead_mcp.messages import Message
 GET: Final = "tasks/get"
 NOTIFIED: Final = "notifications/tasks"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-SHORTEST: Final = 0.25
-"""Seconds between two looks at the tasks of a stream, whatever their server says or sends."""
-LONGEST: Final = 30.0
-"""Seconds until a task is asked for although its server would notify of it, or cannot be reached."""
-DEFAULT_POLL: Final = 1.0
+MIN_POLL_SECONDS: Final = 0.25
+"""Shortest interval between two polls of a stream's tasks."""
+MAX_POLL_SECONDS: Final = 30.0
+"""Poll interval of tasks whose server sends notifications or cannot be reached, and upper bound for all others."""
+DEFAULT_POLL_SECONDS: Final = 1.0
 NEVER: Final = float("inf")
 
 
 class TaskListener(NamedTuple):
-    """Client that listens to tasks."""
+    """Client that is subscribed to tasks."""
 
     exchange: Exchange
     find: Callable[[TaskRef], Route | None]
-    """Asked before each request."""
-    tell: Callable[[bytes], bool]
-    """Gets the params of a notification; False where the client does not read now."""
+    """Returns the route to a task, or None if the client may no longer see it; called before each poll."""
+    notify: Callable[[bytes], bool]
+    """Sends a notification with the given params; False if the client does not read."""
     capabilities: bytes
-    """Raw JSON."""
+    """Client capabilities, raw JSON."""
 
 
-class _Notified(msgspec.Struct):
+class _NotificationParams(msgspec.Struct):
     task_id: str = msgspec.field(name="taskId", default="")
 
 
@@ -69,46 +69,46 @@ class _Acknowledged(msgspec.Struct):
 
 
 class TaskSubscriptions:
-    """Tasks of one gateway's clients that are listened to, by holder."""
+    """Task subscriptions of one gateway. A `holder` is the key of a subscription."""
 
     def __init__(self, tasks: ClientTasks, auditor: Auditor | None = None, keeper: ResultKeeper | None = None) -> None:
         self.tasks = tasks
         self._auditor = auditor
         self._keeper = keeper
-        self._held = WatchTasks()
+        self._watches = WatchTasks()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._watches)
 
     def route(self, view: View, task: TaskRef) -> Route | None:
-        """Route to ask for a task; None where the view does not show the tool that made it."""
+        """Route of `tasks/get` for a task; None if the view does not show the tool that created it."""
         return route_of(self.tasks.metrics, view, task, GET)
 
     def find(self, view: View, sealed: str, identity: Identity) -> TaskRef | None:
-        """The task of an id; None where it is not one of this principal that the view shows."""
+        """The task with a sealed id; None unless it belongs to the principal and the view shows its tool."""
         task = self.tasks.ids.open(sealed, identity)
         return None if task is None or self.route(view, task) is None else task
 
     def hold(self, holder: object, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
-        """Listen to tasks of one pod, in place of what the holder had before."""
+        """Subscribe to tasks at one pod, in place of the holder's earlier subscription."""
         watch = _TaskWatch(self, listener, tasks)
         agent = agent_of(listener.exchange)
-        self._held.hold(holder, agent, watch.run(), f"listen to tasks of {tasks[0].server}")
+        self._watches.hold(holder, agent, watch.run(), f"listen to tasks of {tasks[0].server}")
 
     def drop(self, holder: object) -> None:
-        self._held.drop(holder)
+        self._watches.drop(holder)
 
     async def limit_result(self, exchange: Exchange, route: Route, notice: TaskNotice) -> TaskNotice:
-        """A notification with no more of the task's result than its tool or policies allow."""
-        most = route.result_tokens
-        if most is None or self._keeper is None or not notice.ended:
+        """A notification with the task's result shortened to the limit of its tool and policies."""
+        max_tokens = route.result_tokens
+        if max_tokens is None or self._keeper is None or not notice.ended:
             return notice
         request = McpRequest(modern=True, method=GET, id=b"0", params={}, session=None)
-        params = await self._keeper.of_task(exchange.identity, request, route, most, notice.params)
+        params = await self._keeper.of_task(exchange.identity, request, route, max_tokens, notice.params)
         return notice._replace(params=bytes(params))
 
     def close(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
-        """A client was notified of the end of its task."""
+        """Record that a client was notified of the end of its task."""
         self.tasks.open_tasks.remove(agent_of(exchange), task.sealed)
         if self._auditor is not None:
             call = AuditedCall(NOTIFIED, task.tool, {}, notice.code, task.server, size=len(notice.params))
@@ -116,77 +116,81 @@ class TaskSubscriptions:
 
 
 class _TaskWatch:
-    """Tasks of one pod that one stream listens to."""
+    """The tasks of one pod that one stream is subscribed to."""
 
     def __init__(self, subscriptions: TaskSubscriptions, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
         self._subscriptions = subscriptions
         self._listener = listener
         self._open = {task.id: task for task in tasks}
-        """By the server's own id."""
-        self._told: dict[str, int] = {}
-        """State of each in its last notification."""
-        self._granted: set[str] = set()
-        """Tasks that their server notifies of."""
-        self._waits: dict[str, float] = {}
-        """Seconds until each is asked for again."""
+        """Unfinished tasks by the server's own id."""
+        self._sent_states: dict[str, int] = {}
+        """State in the last notification, by task id."""
+        self._pushed_by_server: set[str] = set()
+        """Ids of tasks for which the server sends notifications."""
+        self._poll_delays: dict[str, float] = {}
+        """Seconds until the next poll, by task id."""
         self._due = {*self._open}
-        self._woken = asyncio.Event()
+        self._wake_up = asyncio.Event()
 
     async def run(self) -> None:
-        """Listen until all of them have ended, or are shown no more."""
+        """Poll until all tasks have ended, or the client may no longer see them."""
         listening = asyncio.get_running_loop().create_task(self._listen(), name="listen to a server's tasks")
         try:
             while True:
                 due, self._due = self._due & self._open.keys() or {*self._open}, set()
                 for ident in due:
-                    self._waits[ident] = await self._look(self._open[ident])
+                    self._poll_delays[ident] = await self._poll(self._open[ident])
                 if not self._open:
                     return
-                await asyncio.sleep(SHORTEST)
+                await asyncio.sleep(MIN_POLL_SECONDS)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(self._waits[ident] for ident in self._open)):
-                        await self._woken.wait()
-                self._woken.clear()
+                    async with asyncio.timeout(min(self._poll_delays[ident] for ident in self._open)):
+                        await self._wake_up.wait()
+                self._wake_up.clear()
         finally:
             listening.cancel()
 
-    async def _look(self, task: TaskRef) -> float:
-        """Ask for a task and notify its client; seconds until it should be asked for again."""
+    async def _poll(self, task: TaskRef) -> float:
+        """Poll a task and notify its client of a change. Returns the seconds until the next poll."""
         listener, subscriptions = self._listener, self._subscriptions
         route = listener.find(task)
         if route is None:
             del self._open[task.id]
-            return LONGEST
+            return MAX_POLL_SECONDS
         tasks = subscriptions.tasks
         server_task = ServerTask(route, task.id, task.pod, listener.capabilities)
         try:
-            made = server_task.request(tasks.client, GET, {}, tasks.clock() + route.timeout)
-            notice = read_notice(route, await result_of(route.binding.upstream, made))
-        except TooLarge as error:  # and so it would be each time
+            request = server_task.request(tasks.client, GET, {}, tasks.clock() + route.timeout)
+            notice = read_notice(route, await result_of(route.binding.upstream, request))
+        except TooLarge as error:  # the answer would be too large each time
             notice = failed_notice(task, error)
-        except (RpcError, NotMcp):  # it has expired, or its server lost it: who asks for it is told
+        except (RpcError, NotMcp):  # the task has expired or is lost; `tasks/get` of the client reports that
             del self._open[task.id]
-            return LONGEST
+            return MAX_POLL_SECONDS
         except McpError:
-            return LONGEST
-        new = self._told.get(task.id) != notice.state
-        if new:
+            return MAX_POLL_SECONDS
+        changed = self._sent_states.get(task.id) != notice.state
+        if changed:
             notice = await subscriptions.limit_result(listener.exchange, route, notice)
-        if new and listener.find(task) is not None and listener.tell(notice.params):
-            self._told[task.id] = notice.state
+        if changed and listener.find(task) is not None and listener.notify(notice.params):
+            self._sent_states[task.id] = notice.state
             if notice.ended:
                 del self._open[task.id]
                 subscriptions.close(listener.exchange, task, notice)
-        if task.id in self._granted:
-            return LONGEST
-        return DEFAULT_POLL if notice.poll_ms is None else min(max(notice.poll_ms / 1000, SHORTEST), LONGEST)
+        if task.id in self._pushed_by_server:
+            return MAX_POLL_SECONDS
+        return (
+            DEFAULT_POLL_SECONDS
+            if notice.poll_ms is None
+            else min(max(notice.poll_ms / 1000, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+        )
 
     async def _listen(self) -> None:
-        """Have the server notify of its tasks, where it does such a thing."""
+        """Subscribe to notifications of the tasks at the server, if it supports that."""
         listener = self._listener
         route = listener.find(next(iter(self._open.values())))
         if route is None or not isinstance(route.server.catalog.endpoint, HttpEndpoint):
-            return  # on a stream of messages that clients share nothing says which one a notification is for
+            return  # on a link that clients share, a notification cannot be assigned to a subscription
         upstream, pod = route.binding.upstream, next(iter(self._open.values())).pod
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
         params = eras.modern_params(wanted, self._subscriptions.tasks.client, listener.capabilities)
@@ -195,21 +199,23 @@ class _TaskWatch:
         request.listens = True
         with contextlib.suppress(McpError):
             await result_of(upstream, request, self._take_notification)
-        self._granted.clear()
-        self._woken.set()
+        self._pushed_by_server.clear()
+        self._wake_up.set()
 
     def _take_notification(self, message: Message) -> None:
-        """A notification of the server: which task to ask for now, or which it notifies of."""
+        """Take a notification of the server: a task to poll now, or the list of tasks that it sends
+        notifications for.
+        """
         params = message.params if isinstance(message.params, Raw) else Raw(b"{}")
         try:
             if message.method == NOTIFIED:
-                named = {msgspec.json.decode(params, type=_Notified).task_id}
+                task_ids = {msgspec.json.decode(params, type=_NotificationParams).task_id}
             elif message.method == ACKNOWLEDGED:
-                named = {*msgspec.json.decode(params, type=_Acknowledged).notifications.task_ids}
-                self._granted = self._open.keys() & named
+                task_ids = {*msgspec.json.decode(params, type=_Acknowledged).notifications.task_ids}
+                self._pushed_by_server = self._open.keys() & task_ids
             else:
                 return
         except jsonrpc.UNREADABLE:
             return
-        self._due |= self._open.keys() & named  # with the acknowledgment too: what came before it was not sent
-        self._woken.set()
+        self._due |= self._open.keys() & task_ids  # also after the acknowledgment, as earlier changes were not sent
+        self._wake_up.set()

@@ -1,4 +1,4 @@
-"""Work that goes on for somebody who listens: one task of asyncio by holder, in a bounded number."""
+"""Background work of subscriptions: one asyncio task per holder, in a limited number."""
 
 from __future__ import annotations
 
@@ -21,43 +21,41 @@ class _AgentWatch(NamedTuple):
 
 
 class WatchTasks:
-    """Tasks by holder. Beyond MAX_WATCHES the oldest of the agent that has most is cancelled, so that none takes the
-    room of others.
-    """
+    """Asyncio tasks by holder. Beyond MAX_WATCHES, the oldest task of the agent with the most tasks is cancelled."""
 
     def __init__(self) -> None:
         self._running = TaskSet()
-        self._held: dict[object, _AgentWatch] = {}
-        """The oldest first."""
+        self._watches: dict[object, _AgentWatch] = {}
+        """Running tasks by holder, the oldest first."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._watches)
 
     def hold(self, holder: object, agent: str, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Start `work` for a holder of an agent, in place of what the holder had before."""
+        """Start `work` for a holder, in place of the holder's earlier task. `agent` is the agent that it counts for."""
         self.drop(holder)
         task = self._running.start(work, name)
-        self._held[holder] = _AgentWatch(agent, task)
-        task.add_done_callback(lambda done: self._over(holder, done))
-        if len(self._held) > MAX_WATCHES:
-            [oldest] = oldest_of_largest(((key, watch.agent, 1) for key, watch in self._held.items()), 1)
+        self._watches[holder] = _AgentWatch(agent, task)
+        task.add_done_callback(lambda done: self._remove_ended(holder, done))
+        if len(self._watches) > MAX_WATCHES:
+            [oldest] = oldest_of_largest(((key, watch.agent, 1) for key, watch in self._watches.items()), 1)
             self.drop(oldest)
 
     def drop(self, holder: object) -> None:
-        """Cancel the task of a holder; no-op where there is none."""
-        watch = self._held.pop(holder, None)
+        """Cancel the task of a holder; no-op if it has none."""
+        watch = self._watches.pop(holder, None)
         if watch is not None:
             watch.task.cancel()
 
-    def _over(self, holder: object, task: asyncio.Task[None]) -> None:
-        watch = self._held.get(holder)
+    def _remove_ended(self, holder: object, task: asyncio.Task[None]) -> None:
+        watch = self._watches.get(holder)
         if watch is not None and watch.task is task:
-            del self._held[holder]
+            del self._watches[holder]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            log.error("%s ended by a defect", task.get_name(), exc_info=error)
+            log.error("The background task %r failed because of a defect", task.get_name(), exc_info=error)
 
     async def cancel(self) -> None:
-        """Cancel all, and return when they are done."""
-        self._held.clear()
+        """Cancel all tasks, and wait for their end."""
+        self._watches.clear()
         await self._running.cancel()

@@ -98,7 +98,7 @@ class TaskWait:
             raise NotMcp("the task asks for input in an unknown form") from error
         self._asks()
         asking = round_trips.InputRequired(questions=questions)
-        return await round_trips.answers(self._relay, asking, self.seconds_left())
+        return await round_trips.ask_client(self._relay, asking, self.seconds_left())
 
     def tell(self, status: str) -> None:
         self._tell(status)

@@ -19,7 +19,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
-from fairlead_gateway.calls.path.direct import Caller, DirectCall, Origin, _Captured
+from fairlead_gateway.calls.path.direct import Caller, DirectCall, Origin, _CapturingExchange
 from fairlead_gateway.calls.path.dispatch import Dispatcher
 from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.questions.input_required import Bridge
@@ -139,7 +139,7 @@ class Case:
     copies: int = 1
     """Equal requests, of which all but the first wait for its result."""
 
-    def calls(self, server: Server) -> list[tuple[ToolCall, _Captured]]:
+    def calls(self, server: Server) -> list[tuple[ToolCall, _CapturingExchange]]:
         made = []
         metrics = MetricsRegistry()
         client = eras.Client()
@@ -162,7 +162,7 @@ class Case:
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
             request.recording = self.recording
             request.result_tokens = self.tokens
-            exchange = _Captured(Origin(identity=ADA), None, AnswerBuffers())
+            exchange = _CapturingExchange(Origin(identity=ADA), None, AnswerBuffers())
             made.append((ToolCall(context, exchange, server.reached_by(self.route), request), exchange))
         return made
 

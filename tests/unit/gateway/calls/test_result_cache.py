@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.calls.results.cache import MAX_ARGUMENTS, Kept, ResultCache, key_of, scope
+from fairlead_gateway.calls.results.cache import MAX_ARGUMENTS, CachedResult, ResultCache, key_of, scope
 from virtualtime import HandClock
 
 A = b"a" * 16
@@ -15,7 +15,7 @@ class Waiting:
     def __init__(self) -> None:
         self.told: list[object] = []
 
-    def take_result(self, result: Kept) -> None:
+    def take_result(self, result: CachedResult) -> None:
         self.told.append(bytes(result.result))
 
     def send(self) -> None:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.path import stages
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
-from fairlead_gateway.calls.path.direct import Origin, _Captured
+from fairlead_gateway.calls.path.direct import Origin, _CapturingExchange
 from fairlead_gateway.calls.path.stages import STAGES, Stage
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
@@ -75,7 +75,7 @@ def call(
     raw = {name: Raw(value.encode()) for name, value in params.items()}
     request = McpRequest(False, "tools/call", b"1", {"name": Raw(b'"get"'), **named, **raw}, b"s" if opened else None)
     request.opened = opened
-    return ToolCall(context, _Captured(Origin(), None, AnswerBuffers()), route, request)
+    return ToolCall(context, _CapturingExchange(Origin(), None, AnswerBuffers()), route, request)
 
 
 def limiting(calls: int) -> Limiter:
@@ -90,69 +90,76 @@ CAPPED: Final = replace(OPEN, caps=Caps(calls_per_minute=2), counted=True)
 KEEPING: Final = replace(OPEN, cacheable_seconds=60, cache_scope=b"scope")
 
 REFUSED: Final[dict[str, tuple[Stage, Callable[[], ToolCall], str]]] = {
-    "a tool above the tier": (stages.availability, lambda: call(replace(OPEN, unavailable=LATE)), OVER_BUDGET),
+    "a tool above the tier": (stages.check_availability, lambda: call(replace(OPEN, unavailable=LATE)), OVER_BUDGET),
     "a tool above the tier, whatever is declared": (
-        stages.availability,
+        stages.check_availability,
         lambda: call(replace(OPEN, unavailable=LATE), opened=ASKING),
         OVER_BUDGET,
     ),
-    "a tool for clients with a capability": (stages.availability, lambda: call(ROUTE), "MISSING_CLIENT_CAPABILITY"),
+    "a tool for clients with a capability": (
+        stages.check_availability,
+        lambda: call(ROUTE),
+        "MISSING_CLIENT_CAPABILITY",
+    ),
     "arguments of a wrong type": (
-        stages.arguments,
+        stages.check_arguments,
         lambda: call(replace(OPEN, check=CHECK), '{"n":"1"}'),
         "INVALID_ARGUMENTS",
     ),
     "no arguments where some are required": (
-        stages.arguments,
+        stages.check_arguments,
         lambda: call(replace(OPEN, check=CHECK), None),
         "INVALID_ARGUMENTS",
     ),
     "arguments beyond the policy": (
-        stages.constraint,
+        stages.check_constraint,
         lambda: call(replace(OPEN, constraint=EVEN)),
         "INVALID_ARGUMENTS",
     ),
-    "a server that is offline": (stages.offline, lambda: call(replace(OPEN, offline=True)), "CONNECTION_LOST"),
-    "one call too many": (stages.limits, lambda: call(CAPPED, limiter=limiting(2)), "RATE_LIMITED"),
+    "a server that is offline": (stages.check_online, lambda: call(replace(OPEN, offline=True)), "CONNECTION_LOST"),
+    "one call too many": (stages.check_limits, lambda: call(CAPPED, limiter=limiting(2)), "RATE_LIMITED"),
 }
 ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ToolCall]]]] = {
-    "an open tool": (stages.availability, lambda: call(OPEN)),
-    "a tool whose capability was declared": (stages.availability, lambda: call(ROUTE, opened=ASKING)),
-    "arguments that fit": (stages.arguments, lambda: call(replace(OPEN, check=CHECK))),
-    "arguments of a tool that is not checked": (stages.arguments, lambda: call(OPEN, '{"n":"1"}')),
+    "an open tool": (stages.check_availability, lambda: call(OPEN)),
+    "a tool whose capability was declared": (stages.check_availability, lambda: call(ROUTE, opened=ASKING)),
+    "arguments that fit": (stages.check_arguments, lambda: call(replace(OPEN, check=CHECK))),
+    "arguments of a tool that is not checked": (stages.check_arguments, lambda: call(OPEN, '{"n":"1"}')),
     "a request that goes on with a call, without arguments": (
-        stages.arguments,
+        stages.check_arguments,
         lambda: call(replace(OPEN, check=CHECK), None, requestState='"s"'),
     ),
-    "arguments within the policy": (stages.constraint, lambda: call(replace(OPEN, constraint=EVEN), '{"n":2}')),
-    "any arguments without a policy": (stages.constraint, lambda: call(OPEN)),
-    "a server that is online": (stages.offline, lambda: call(OPEN)),
-    "the last call of a minute": (stages.limits, lambda: call(CAPPED, limiter=limiting(1))),
-    "a call that nothing bounds": (stages.limits, lambda: call(OPEN, limiter=limiting(2))),
-    "a prompt, which no limit is on": (stages.limits, lambda: call(replace(CAPPED, tool=None), limiter=limiting(2))),
+    "arguments within the policy": (stages.check_constraint, lambda: call(replace(OPEN, constraint=EVEN), '{"n":2}')),
+    "any arguments without a policy": (stages.check_constraint, lambda: call(OPEN)),
+    "a server that is online": (stages.check_online, lambda: call(OPEN)),
+    "the last call of a minute": (stages.check_limits, lambda: call(CAPPED, limiter=limiting(1))),
+    "a call that nothing bounds": (stages.check_limits, lambda: call(OPEN, limiter=limiting(2))),
+    "a prompt, which no limit is on": (
+        stages.check_limits,
+        lambda: call(replace(CAPPED, tool=None), limiter=limiting(2)),
+    ),
 }
 
 
 def test_the_stages_are_those_of_the_table_in_their_order() -> None:
     assert [stage.__name__ for stage in STAGES] == [
-        "availability",
-        "arguments",
-        "constraint",
-        "result_limit",
-        "offline",
-        "limits",
-        "cache",
+        "check_availability",
+        "check_arguments",
+        "check_constraint",
+        "set_result_limit",
+        "check_online",
+        "check_limits",
+        "use_cache",
     ]
 
 
 def test_the_fewest_tokens_of_tool_policy_and_request_bound_a_result() -> None:
     bounded = call(replace(OPEN, result_tokens=900, quota=Quota("default", result_tokens=700)))
-    assert (stages.result_limit(bounded), bounded.most_tokens) == (None, 700)
+    assert (stages.set_result_limit(bounded), bounded.most_tokens) == (None, 700)
     bounded.request.result_tokens = 500
-    assert (stages.result_limit(bounded), bounded.most_tokens) == (None, 500)
+    assert (stages.set_result_limit(bounded), bounded.most_tokens) == (None, 500)
     free = call(OPEN)
     free.request.default_tokens = 2000
-    assert (stages.result_limit(free), free.most_tokens) == (None, 2000)
+    assert (stages.set_result_limit(free), free.most_tokens) == (None, 2000)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -170,13 +177,13 @@ def test_a_stage_lets_through(name: str) -> None:
 
 
 def test_a_tool_for_clients_with_a_capability_says_which() -> None:
-    refusal = stages.availability(call(ROUTE))
+    refusal = stages.check_availability(call(ROUTE))
     assert refusal == lacking("get", ROUTE.server.key, ("elicitation",))
 
 
 def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
     refused = call(replace(OPEN, constraint=EVEN))
-    stages.constraint(refused)
+    stages.check_constraint(refused)
     assert refused.denied == "rule 0 of n/p"
 
 
@@ -184,7 +191,7 @@ def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None
     route = replace(OPEN, offline=True)
     assert route.guard.enter_now()
     route.guard.leave_well()
-    assert stages.offline(call(route)) is None
+    assert stages.check_online(call(route)) is None
 
 
 def test_an_admitted_call_leaves_its_accounts_later_and_a_refused_one_is_in_none() -> None:
@@ -192,9 +199,9 @@ def test_an_admitted_call_leaves_its_accounts_later_and_a_refused_one_is_in_none
     limiter = limiting(2)
     admitted = call(replace(OPEN, quota=quota, counted=True), limiter=limiter)
     refused = call(replace(CAPPED, quota=quota), limiter=limiter)
-    assert stages.limits(admitted) is None
+    assert stages.check_limits(admitted) is None
     assert len(admitted.lease) == 1
-    assert stages.limits(refused) is not None
+    assert stages.check_limits(refused) is not None
     assert (refused.lease, refused.limit) == (NO_LEASE, "policy")
 
 
@@ -209,15 +216,15 @@ KEYLESS: Final[dict[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", KEYLESS)
 def test_a_call_is_not_looked_up(name: str) -> None:
     results = ResultCache(1 << 20, lambda: CLOCK)
-    made = {"route": KEEPING, "cache": results, **KEYLESS[name]}
-    assert stages.cache(call(**made)) is None
+    made = {"route": KEEPING, "use_cache": results, **KEYLESS[name]}
+    assert stages.use_cache(call(**made)) is None
     assert (results.hits, results.misses) == (0, 0)
 
 
 def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() -> None:
     results = ResultCache(1 << 20, lambda: CLOCK)
     first, second, other = (call(KEEPING, given, cache=results) for given in ('{"n":1}', '{ "n": 1 }', '{"n":2}'))
-    assert [stages.cache(request) for request in (first, second, other)] == [None] * 3
+    assert [stages.use_cache(request) for request in (first, second, other)] == [None] * 3
     assert first._key is not None
     assert (second._following, second._key) == (first._key, None)
     assert other._key not in (None, first._key)
@@ -228,7 +235,7 @@ def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:
     route = replace(KEEPING, per_client=True)
     mine = call(route, cache=results, opened=ASKING)
     shared = call(KEEPING, cache=results)
-    stages.cache(mine)
-    stages.cache(shared)
+    stages.use_cache(mine)
+    stages.use_cache(shared)
     assert mine._key is not None
     assert mine._key != shared._key
