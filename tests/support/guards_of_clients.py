@@ -59,7 +59,7 @@ IDENTITY = (
     Guard(
         "a server that starts and is kept from somebody, found by a call",
         f"{GATEWAY}.policy.unready_servers",
-        (("if may_know(selection, identity, entry.key, tool):", "if True:"),),
+        (("if may_see(selection, identity, entry.key, tool):", "if True:"),),
         f"{AT}/test_servers_that_start.py::test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts",
         "same_but",
     ),

@@ -194,7 +194,7 @@ class Attempts(ResponseSink):
         own = isinstance(error, Timeout) and self._is_bounded_by_caller()
         self.measure(NEUTRAL if own else outcome_of(error))
         if self.span is not None:
-            self.span.attempt_over(type(error).__name__)
+            self.span.end_attempt(type(error).__name__)
         self._leave_attempt(type(error).__name__)
         self._leave(error, given_up=own)
         if not self._retry_later(error):
