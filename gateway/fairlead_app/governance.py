@@ -34,7 +34,7 @@ from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.limiter import Limiter, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.settings import LimitSettings
-from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
+from fairlead_gateway.recent.ring import ArgumentRenderer, RecentCalls
 from fairlead_gateway.recent.settings import RecentCallSettings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
@@ -194,7 +194,7 @@ def configured_proxies(networks: Sequence[str]) -> TrustedProxies:
         raise BadSetting(str(error)) from error
 
 
-def _teller(settings: AuditSettings) -> ArgumentTeller:
+def _teller(settings: AuditSettings) -> ArgumentRenderer:
     """Maker of what lines say of arguments. Raises BadSetting."""
     mode = settings.arguments
     if mode == "redact" and not settings.redact:
@@ -206,7 +206,7 @@ def _teller(settings: AuditSettings) -> ArgumentTeller:
     return argument_renderer(mode, settings.key.encode() or os.urandom(KEY_BYTES), paths)
 
 
-def _auditor(settings: AuditSettings, tell: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:
+def _auditor(settings: AuditSettings, tell: ArgumentRenderer, pipelines: Pipelines | None) -> Auditor:
     """Raises BadSetting."""
     emit = None
     if settings.otlp:
@@ -221,7 +221,7 @@ def _auditor(settings: AuditSettings, tell: ArgumentTeller, pipelines: Pipelines
 
 
 def _recent(
-    settings: RecentCallSettings, tell: ArgumentTeller | None, clock: Callable[[], float]
+    settings: RecentCallSettings, tell: ArgumentRenderer | None, clock: Callable[[], float]
 ) -> RecentCalls | None:
     """`tell` is None where the audit log has no arguments: they are not kept then."""
     return RecentCalls(settings.most, settings.bytes, tell, clock) if settings.most else None

@@ -15,7 +15,7 @@ from fairlead_app.settings import Settings
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
 from fairlead_gateway.identity.console_client import ConsoleSignIn
-from fairlead_gateway.identity.key_authenticator import ApiKeys, KeyPlace
+from fairlead_gateway.identity.key_authenticator import ApiKeys, KeySource
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument
 from fairlead_gateway.identity.keys_in_file import KeyFile
 from fairlead_gateway.identity.made_keys import EVERYBODY, FileKeyStore, KeyStore, MadeKeys
@@ -77,7 +77,7 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
 
 
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
-    places: list[KeyPlace] = []
+    sources: list[KeySource] = []
     own = identity.made_keys
     loaded: dict[str, KeyDocument] = {}
     if identity.api_keys is not None:
@@ -91,13 +91,13 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
             ) from error
         except BadKeys as error:
             raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {identity.api_keys} {error}") from error
-        places.append(file)
+        sources.append(file)
     if identity.api_key_secrets:
         if kube is None:
             raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
-        places += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
+        sources += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
     if own.makers and own.file is not None:
         made = KeyFile(own.file)
         try:
@@ -106,14 +106,14 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
             pass  # it is made with the first key
         except (OSError, BadKeys) as error:
             raise BadSetting(f"FAIRLEAD_MADE_KEYS is {own.file}, which cannot be used: {error}") from error
-        places.append(made)
+        sources.append(made)
     elif own.makers and own.secret and kube is not None:
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
-        places.append(KeySecret(kube, namespace, own.secret))
-    if not places:
+        sources.append(KeySecret(kube, namespace, own.secret))
+    if not sources:
         return None
-    keys = ApiKeys(places, time.time, names)
+    keys = ApiKeys(sources, time.time, names)
     for name, document in loaded.items():
         keys.take_document(name, document)  # the first request may come before the file is read again
     return keys
@@ -127,7 +127,7 @@ def _made_keys(
         return None
     store: KeyStore
     if settings.file is not None:
-        assert keys is not None  # the file is one of its places
+        assert keys is not None  # the file is one of its sources
         store = FileKeyStore(settings.file, partial(keys.take_document, KeyFile(settings.file).name))
     elif settings.secret and kube is not None:
         from fairlead_gateway.identity.keys_in_secret import SecretKeyStore

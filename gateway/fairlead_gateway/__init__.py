@@ -1,10 +1,9 @@
-"""The gateway: serves the tools of a catalog to MCP clients and passes their calls on.
+"""The gateway: serves the tools of a catalog to MCP clients and forwards their calls to servers.
 
-It reads the documents that the operator publishes and never the resources themselves; it knows nothing
-of the operator and keeps serving the last catalog when the source of the documents is gone.
+It reads the documents that the operator publishes, not the Kubernetes resources. It does not depend on the operator:
+while the source of documents cannot be reached, it serves the last catalog.
 
-For those who write tools in Python, `from fairlead_gateway import tool` is all it takes:
-see docs/configure/custom-tools.md.
+Authors of custom tools need only `from fairlead_gateway import tool`; see docs/configure/custom-tools.md.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ _EXPORTS: Final = MappingProxyType(
         "tool": "fairlead_tools.handlers.tool",
     }
 )
-"""Name to the module that has it. Imported at the first use: the parts of the gateway do not pay for each other."""
+"""Modules of exported names. They are imported at the first use, so that a program loads only the parts that it uses.
+"""
 _MOVED: Final = frozenset({"AsyncToolRegistry", "Request", "Retry", "Server", "ToolRegistry", "parallel_with_limit"})
-"""Names that `fairlead_client` has now; their import from here warns."""
+"""Names that were moved to `fairlead_client`; importing them from here warns."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Former way to start a gateway, `python -m fairlead_gateway`: it works, and warns."""
+"""Deprecated way to start a gateway, `python -m fairlead_gateway`; it still works and warns."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ if __name__ == "__main__":
         DeprecationWarning,
         stacklevel=1,
     )
-    runpy.run_module("fairlead_app", run_name="__main__", alter_sys=True)  # by name: this package knows none above it
+    runpy.run_module("fairlead_app", run_name="__main__", alter_sys=True)  # by name, as it may not import it

@@ -1,8 +1,7 @@
-"""Parts of a gateway that are made with the first request that needs them: they take memory and time that a gateway
-which nobody asks for them is spared.
+"""Creates parts of a gateway at the first request that needs them, which saves memory and start-up time.
 
-The module of such a part is imported by what makes it (`served_rest`, `served_console`, `endpoint.fallback`) and by
-nothing else here. What its settings can be wrong about is found by the caller, at the start.
+The module of such a part is imported only when the part is created (`served_rest`, `served_console`,
+`endpoint.fallback`). The caller validates its settings at the start of the gateway.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ Part = TypeVar("Part")
 
 
 class Deferred(Generic[Part]):
-    """One part, made once, in a thread so that calls in flight do not wait for it. Belongs to one loop."""
+    """A part that is created once, in a thread so that calls in flight are not delayed. Belongs to one event loop."""
 
     def __init__(self, make: Callable[[], Part], heap: Heap) -> None:
         self._make = make
         self._heap = heap
         self._making = asyncio.Lock()
         self.made: Part | None = None
-        """The part, once it is there."""
+        """The part; None before it is created."""
 
     async def get(self) -> Part:
-        """The part, made where it is missing. Raises what making it raises, and tries again the next time."""
+        """Return the part, and create it if needed. Errors of its creation are raised, and the next call
+        tries again.
+        """
         async with self._making:
             if self.made is None:
                 with self._heap.building():

@@ -1,12 +1,13 @@
-"""Events of servers and their tools, as this gateway serves them: the one place where they are published.
+"""Publishes events about servers and their tools.
 
-Two kinds of readers: parts of this process `subscribe` a function (callbacks of a Python program), and followers on the
-network ask for events `after` a number, which holds for as long as the ring does. Nothing is queued per reader, so a
-slow one costs nothing and misses the oldest events.
+Parts of this process `subscribe` a function, such as a callback of a Python program. Clients on the network request the
+events `after` a number, as long as the ring buffer has them. There are no queues per reader, so a slow reader misses
+the oldest events.
 
-A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or gone. Its tools
-have *changed* when its part of `tools/list` has: with `onDisconnect: Remove` a loss takes its tools away too. It has
-*failed* when its entry says so, and again only for another cause or after it was connected.
+A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or removed. Its
+tools have *changed* when its part of `tools/list` has; with `onDisconnect: Remove`, going offline removes its tools
+too. A server has *failed* when its entry says so; a further event follows only for another cause or after it was
+connected.
 """
 
 from __future__ import annotations
@@ -38,38 +39,38 @@ FILE_ACCEPTED: Final = "file.accepted"
 TOOLS_CHANGED: Final = "tools.changed"
 SWAPPED: Final = "catalog.swapped"
 KEPT: Final = 1024
-"""Events in the ring."""
+"""Number of events in the ring buffer."""
 MOST_NAMES: Final = 100
-"""Names in one event; `more` counts the rest."""
+"""Most names per list of an event; `more` counts the rest."""
 OFFLINE: Final = "offline"
 REMOVED: Final = "removed"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One thing that happened. Members that do not belong to its `type` are absent."""
+    """An event. Members that do not belong to its `type` are absent."""
 
     id: str
-    """Grows by one from event to event within one life of one replica."""
+    """Id of the event. Its number increases by one per event of a gateway process."""
     type: str
-    """`server.connected`, `server.disconnected`, `server.failed`, `tools.changed`, `catalog.swapped`; of a file that
-    `fairlead up` reads `file.rejected` and `file.accepted`, which administrators are sent.
+    """`server.connected`, `server.disconnected`, `server.failed`, `tools.changed` or `catalog.swapped`. Administrators
+    also receive `file.rejected` and `file.accepted` about files that `fairlead up` reads.
     """
     at: str
-    """RFC 3339."""
+    """Time of the event (RFC 3339)."""
     server: str = ""
     """`namespace/name`."""
     reason: str = ""
-    """Reason of `server.disconnected`: `offline` (its last tools may still be listed) or `removed` (it is not
-    served). Of `server.failed` the cause in one word, as in `/v1/servers`.
+    """For `server.disconnected`: `offline` (its last tools may still be listed) or `removed` (it is no longer served).
+    For `server.failed`: the cause in one word, as in `/v1/servers`.
     """
     added: tuple[str, ...] = ()
-    """Tools by the names that the server gives them; so are `removed` and `changed`."""
+    """Added tools by the server's own names; `removed` and `changed` have such names too."""
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     more: int = 0
-    """Names that are left out because there are too many."""
+    """Number of names that are left out because there are too many."""
     servers: int = 0
-    """Number of servers, with `catalog.swapped`; so is `tools`."""
+    """Number of servers, for `catalog.swapped`; `tools` is the number of tools."""
     tools: int = 0
     file: str = ""
     """File of `file.rejected` and `file.accepted`."""
@@ -78,15 +79,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 Listener = Callable[[Event], None]
-"""Called in the gateway's loop, in order. May not block; what it raises is logged."""
+"""Receives events in order, in the gateway's event loop. It must not block; exceptions are logged."""
 
 
 class Missed(Exception):
-    """Events after that number are not kept any more."""
+    """Some of the requested events are no longer in the ring buffer."""
 
 
 class EventLog:
-    """Ring of the last events, with its subscribers. All methods are called in the gateway's loop."""
+    """Ring buffer of the last events, with subscribers. All methods have to be called in the gateway's event loop."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
         self._now = now
@@ -95,13 +96,13 @@ class EventLog:
         self._fresh = asyncio.Event()
         self._listeners: list[Listener] = []
         self._failed: dict[ServerKey, str] = {}
-        """Causes of failed servers that were published, until each is connected or gone."""
+        """Published causes of failed servers, until each is connected or removed."""
         self.number = 0
         """Number of the newest event."""
         self.closed = False
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called with each event from now on; call what is returned to end that."""
+        """Call `listener` with each event from now on; the returned function ends the subscription."""
         self._listeners.append(listener)
 
         def unsubscribe() -> None:
@@ -111,7 +112,7 @@ class EventLog:
         return unsubscribe
 
     async def on_swap(self, before: Snapshot, after: Snapshot) -> None:
-        """Another snapshot is served: say what is different."""
+        """Publish the differences between the previous snapshot and the one that is now served."""
         if before is after:
             return
         await in_turns(self._differences(before, after))
@@ -119,18 +120,20 @@ class EventLog:
         self._publish(SWAPPED, servers=len(after.servers), tools=count)
 
     def ident(self, number: int) -> str:
-        """The id of an event."""
+        """Id of an event by its number."""
         return f"{self._life}-{number}"
 
     def number_of(self, ident: str) -> int:
-        """The number in an id. Raises Missed for one of another life or replica."""
+        """Number of an event by its id. Raises Missed for an id of another process."""
         life, _, number = ident.rpartition("-")
         if life != self._life or not number.isdecimal() or int(number) > self.number:
             raise Missed
         return int(number)
 
     async def after(self, number: int, seconds: float) -> list[Event]:
-        """Events with a higher number, oldest first; waits for up to `seconds` for the first. Raises Missed."""
+        """Events with a higher number, oldest first. If there are none, waits up to `seconds` for the first one. Raises
+        Missed.
+        """
         try:
             async with asyncio.timeout(seconds):
                 while self.number <= number and not self.closed:
@@ -143,7 +146,9 @@ class EventLog:
         return [*self._ring][number - oldest :]
 
     def before_last(self, count: int) -> int:
-        """Number behind which the last `count` events about servers, tools and files are, or as many as are kept."""
+        """Number after which the last `count` events about servers, tools and files follow, or as many as
+        are stored.
+        """
         number = self.number
         for event in reversed(self._ring):
             if count <= 0:
@@ -153,7 +158,7 @@ class EventLog:
         return number
 
     def close(self) -> None:
-        """No more is to come: nobody waits any longer."""
+        """Wake all readers that wait; no more events will follow."""
         self.closed = True
         self._fresh.set()
 
@@ -202,19 +207,19 @@ class EventLog:
         new = {tool.name: tool.definition for tool in now.tools} if now is not None else {}
         if old == new:
             return
-        sorts = [
+        name_lists = [
             sorted(new.keys() - old.keys()),
             sorted(old.keys() - new.keys()),
             sorted(name for name in old.keys() & new.keys() if old[name] != new[name]),
         ]
-        added, removed, changed = (_few(names) for names in sorts)
-        more = sum(len(names) - len(_few(names)) for names in sorts)
+        added, removed, changed = (_first_names(names) for names in name_lists)
+        more = sum(len(names) - len(_first_names(names)) for names in name_lists)
         self._publish(TOOLS_CHANGED, server=str(key), added=added, removed=removed, changed=changed, more=more)
 
-    def _publish(self, type_: str, **more: object) -> None:
+    def _publish(self, type_: str, **members: object) -> None:
         self.number += 1
         at = self._now().isoformat(timespec="milliseconds")
-        event = Event(id=self.ident(self.number), type=type_, at=at, **more)  # type: ignore[arg-type]  # its own members
+        event = Event(id=self.ident(self.number), type=type_, at=at, **members)  # type: ignore[arg-type]  # members of Event
         self._ring.append(event)
         self._fresh.set()
         self._fresh = asyncio.Event()
@@ -222,8 +227,8 @@ class EventLog:
             try:
                 listener(event)
             except Exception:
-                log.exception("A listener to the news of servers failed")
+                log.exception("A listener to server events failed")
 
 
-def _few(names: Iterable[str]) -> tuple[str, ...]:
+def _first_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)[:MOST_NAMES]

@@ -1,6 +1,6 @@
-"""Tells when a file was replaced or written, by looking at it twice a second.
+"""Detects changes of a file by polling it twice a second.
 
-A mounted ConfigMap or Secret is swapped by a symbolic link: what the link leads to is looked at.
+A mounted ConfigMap or Secret is replaced by changing a symbolic link; the target of the link is checked.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ LOOK_SECONDS: Final = 0.5
 
 
 class FileChanges:
-    """Changes of one file since the last look, the first of which finds one."""
+    """Detects changes of one file between checks; the first check reports a change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: object = None
 
     def look(self) -> bool:
-        """Whether the file is not as it was at the last look, or is gone."""
+        """Check the file; True if it was changed, replaced or deleted since the last check."""
         before, self._seen = self._seen, self._stamp()
         return self._seen != before
 
     async def __aiter__(self) -> AsyncIterator[None]:
-        """One element for each change, until cancelled."""
+        """Yield at each change, until cancelled."""
         while True:
             if await asyncio.to_thread(self.look):
                 yield
             await asyncio.sleep(LOOK_SECONDS)
 
     def _stamp(self) -> object:
-        """Attributes of the file that change with every write."""
+        """Attributes of the file that change with every write; the error number if it cannot be read."""
         try:
             seen = self._path.stat()
         except OSError as error:

@@ -1,10 +1,11 @@
-"""The garbage collector of a gateway's process: objects that live long are frozen, full collections wait for idleness.
+"""Controls the garbage collector of a gateway process: long-lived objects are frozen, full collections run when idle.
 
-A full collection looks at every object that can be part of a cycle: 75 ms with 1,000 tools, 150 with 10,000, in which
-no call is answered, and it finds next to nothing, as neither calls nor catalogs are cycles. So after each swap
-everything alive is frozen (`gc.freeze`): it is freed when its last reference goes, but not looked at again. What is not
-frozen takes a full collection less than 1 ms. Cycles that end after they were frozen, such as tracebacks, wait for a
-thaw: everything is unfrozen, collected and frozen again, while the process is idle, or after many large swaps.
+A full collection visits every object that can be part of a cycle. It takes 75 ms with 1,000 tools and 150 ms with
+10,000, during which no call is served. It finds almost nothing, as neither calls nor catalogs form cycles. So after
+each activation of a catalog, all live objects are frozen (`gc.freeze`): they are still freed by reference counts, but
+collections ignore them. A full collection of all other objects takes less than 1 ms. Frozen objects that become garbage
+in cycles, such as tracebacks, are freed by a thaw: everything is unfrozen, collected and frozen again. A thaw runs
+while the process is idle, or after many large activations.
 """
 
 from __future__ import annotations
@@ -21,29 +22,36 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 THRESHOLDS: Final = (10_000, 1, 500)
-"""As `gc.set_threshold` takes them. Python's own first one, 700 (2,000 from 3.13 on), is passed by the objects of 64
-calls in flight: collections then run all the time and promote calls to the oldest generation, which makes full
-collections due. 10,000 holds 250 calls in flight, and looking at so many young objects takes about 1 ms. The second
-keeps the middle generation below 30,000 objects: with Python's own, 10, the documents of 10,000 tools fill it with ten
-times as many, and a collection of those delayed calls by 8 ms. The third is a bound of last resort, for a process that
-is never idle: more than ten million objects made and not freed by reference counts.
+"""Arguments of `gc.set_threshold`.
+
+The first is 10,000 instead of Python's 700 (2,000 from 3.13 on), which the objects of 64 calls in flight exceed.
+Collections would then run all the time and promote calls to the oldest generation, which triggers full collections. The
+value has room for 250 calls in flight, and visiting that many young objects takes about 1 ms.
+
+The second keeps the middle generation below 30,000 objects. With Python's 10, the documents of 10,000 tools fill it
+with ten times as many, and collecting them delayed calls by 8 ms.
+
+The third is a last resort for a process that is never idle: full collections run after more than ten million objects
+were created and not freed by reference counts.
 """
 CHECK_SECONDS: Final = 5.0
-"""How often it is looked whether the process is idle."""
+"""Interval between checks whether the process is idle."""
 IDLE_SHARE: Final = 0.01
-"""Share of a core below which the process is idle."""
+"""Share of a CPU core below which the process is idle."""
 THAW_SECONDS: Final = 600.0
-"""At least, between two thaws."""
+"""Shortest time between two thaws."""
 MOST_FROZEN: Final = 2_000_000
-"""Objects made in swaps, ten of 10,000 tools, after which a thaw no longer waits for the process to be idle. They are
-counted as they are made, for to count those that are left (`gc.get_freeze_count`) takes 10 ms and more.
+"""Objects created in activations after which a thaw no longer waits for the process to be idle; as many as ten
+activations with 10,000 tools create. They are counted at their creation, since counting the frozen objects
+(`gc.get_freeze_count`) takes 10 ms and more.
 """
 
 
 class Heap:
-    """Owns the process's garbage collector between `start` and `stop`, unless `owner` is false: a program that runs a
-    gateway among other things decides on its collector itself, and only has it rest during a swap. `clock` and `busy`
-    are in seconds, the latter of processor time.
+    """Controls the process's garbage collector between `start` and `stop`.
+
+    If `owner` is false, a program runs a gateway among other things and configures the collector itself; then the
+    collector is only paused during activations. `clock` is a monotonic clock and `busy` the used CPU time, in seconds.
     """
 
     def __init__(
@@ -61,15 +69,15 @@ class Heap:
         self._checked = (clock(), busy())
         self._thawed_at = clock()
         self._young = 0
-        """Collections of the youngest generation when the last thaw was over."""
+        """Number of collections of the youngest generation at the end of the last thaw."""
         self._swapped = 0
-        """Objects made in swaps since the last thaw."""
+        """Objects created in activations since the last thaw."""
         self._began = 0.0
         self.full_seconds = 0.0
-        """Spent in full collections since the start."""
+        """Total duration of full collections since the start."""
 
     def start(self) -> None:
-        """Take the collector over, if it is ours. Called in the loop."""
+        """Take control of the collector, if this is its owner. Has to be called in the event loop."""
         if not self._owner:
             return
         self._thresholds = gc.get_threshold()
@@ -79,7 +87,7 @@ class Heap:
         self._checker = asyncio.get_running_loop().create_task(self._check_often(), name="heap")
 
     async def stop(self) -> None:
-        """Leave the collector as it was found."""
+        """Restore the previous configuration of the collector."""
         if self._checker is None or self._thresholds is None:
             return
         self._checker.cancel()
@@ -92,8 +100,8 @@ class Heap:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """Within, much is made that stays: the collector would look at it again and again, for a tenth of a second with
-        10,000 tools. When it ends, everything alive is frozen.
+        """Context for creating many long-lived objects. The collector is paused within it, as it would visit the new
+        objects again and again, for 100 ms in total with 10,000 tools. At the end, all live objects are frozen.
         """
         gc.collect(0 if self._checker is not None else 1)
         gc.disable()
@@ -106,7 +114,7 @@ class Heap:
             gc.enable()
 
     def thaw(self) -> None:
-        """Collect all garbage there is, and freeze the rest: a pause as long as a full collection."""
+        """Collect all garbage, including frozen objects, and freeze the rest. Takes as long as a full collection."""
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -115,7 +123,7 @@ class Heap:
         self._young = _young_collections()
 
     def check(self) -> None:
-        """Thaw if there may be garbage and nobody has to wait for it, or too much may have gathered."""
+        """Thaw if there may be garbage and the process is idle, or if there may be too much garbage."""
         (before, used), now = self._checked, (self._clock(), self._busy())
         self._checked = now
         if now[0] - self._thawed_at < THAW_SECONDS or not (self._swapped or _young_collections() > self._young):
@@ -123,7 +131,7 @@ class Heap:
         if now[1] - used < IDLE_SHARE * (now[0] - before):
             self.thaw()
         elif self._swapped > MOST_FROZEN:
-            log.info("Collecting garbage under load: swaps made %d objects since the last time", self._swapped)
+            log.info("Full garbage collection under load: catalogs created %d objects since the last", self._swapped)
             self.thaw()
 
     async def _check_often(self) -> None:
@@ -132,7 +140,7 @@ class Heap:
             self.check()
 
     def _watch(self, phase: str, info: dict[str, int]) -> None:
-        """Time full collections; a callback of `gc`, before and after each collection."""
+        """Measure full collections. This is a callback of `gc`, called before and after each collection."""
         if info["generation"] == 2:
             if phase == "start":
                 self._began = time.perf_counter()

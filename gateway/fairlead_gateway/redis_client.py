@@ -1,6 +1,6 @@
 """Connects to the installation's Redis.
 
-Imported only where one is set: the client takes a tenth of a second to load.
+It is imported only if Redis is configured, as loading the client takes 100 ms.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 UNREACHABLE: Final = (RedisError, OSError, TimeoutError, ValueError)
-"""Exceptions of a request to a Redis that is away, or answers something else."""
+"""Exceptions of requests to a Redis that is unreachable or responds with an error."""
 
 
 class BadUrl(ValueError):
-    """The URL of the Redis cannot be used. The message does not repeat it: it may hold a password."""
+    """The URL of the Redis is invalid. The message does not quote the URL, as it may contain a password."""
 
 
 def connect(url: str, *, timeout: float, connections: int = 1) -> Redis:
-    """A client whose every request ends within `timeout` seconds, by its answer or an error; requests beyond
-    `connections` wait for a connection as long. Raises BadUrl.
+    """Create a client whose requests time out after `timeout` seconds. Requests beyond `connections` wait for a
+    connection, with the same timeout. Raises BadUrl.
     """
     try:
         pool = BlockingConnectionPool.from_url(
@@ -37,9 +37,9 @@ def connect(url: str, *, timeout: float, connections: int = 1) -> Redis:
         )
         return Redis.from_pool(pool)
     except ValueError as error:
-        raise BadUrl("it should look like redis://:password@host:6379/0, or rediss:// for TLS") from error
+        raise BadUrl("the URL must have the form redis://:password@host:6379/0, or rediss:// for TLS") from error
 
 
 def host_of(url: str) -> str:
-    """Host of a URL, for logs."""
+    """Host of a URL for logs."""
     return urlsplit(url).hostname or "its socket"

@@ -1,4 +1,4 @@
-"""Adapters of `core.ports.Upstream`: a request as a coroutine, and a coroutine as a request."""
+"""Adapters for `core.ports.Upstream`: await a request as a coroutine, or run a coroutine as a request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead_mcp.messages import Message, ResultMembers
 async def result_of(
     upstream: Upstream, request: UpstreamRequest, notify: Callable[[Message], None] | None = None
 ) -> Raw:
-    """`Upstream.send` as a coroutine: the raw result. Raises McpError. Cancelling it cancels the request."""
+    """Send a request and await its raw result. Raises McpError. Cancelling the coroutine cancels the request."""
     sink = FutureSink(notify)
     pending = upstream.send(request, sink)
     try:
@@ -29,7 +29,7 @@ async def result_of(
 
 
 class FutureSink(ResponseSink):
-    """Outcome of a request as a future. `notify` gets the notifications of the server."""
+    """Sink that sets the outcome of a request as a future. `notify` receives the notifications of the server."""
 
     def __init__(self, notify: Callable[[Message], None] | None = None) -> None:
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
@@ -49,12 +49,12 @@ class FutureSink(ResponseSink):
 
 
 class TaskCall:
-    """A request that a coroutine makes: the `Pending` of upstreams without callbacks of their own."""
+    """`Pending` of a request that a coroutine executes, for upstreams that are not based on callbacks."""
 
     def __init__(self, work: Coroutine[Any, Any, Raw], sink: ResponseSink, name: str) -> None:
         self._sink: ResponseSink | None = sink
         self._task = asyncio.get_running_loop().create_task(self._run(work), name=name)
-        self._task.add_done_callback(lambda _: work.close())  # it never began where the task was cancelled at once
+        self._task.add_done_callback(lambda _: work.close())  # a task cancelled at once never starts it
 
     def cancel(self) -> None:
         self._sink = None
@@ -76,7 +76,7 @@ class TaskCall:
 
 
 class RelayUpstream(Upstream):
-    """Upstream in front of another one, which it asks for everything but what a subclass does otherwise."""
+    """Upstream that forwards everything to another upstream; subclasses override parts."""
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
@@ -109,10 +109,10 @@ class RelayUpstream(Upstream):
 
 
 class CompletedRequest:
-    """`Pending` of a request that was answered before `send` returned."""
+    """`Pending` of a request that was completed before `send` returned."""
 
     def cancel(self) -> None:
-        """Nothing is on its way."""
+        """No-op, as the request is completed."""
 
 
 ANSWERED = CompletedRequest()

@@ -1,7 +1,7 @@
-"""Counters and histograms of the gateway, recorded on the path of a call.
+"""Counters and histograms of the gateway, recorded during calls.
 
-Pure recording: no exposition (see `metrics`), no locks, no label look-ups. A call holds the `Recorder` of its
-tool and adds two numbers to it; readers may see one of them a moment earlier than the other.
+This module only records; `metrics` exposes the values. Recording needs no locks and no label look-ups: a call has the
+`Recorder` of its tool and adds two numbers. Readers may see one number before the other is added.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _BOUNDS_NS: Final = [round(bound * 1e9) for bound in BOUNDS]
 
 MAX_LABEL_SETS: Final = 2000
 MAX_TIERS: Final = 50
-"""That have figures of their own; of more, the first by name."""
+"""Most tiers with metrics of their own; if there are more, the first by name."""
 OTHER: Final = "other"
-"""Tool and server of everything above MAX_LABEL_SETS."""
+"""Label values of tool and server for everything beyond MAX_LABEL_SETS."""
 
 TOOL_ERROR: Final = "tool_error"
-"""`error.type` of a result that says itself that the tool failed."""
+"""`error.type` of a result with `isError`."""
 
 
 def _bucket_of(nanoseconds: int) -> int:
-    """Place of the first bound that is not exceeded: looked for from below, where most calls end. Compiled, that
-    costs a tenth of a call of `bisect`.
+    """Index of the first bound that is not exceeded. A linear search from below, where most calls end, takes a tenth of
+    the time of `bisect` in compiled code.
     """
     index = 0
     for bound in _BOUNDS_NS:
@@ -44,18 +44,18 @@ def _bucket_of(nanoseconds: int) -> int:
 
 
 class SpanExemplar(NamedTuple):
-    """A span that shows why a bucket of a histogram has what it has (OpenMetrics 1.0, exemplars)."""
+    """Span that is an example of a histogram's bucket (OpenMetrics 1.0, exemplars)."""
 
     trace_id: str
     span_id: str
     seconds: float
-    """Observed value."""
+    """Observed duration."""
     at: float
     """Seconds since the epoch."""
 
 
 class Histogram:
-    """One histogram: observations per bucket (not cumulated), their sum in nanoseconds."""
+    """A histogram: observations per bucket, not cumulative, and their sum in nanoseconds."""
 
     __slots__ = ("buckets", "exemplars", "total")
 
@@ -63,14 +63,14 @@ class Histogram:
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.total = 0
         self.exemplars: dict[int, SpanExemplar] = {}
-        """The last of each bucket that has any, by the bucket's place."""
+        """Last exemplar of each bucket by the index of the bucket."""
 
     def observe(self, nanoseconds: int) -> None:
         self.buckets[_bucket_of(nanoseconds)] += 1
         self.total += nanoseconds
 
     def exemplify(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
-        """Keep a span as the exemplar of the bucket that its duration is in."""
+        """Store a span as the exemplar of its duration's bucket."""
         index = _bucket_of(nanoseconds)
         self.exemplars[index] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
 
@@ -80,19 +80,19 @@ class Histogram:
 
 
 class Wait:
-    """Time that the agents of one tier waited for their calls, for any reason."""
+    """Times that agents in one tier waited for their calls, in total."""
 
     __slots__ = ("breaches", "limit_ns", "series")
 
     def __init__(self) -> None:
         self.limit_ns: float = float("inf")
         self.breaches = 0
-        """Calls that took longer than the tier allows."""
+        """Number of calls that took longer than the tier's limit."""
         self.series = Histogram()
 
 
 class Recorder(ports.CallRecorder):
-    """The histograms of one method of one tool, by outcome; made when first needed."""
+    """Histograms of one method of one tool by outcome, created at the first use."""
 
     __slots__ = ("_errors", "_method", "_metrics", "_ok", "_server", "_tool")
 
@@ -105,7 +105,7 @@ class Recorder(ports.CallRecorder):
         self._errors: dict[str, Histogram] = {}
 
     def record(self, nanoseconds: int, error_type: str = "") -> None:
-        """Count one operation. `error_type` is from a closed set: a code, TOOL_ERROR, or empty."""
+        """Count one operation. `error_type` is a documented code, TOOL_ERROR, or empty for a success."""
         series = (self._errors.get(error_type) if error_type else self._ok) or self._open(error_type)
         series.observe(nanoseconds)
 
@@ -115,8 +115,8 @@ class Recorder(ports.CallRecorder):
             series.exemplify(nanoseconds, trace_id, span_id)
 
     def _open(self, error_type: str) -> Histogram:
-        series, own = self._metrics.series(self._method, self._tool, self._server, error_type)
-        if not own:
+        series, has_labels = self._metrics.series(self._method, self._tool, self._server, error_type)
+        if not has_labels:
             self._metrics.overflowed += 1
         elif error_type:
             self._errors[error_type] = series
@@ -132,25 +132,25 @@ class MetricsRegistry:
         self._max = max_label_sets
         self._series: dict[tuple[str, str, str, str], Histogram] = {}
         self.overflowed = 0
-        """Observations that went under OTHER."""
+        """Observations that were counted under OTHER."""
         self.in_flight = 0
-        """Calls being worked on."""
+        """Calls in flight."""
         self.rejected: dict[int, int] = {}
-        """Requests refused before they became an operation, by HTTP status."""
+        """Requests that were rejected before their method was known, by HTTP status."""
         self.waits: dict[str, Wait] = {}
-        """By tier, MAX_TIERS of them at most."""
+        """Waiting times by tier, of at most MAX_TIERS tiers."""
 
         self.limited: dict[str, int] = {}
-        """Calls refused because there were too many, by what bounds them: agent, policy, tool, server."""
+        """Calls that were refused because of a limit, by its scope: agent, policy, tool or server."""
 
         self.results_kept = {True: 0, False: 0}
-        """Results of `execute_tool`, by whether they were recorded."""
+        """Results of `execute_tool`, by whether they were stored."""
         self.results_shortened = {True: 0, False: 0}
-        """Results with more tokens than they may have, by whether the whole was kept."""
+        """Results that were shortened to a limit on tokens, by whether the full result was stored."""
         self.tokens_withheld = 0
-        """Tokens of these that were not shown."""
+        """Tokens of shortened results that were not shown."""
         self.meta_calls = dict.fromkeys(sorted(OWN_TOOLS), 0)
-        """Calls of the gateway's own tools, by name."""
+        """Calls of the gateway's built-in tools by name."""
         self.search = SearchCounts()
         self.llm = LlmCounts()
         self.console = PageCounts()
@@ -167,11 +167,13 @@ class MetricsRegistry:
         self.meta_calls[name] += 1
 
     def recorder(self, method: str, tool: str = "", server: str = "") -> Recorder:
-        """A recorder of a tool. All that there are of one tool add to the same histograms, which outlive them."""
+        """Create a recorder of a tool. All recorders of a tool share histograms, which exist until the gateway ends."""
         return Recorder(self, method, tool, server)
 
     def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Histogram, bool]:
-        """The histogram of a label set, and whether it is its own; False: there is no room, it is that of OTHER."""
+        """Histogram of a label set, and whether it is for these labels; False if it is that of OTHER, as there are too
+        many label sets.
+        """
         key = (method, tool, server, error_type)
         series = self._series.get(key)
         if series is not None:
@@ -182,7 +184,7 @@ class MetricsRegistry:
         return self._series.setdefault(other, Histogram()), False
 
     def budgets(self, limits: Mapping[str, int | None]) -> None:
-        """The tiers that there are from now on, with their limits in milliseconds; what was counted of them stays."""
+        """Set the tiers, with their limits in milliseconds; counts of existing tiers are kept."""
         waits = {}
         for tier in sorted(limits)[:MAX_TIERS]:
             limit_ms = limits[tier]
@@ -191,7 +193,7 @@ class MetricsRegistry:
         self.waits = waits
 
     def count_wait(self, tier: str | None, nanoseconds: int) -> None:
-        """An agent of that tier had its answer after that long."""
+        """Count the time that an agent in a tier waited for a call."""
         wait = self.waits.get(tier) if tier is not None else None
         if wait is not None:
             wait.series.observe(nanoseconds)
@@ -199,7 +201,7 @@ class MetricsRegistry:
                 wait.breaches += 1
 
     def exemplify_wait(self, tier: str | None, nanoseconds: int, trace_id: str, span_id: str) -> None:
-        """Keep a span as the exemplar of waits of that tier that took about as long."""
+        """Store a span as the exemplar of waits of that duration in a tier."""
         wait = self.waits.get(tier) if tier is not None else None
         if wait is not None:
             wait.series.exemplify(nanoseconds, trace_id, span_id)
@@ -211,5 +213,5 @@ class MetricsRegistry:
         self.limited[scope] = self.limited.get(scope, 0) + 1
 
     def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Histogram]]:
-        """Every label set (method, tool, server, error type) with its histogram, as of now."""
+        """All label sets (method, tool, server, error type) with their histograms."""
         yield from list(self._series.items())

@@ -1,4 +1,4 @@
-"""Former import path of `fairlead_client`, the Python client: names taken from here work and warn."""
+"""Deprecated import path of `fairlead_client`; its names still work and warn."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def __getattr__(name: str) -> Any:
 
 
 def moved(name: str, module: str) -> Any:
-    """Return a public name of `fairlead_client` to a caller that looked for it in `module`, and warn.
+    """Return a public name of `fairlead_client` that was imported from `module`, and warn.
 
-    A name warns once for each module. Raises AttributeError for a name that `fairlead_client` does not export.
+    It warns once per name and module. Raises AttributeError for a name that `fairlead_client` does not export.
     """
     client = import_module("fairlead_client")
-    if name not in client.__all__:  # `__path__` and its like are asked for by the import system
+    if name not in client.__all__:  # for example `__path__`, which the import system looks up
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     text = f"`from {module} import {name}` is deprecated; write `from fairlead_client import {name}`"
     warnings.warn(text, DeprecationWarning, stacklevel=3)  # of `__getattr__`'s caller; frames of importlib do not count

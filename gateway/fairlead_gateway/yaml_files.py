@@ -8,16 +8,16 @@ from fairlead_api.bad_setting import BadSetting
 
 
 def read_yaml(path: Path, what: str) -> object:
-    """The decoded document of a file. Raises BadSetting with a sentence that names the file; `what` says what it
-    holds, such as `the routes`.
+    """Decode a YAML file. Raises BadSetting, whose message names the file and describes its content by `what`, such as
+    `the routes`.
     """
-    import yaml  # a megabyte, of which a gateway without such files has no use
+    import yaml  # takes 1 MB, so imported only if such files are used
 
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"{what} in {path} cannot be read: {error}") from error
-    except (yaml.YAMLError, ValueError) as error:  # a date that there is none of is a ValueError
-        raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except (yaml.YAMLError, ValueError) as error:  # an invalid date raises ValueError
+        raise BadSetting(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise BadSetting(f"{path} is nested too deeply") from error

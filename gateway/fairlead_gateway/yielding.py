@@ -1,8 +1,8 @@
-"""Long work in the event loop, interleaved with everything else that the loop has to do.
+"""Runs long work in the event loop in slices, interleaved with all other work of the loop.
 
-Building snapshots and selections, preparing views, comparing and freeing snapshots run like this. A call that arrives
-meanwhile waits for one slice wherever it would wait for the loop: one on its way in, one for its answer. In a thread
-the work would not be done earlier, for there is one interpreter, and each call would wait for its being handed over.
+Snapshots and selections are built, views prepared, and snapshots compared and freed this way. A call that arrives
+meanwhile waits for at most one slice each time it needs the loop. A thread would not finish the work earlier because of
+the GIL, and each call would wait for the GIL to be handed over.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairlead_api.slices import empty_in_slices
 Made = TypeVar("Made")
 
 TURN: Final = 0.0003
-"""Seconds of work between two turns of the loop."""
+"""Seconds of work between two iterations of the event loop."""
 
 
 async def in_turns(steps: Generator[None, None, Made]) -> Made:
-    """Take every step, and return what they made; each should take much less than a turn."""
+    """Run a generator to its end, and return its result. Each step should take much less than `TURN`."""
     until = time.perf_counter() + TURN
     while True:
         try:
@@ -35,7 +35,7 @@ async def in_turns(steps: Generator[None, None, Made]) -> Made:
 
 
 async def let_go(parts: list[object]) -> None:
-    """Empty the list from its end. What nobody else holds is torn down with that: 10,000 tools in one go would hold up
-    every call for 20 ms, and no thread could help.
+    """Empty a list from its end, in slices. This frees objects without other references: freeing 10,000 tools at once
+    would delay every call by 20 ms, in a thread too.
     """
     await in_turns(empty_in_slices(parts, 1))

@@ -1,8 +1,8 @@
-"""Verbs on one API server.
+"""Client with the verbs of one API server.
 
-Raw requests, because the generated models of the Kubernetes client cost most of the time of a list, prune members and
-lose the answer of an apply that creates a custom object. Every call has a bound, in seconds and in bytes, and ends in a
-value or in an ApiError.
+It sends raw requests. The generated models of the Kubernetes client take most of the time of a list, drop unknown
+members and lose the response of an apply that creates a custom object. Every request has a timeout and a size limit,
+and returns a value or raises an ApiError.
 """
 
 from __future__ import annotations
@@ -31,31 +31,33 @@ T = TypeVar("T")
 
 READ_TIMEOUT: Final = 15.0
 WRITE_TIMEOUT: Final = 4.0
-"""The most for a write; one under a lease gets no more than what is left until another operator may lead."""
+"""Timeout of a write. A write under a lease has at most the time until another operator may lead."""
 LOG_TIMEOUT: Final = 4.0
-"""A node that does not answer costs the server whose pod it runs no more."""
+"""Timeout for reading the log of a container, whose node may not respond."""
 WATCH_SECONDS: Final = 290
 SILENCE_SECONDS: Final = 75.0
-"""A bookmark is sent about once a minute: a longer silence is a dead connection."""
+"""Timeout between two messages of a watch. Bookmarks are sent about once a minute, so a longer silence means a dead
+connection."""
 CLOSING_SECONDS: Final = 0.25
-"""TLS connections that are closed in use say goodbye in further turns of the loop; aiohttp has nothing to wait for."""
+"""Time for TLS connections to close, which takes several iterations of the event loop; aiohttp offers no way to wait
+for it."""
 APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
-"""With a parameter, so that the client passes our bytes on instead of dumping them with every non-ASCII character
-escaped: six bytes for two, and a 1 MiB document would be refused."""
+"""Content type of an apply. With the parameter, the client sends the encoded bytes unchanged; otherwise it encodes the
+body again and escapes non-ASCII characters, with six bytes instead of two, so that a 1 MiB document is rejected."""
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 ANSWER_BYTES: Final = 32 << 20
-"""Bytes of one answer: finding the objects of a list takes up to 1.6 ms per MiB, and holds everybody up."""
+"""Most bytes of a response. Splitting a list into objects takes up to 1.6 ms per MiB and blocks the event loop."""
 SMALLER: Final = 8
-"""Part of the objects that a page is asked for where it was too large."""
+"""Factor by which the size of a page is reduced after a page was too large."""
 OBJECT_VALUES: Final = 50_000
-"""Values of one object that are decoded: some 20 ms. An McpServer has a few hundred."""
+"""Most JSON values of an object that are decoded, which takes about 20 ms. An McpServer has a few hundred."""
 HEAD_BYTES: Final = 16 << 10
-"""Bytes of the labels, and of the status, that are read of an object with too many values."""
+"""Most bytes of labels, and of the status, that are read of an object with too many values."""
 EXCESS: Final = "fairlead.dev/excess"
-"""Member of an object that holds more than is read, with what that is; beside it stand its status and what
-tells which object it is."""
+"""Member that is added to an object with too many values; it says what exceeds the limit. Such an object has only its
+identifying metadata and its status besides."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -73,7 +75,7 @@ class ApiRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One line of a watch: ADDED, MODIFIED or DELETED with the object, or BOOKMARK without."""
+    """An event of a watch: ADDED, MODIFIED or DELETED with an object, or BOOKMARK without one."""
 
     type: str
     version: str
@@ -91,10 +93,10 @@ class _Page(msgspec.Struct):
 
 
 class _Listing(Sequence[T]):
-    """Objects of a list, each decoded when its turn comes, and again whenever it is read again.
+    """Objects of a list, which are decoded at each access.
 
-    Python's dicts of an object take many times its bytes: a process that once held those of a thousand keeps the room
-    for them. Reading one that is not understood raises Unavailable.
+    An object as Python dicts takes many times its bytes, and a process keeps memory that a thousand decoded objects
+    once needed. Reading an object that cannot be decoded raises Unavailable.
     """
 
     __slots__ = ("_items", "_model", "_what")
@@ -126,11 +128,11 @@ class _Line(msgspec.Struct):
 
 
 _LEFT_OUT: Final = msgspec.Raw()
-"""One object for all: what is left out is told by its identity."""
+"""Value of members that are left out. It is one object, as `omit_defaults` compares it by identity."""
 
 
 class _ObjectMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Metadata that tell what an object is, and which reading of it this is."""
+    """Metadata that identify an object and its version."""
 
     name: str = ""
     namespace: str = ""
@@ -147,7 +149,7 @@ class _ObjectHead(msgspec.Struct, omit_defaults=True):
 
 
 class AnswerTooLarge(Unavailable):
-    """An answer has more bytes than are read."""
+    """A response exceeds the size limit."""
 
 
 class _Head(msgspec.Struct):
@@ -161,20 +163,21 @@ def _count_nothing(verb: str, kind: Kind) -> None:
 
 @dataclass(frozen=True)
 class Kube:
-    """Verbs on one API server. `allowance` is asked before each write; `on_write(verb, kind)` is called for each.
+    """Client of one API server. `allowance` is called before each write to check the lease; `on_write(verb, kind)` is
+    called for each write.
 
-    Each raises ApiError.
+    All requests raise ApiError.
     """
 
     api: ApiClient
     allowance: Allowance = always
     on_write: Callable[[str, Kind], None] = field(default=_count_nothing)
     answer_bytes: int = ANSWER_BYTES
-    """The most of one answer, or of one page of a list."""
+    """Most bytes of one response, which may be a page of a list."""
 
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
-        """A client of its own; `aclose` it."""
+        """Create a client with its own connections; it has to be closed by `aclose`."""
         return cls(ApiClient(_with_proxy(guard(configuration))))
 
     @property
@@ -186,23 +189,23 @@ class Kube:
         await asyncio.sleep(CLOSING_SECONDS)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json:
-        """Raises NotFound."""
+        """Get an object. Raises NotFound."""
         return await self.get_as(Json, kind, namespace, name)
 
     async def get_as(self, model: type[T], kind: Kind, namespace: str | None, name: str) -> T:
-        """An object, decoded as `model`. Raises NotFound."""
+        """Get an object, decoded as `model`. Raises NotFound."""
         what = f"get {kind.path_of(namespace, name)}"
         return _decode(await self._call(what, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, what)
 
     async def exists(self, kind: Kind, namespace: str | None, name: str) -> None:
-        """Raises NotFound. Only the object's metadata cross the network."""
+        """Check that an object exists, by reading its metadata only. Raises NotFound."""
         what, path = f"get {kind.path_of(namespace, name)}", kind.path(namespace, name)
         await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
 
     async def allows(
         self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""
     ) -> bool:
-        """Whether these credentials may do that; asks, and changes nothing."""
+        """Whether the client's credentials permit a verb, by a SelfSubjectAccessReview."""
         attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
         attributes |= {"namespace": namespace} if namespace else {}
         attributes |= {"subresource": subresource} if subresource else {}
@@ -211,29 +214,31 @@ class Kube:
         return bool(answer.get("status", {}).get("allowed"))
 
     async def review(self, kind: Kind, spec: Json, model: type[T]) -> T:
-        """Have the API server review an access or a token, which stores nothing. No error quotes `spec`."""
+        """Create a review of an access or a token, which the API server answers and does not store. Errors do not quote
+        `spec`.
+        """
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         what = f"create {kind.plural}"
         return _decode(await self._call(what, ApiRequest("POST", kind.path(), body=body)), model, what)
 
     async def get_path(self, path: str) -> Json:
-        """GET of a path that is not an object, such as `/version`."""
+        """Get a path that is not an object, such as `/version`."""
         what = f"get {path}"
         return _decode(await self._call(what, ApiRequest("GET", path), READ_TIMEOUT), Json, what)
 
     async def log(self, namespace: str, pod: str, container: str, *, lines: int, size: int, seconds: int) -> bytes:
-        """The end of a container's log: so many `lines` and bytes (`size`) at most, of the last `seconds`."""
+        """Read the end of a container's log: at most `lines` lines and `size` bytes of the last `seconds`."""
         limits = {"container": container, "tailLines": lines, "limitBytes": size, "sinceSeconds": seconds}
         query = [(name, str(value)) for name, value in limits.items()]
         what, path = f"get {PODS.path_of(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
         return await self._call(what, ApiRequest("GET", path, query, accept="*/*"), LOG_TIMEOUT)
 
     async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
-        """Every object, all pages followed, and the resourceVersion to watch from.
+        """List all objects of all pages; also returns the resourceVersion to watch from.
 
-        Items carry neither `kind` nor `apiVersion`, as the API server leaves them out of lists. With `cached` the API
-        server answers from memory, in one page, and may lag behind its store (`resourceVersion=0`); where that page is
-        too large, it is asked for smaller ones from its store.
+        Items have neither `kind` nor `apiVersion`, as the API server leaves them out of lists. With `cached`, the API
+        server responds from its watch cache in one page, which may lag behind etcd (`resourceVersion=0`). If that page
+        is too large, smaller pages are requested from etcd.
         """
         items: list[msgspec.Raw] = []
         token, limit = "", scope.kind.page
@@ -251,13 +256,13 @@ class Kube:
                 return _Listing(items, scope.model, f"list {scope}"), page.metadata.resource_version
 
     async def probe(self, scope: Scope[T]) -> None:
-        """List one object at most, to see that it may be done."""
+        """List at most one object, to check that the scope can be listed."""
         await self._page(scope, 1, "")
 
     async def _page(self, scope: Scope[T], limit: int, token: str, *, cached: bool = False) -> _Page:
         query = [*scope.query(), ("limit", str(limit))]
         if token:
-            query.append(("continue", token))  # which already says the version, and may not be told another
+            query.append(("continue", token))  # it includes the version, so that no other may be given
         elif cached:
             query.append(("resourceVersion", "0"))
         what, path = f"list {scope}", scope.kind.path(scope.namespace)
@@ -265,21 +270,22 @@ class Kube:
         return _decode(data, _Page, what)
 
     async def create(self, kind: Kind, namespace: str | None, body: Json, *, manager: str = MANAGER) -> Json:
-        """Raises Conflict where it exists."""
+        """Create an object. Raises Conflict if it exists."""
         request = ApiRequest("POST", kind.path(namespace), [("fieldManager", manager)], body)
         return await self._write("create", kind, (namespace,), request)
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, body: Json) -> Json:
-        """Raises Conflict when `metadata.resourceVersion` in `body` is not the current one."""
+        """Replace an object. Raises Conflict if `metadata.resourceVersion` in `body` is not the current version."""
         request = ApiRequest("PUT", kind.path(namespace, name), [("fieldManager", MANAGER)], body)
         return await self._write("update", kind, (namespace, name), request)
 
     async def apply(
         self, kind: Kind, namespace: str | None, body: Json, *, subresource: str | None = None, manager: str = MANAGER
     ) -> Json:
-        """Server-side apply with force. An unchanged apply keeps the resourceVersion; fields left out are given up.
+        """Server-side apply with force. An apply without changes keeps the resourceVersion; ownership of fields that
+        are left out is given up.
 
-        Raises NotFound for a subresource of an object that is gone.
+        Raises NotFound for a subresource of an object that does not exist.
         """
         target = (namespace, body["metadata"]["name"], subresource)
         query = [("fieldManager", manager), ("force", "true")]
@@ -288,12 +294,14 @@ class Kube:
         return await self._write("patch", kind, target, request)
 
     async def merge(self, kind: Kind, namespace: str | None, name: str, patch: Json, *, manager: str = MANAGER) -> Json:
-        """JSON merge patch: null deletes a member."""
+        """Change an object by a JSON merge patch, in which null deletes a member."""
         request = ApiRequest("PATCH", kind.path(namespace, name), [("fieldManager", manager)], patch, MERGE)
         return await self._write("patch", kind, (namespace, name), request)
 
     async def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None) -> None:
-        """Delete in the background. With `uid`, only the object of that uid: Conflict where it is another."""
+        """Delete an object, and its dependents in the background. With `uid`, raises Conflict if the object has another
+        uid.
+        """
         body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
@@ -303,10 +311,10 @@ class Kube:
     async def watch(
         self, scope: Scope[T], version: str, opened: Callable[[], None] = lambda: None
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Changes after `version`, bookmarks included, until the API server ends the stream (some minutes).
+        """Yield changes after `version`, including bookmarks, until the API server ends the stream after some minutes.
 
-        `opened` is called when the stream begins. Raises Gone when the version is too old or an event exceeds 4 MiB,
-        Unavailable when the connection breaks.
+        `opened` is called when the stream begins. Raises Gone if the version is too old or an event exceeds 4 MiB,
+        Unavailable if the connection breaks.
         """
         query = [*scope.query(), ("watch", "true"), ("allowWatchBookmarks", "true")]
         query += [("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version)]
@@ -320,16 +328,16 @@ class Kube:
                 opened()
                 while line := await response.content.readline():
                     yield _event(line, scope.model, what)
-            except LineTooLong:  # a list has more room than a line of a watch: twice the client's `read_bufsize`
+            except LineTooLong:  # a line of a watch is limited to twice the client's `read_bufsize`; a list is not
                 raise Gone(f"cannot {what}: an event exceeds 4 MiB") from None
             finally:
                 connection = response.connection
                 if connection is not None and connection.transport is not None:
-                    connection.transport.abort()  # nobody listens any more: no goodbye, and nothing left open
+                    connection.transport.abort()  # close at once, without a TLS shutdown
                 response.close()
 
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
-        """Raises NotLeading for a write that may not, or no longer, be sent."""
+        """Send a write. Raises NotLeading if the lease does not, or no longer, permit it."""
         what = f"{verb} {kind.path_of(*target)}"
         left = self._seconds_left(what)
         self.on_write(verb, kind)
@@ -345,12 +353,12 @@ class Kube:
     def _seconds_left(self, what: str) -> float:
         left = min(WRITE_TIMEOUT, self.allowance())
         if left <= 0:
-            raise NotLeading(f"cannot {what}: held back, because this operator does not lead")
+            raise NotLeading(f"cannot {what}: the write was not sent, because this operator is not the leader")
         return left
 
     async def _call(self, what: str, request: ApiRequest, timeout: float = WRITE_TIMEOUT) -> bytes:
-        """A whole answer."""
-        # aiohttp's own `total` loses a cancellation that comes in the turn of the loop in which the time is up
+        """Send a request and return the body of its response."""
+        # asyncio's timeout, since aiohttp's `total` loses a cancellation in the loop iteration in which the time is up
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, timeout))
         with _connection_errors(what):
             async with asyncio.timeout(timeout):
@@ -366,9 +374,9 @@ class Kube:
             async for chunk in response.content.iter_any():
                 data += chunk
                 if len(data) > self.answer_bytes:
-                    raise AnswerTooLarge(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
+                    raise AnswerTooLarge(f"cannot {what}: the response exceeds {self.answer_bytes} bytes")
         except BaseException:
-            response.close()  # what is not read to its end is not a connection for others
+            response.close()  # a connection with unread data cannot be reused
             raise
         return bytes(data)
 
@@ -389,19 +397,20 @@ class Kube:
 
 @contextmanager
 def _connection_errors(what: str) -> Iterator[None]:
-    """Whatever keeps an answer from arriving is Unavailable, a token that cannot be read again included."""
+    """Raise Unavailable for all errors of a connection, including those of reading a rotated token."""
     try:
         yield
     except (TimeoutError, OSError, aiohttp.ClientError, ConfigException, ValueError) as error:
-        words = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        words = "no response in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         raise Unavailable(f"cannot {what}: {words}") from error
 
 
 def _with_proxy(configuration: Configuration) -> Configuration:
-    """With the proxy that the environment names for this one host, so that it is not looked for at each request: that,
-    and a look for a .netrc, were two turns of a thread each time."""
+    """Set the proxy that the environment has for this host. Otherwise aiohttp would look for the proxy and for a .netrc
+    at each request, with two hand-overs to a thread.
+    """
     host = urlsplit(configuration.host)
-    # an IPv6 address stands in NO_PROXY without its brackets
+    # NO_PROXY has IPv6 addresses without brackets
     if configuration.proxy is None and not proxy_bypass(host.netloc) and not proxy_bypass(host.hostname or ""):
         configuration.proxy = getproxies().get(host.scheme)
     configuration.client_session_kwargs = {"trust_env": False}
@@ -412,15 +421,17 @@ def _decode(data: bytes | msgspec.Raw, model: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(data, type=model)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        # without the cause, which may hold the data: those of a Secret are nobody's to print
-        raise Unavailable(f"cannot {what}: the answer is not understood: {error}") from None
+        # from None: the cause may contain the data, which may be those of a Secret
+        raise Unavailable(f"cannot {what}: the response cannot be decoded: {error}") from None
 
 
 def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
-    """An object that somebody else wrote; of one with too many values some metadata, and EXCESS."""
+    """Decode an object of any size. Of an object with too many values, only some metadata, the status and EXCESS are
+    returned.
+    """
     document = bytes(raw)
-    held = too_dear(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
-    if held is None:
+    excess = too_dear(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
+    if excess is None:
         return _decode(raw, model, what)
     head = _decode(raw, _ObjectHead, what)
     if len(head.status) > HEAD_BYTES:
@@ -429,13 +440,13 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
         head.metadata.labels = _LEFT_OUT
     members: Json = msgspec.json.decode(msgspec.json.encode(head))
     try:
-        return msgspec.convert({**members, EXCESS: held}, model)
+        return msgspec.convert({**members, EXCESS: excess}, model)
     except msgspec.ValidationError as error:
-        raise Unavailable(f"cannot {what}: an object holds {held}: {error}") from None
+        raise Unavailable(f"cannot {what}: an object has {excess}: {error}") from None
 
 
 def bound_item(item: Json) -> Json:
-    """An object that another client has decoded, as this one would have read it: see EXCESS."""
+    """Apply the limit of EXCESS to an object that another client has decoded."""
     document = msgspec.json.encode(item)
     return item if len(document) <= OBJECT_VALUES else _object(msgspec.Raw(document), Json, "read an object")
 

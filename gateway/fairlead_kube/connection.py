@@ -1,4 +1,4 @@
-"""Where the API server is and how to log in to it: a kubeconfig, or the ServiceAccount of the pod."""
+"""Loads address and credentials of the API server from a kubeconfig or the pod's ServiceAccount."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ ON_THIS_MACHINE: Final = "without a cluster, `fairlead up` runs everything on th
 
 
 class NoCluster(Exception):
-    """There is no usable configuration. The message is one sentence that says what to do."""
+    """No usable configuration was found. The message is one sentence that says what to do."""
 
 
 async def load_configuration(
     kubeconfig: str | Path | None = None, *, otherwise: str = ON_THIS_MACHINE
 ) -> Configuration:
-    """Read `kubeconfig`, else `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount, whose token is read again
-    as it is replaced.
+    """Load the configuration from `kubeconfig`, else from `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount.
+    A rotated token is read again.
 
-    `otherwise` ends the message where there is none of them: what else the caller can work with. Raises NoCluster.
+    `otherwise` ends the message if there is no configuration; it names the alternative without a cluster. Raises
+    NoCluster.
     """
     configuration = Configuration()
     path = str(kubeconfig or os.environ.get("KUBECONFIG", ""))

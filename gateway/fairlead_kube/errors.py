@@ -1,15 +1,15 @@
-"""Errors of an API server, as one tree; nothing of the client library or aiohttp leaves `client`.
+"""Hierarchy of errors of an API server. `client` never raises errors of the Kubernetes client library or aiohttp.
 
 ApiError
-  Unavailable      no answer, a time-out, an answer that is not understood, 429 or 5xx: try again
+  Unavailable      no response, a timeout, an invalid response, 429 or 5xx: try again
   Unauthorized     401
   Forbidden        403
   NotFound         404
-  Conflict         409: someone was faster, or another manager owns a field
+  Conflict         409: the object was changed by others, or another manager owns a field
   Gone             410: the resourceVersion is too old for a watch
   TooBig           413
-  Invalid          400, 415, 422, and 500 where the object could not be read: it is refused
-  NotLeading       not sent: this process does not hold the lease
+  Invalid          400, 415, 422, and 500 for an unreadable object: the object is invalid
+  NotLeading       not sent, as this process does not hold the lease
 
 The message says which verb on which resource failed, and why; `sentence` adds the API server and what to do.
 """
@@ -26,7 +26,7 @@ MESSAGE_LIMIT: Final = 1000
 
 
 class ApiError(Exception):
-    """Base. `status` is the HTTP status (0 without an answer), `reason` that of the API server's `Status` object."""
+    """Base class. `status` is the HTTP status, 0 without a response; `reason` is that of the API server's `Status`."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message[:MESSAGE_LIMIT])
@@ -34,12 +34,14 @@ class ApiError(Exception):
         self.reason = reason or type(self).__name__
 
     def sentence(self, host: str, rights: str = "") -> str:
-        """For a person: what failed at `host`, and what to do. `rights` says what to grant or which account to use."""
-        return f"the API server at {host} refuses it ({self})"
+        """Message for users: what failed at `host`, and what to do. `rights` says which rights to grant or which
+        account to use.
+        """
+        return f"the API server at {host} rejects the request ({self})"
 
 
 class Unavailable(ApiError):
-    """The API server cannot be reached, or asks for patience."""
+    """The API server cannot be reached or is not ready."""
 
     def sentence(self, host: str, rights: str = "") -> str:
         if self.status:
@@ -55,34 +57,34 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The credentials are good, but not for this."""
+    """The credentials are valid but do not permit the request."""
 
     def sentence(self, host: str, rights: str = "") -> str:
         return f"{super().sentence(host)}. {rights}".rstrip()
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such kind."""
+    """The object or its kind does not exist."""
 
 
 class Conflict(ApiError):
-    """The object is not as it was read, or exists already."""
+    """The object was changed since it was read, or exists already."""
 
 
 class Gone(ApiError):
-    """A watch has to begin with a new listing."""
+    """A watch has to be restarted with a new list."""
 
 
 class TooBig(ApiError):
-    """The request is larger than the API server takes."""
+    """The request exceeds the size limit of the API server."""
 
 
 class Invalid(ApiError):
-    """The API server refuses the object; the message names the field."""
+    """The object is invalid; the message names the field."""
 
 
 class NotLeading(ApiError):
-    """A write was held back because the lease is not held."""
+    """A write was not sent because this process does not hold the lease."""
 
 
 _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
@@ -100,7 +102,7 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
-# Of an apply whose object has a value of the wrong type, an API server says no reason, and 500 as for its own faults.
+# For an apply with a value of the wrong type, the API server responds with 500 and no reason, as for internal errors.
 _UNREADABLE: Final = re.compile(r"failed to (create typed patch|convert (new|patch)) object")
 
 
@@ -111,8 +113,9 @@ class _Status(msgspec.Struct):
 
 
 def error_for(status: int, body: bytes, what: str) -> ApiError:
-    """The error for an HTTP status >= 400. `body` is trusted for text only where it is a `Status` object; `what` is
-    verb and resource."""
+    """Create the error for an HTTP status of at least 400. Text is taken from `body` only if it is a `Status` object.
+    `what` is verb and resource.
+    """
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else ApiError)
     try:
         status_object = msgspec.json.decode(body, type=_Status)

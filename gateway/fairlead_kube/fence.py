@@ -1,17 +1,16 @@
-"""Keeps a write from leaving once this process may no longer write, however long it was stopped on the way.
+"""Blocks writes of a process that no longer holds the lease, even if the process was stopped in the meantime.
 
-A process can be stopped anywhere (SIGSTOP, a frozen cgroup, a suspended machine) and continues as if nothing had been,
-while another operator leads. Three things together keep that from making two writers; `client` uses the first two:
+A process can be stopped at any point (SIGSTOP, a frozen cgroup, a suspended machine) and continues later, while another
+operator leads. Three measures together prevent writes of two leaders; `client` implements the first two:
 
-- The lease is looked at when a write is asked for, and again when its first byte is handed to the kernel: in between
-  lie waits for a connection, a TLS handshake or another turn of the loop, and after a stop what became readable is
-  served before any timer fires.
-- A write carries the time that it may take (`timeout=`), and the API server gives it up by then: a process that is
-  stopped cannot take back what it has sent.
-- Documents and statuses name the resourceVersion that they replace, so that a write which slipped through between the
-  last look and the kernel is refused where somebody else has written since (`documents`, `platform`).
+- The lease is checked before a write, and again when its first byte is handed to the kernel. In between, the process
+  may wait for a connection, a TLS handshake or the event loop; and after a stop, readable sockets are served before any
+  timer fires.
+- A write has a timeout at the API server (`timeout=`), as a stopped process cannot cancel a request that it has sent.
+- Documents and statuses name the resourceVersion that they replace. A write that was sent after the last check is
+  rejected if others have written since (`documents`, `platform`).
 
-The clock is one that goes on while the machine is suspended.
+The clock continues while the machine is suspended.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ import aiohttp
 from kubernetes.aio.client import Configuration
 
 Allowance = Callable[[], float]
-"""Seconds within which a write that is sent now must have ended; 0 and less: nothing may be written."""
+"""Returns the seconds within which a write sent now must have ended; 0 or less forbids writes."""
 
 _fence: ContextVar[Allowance | None] = ContextVar("fence", default=None)
 
 
 class Fenced(Exception):
-    """Raised where the bytes of a write would have left."""
+    """A write was blocked immediately before its first byte would have been sent."""
 
 
 def boottime() -> float:
-    """Seconds since the machine was started, those of its sleep included: CLOCK_MONOTONIC stands still in it."""
+    """Seconds since the machine was started, including time in suspend, during which CLOCK_MONOTONIC stops."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def always() -> float:
-    """Allowance without a lease: writes are never fenced."""
+    """Allowance without a lease, which permits all writes."""
     return float("inf")
 
 
 @contextmanager
 def fence(allowance: Allowance) -> Iterator[None]:
-    """Requests that are sent in this context leave only while there is an allowance."""
+    """Block requests in this context unless `allowance` permits them."""
     token = _fence.set(allowance)
     try:
         yield
@@ -57,7 +56,9 @@ def fence(allowance: Allowance) -> Iterator[None]:
 
 
 def guard(configuration: Configuration) -> Configuration:
-    """A copy of `configuration` whose clients ask the fence before the first byte of a body, and the head with it."""
+    """Copy `configuration` for clients that check the fence before they send the first byte of a request
+    with a body.
+    """
     trace = aiohttp.TraceConfig()
     trace.on_request_chunk_sent.append(_before_chunk)
     guarded = copy.copy(configuration)
@@ -68,7 +69,9 @@ def guard(configuration: Configuration) -> Configuration:
 async def _before_chunk(
     session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams
 ) -> None:
-    """aiohttp runs this before it writes a chunk, despite the signal's name; the head waits for the first one."""
+    """Check the fence. Despite the signal's name, aiohttp calls this before it writes a chunk, and the head is sent
+    with the first chunk.
+    """
     allowance = _fence.get()
     if allowance is not None and allowance() <= 0:
         raise Fenced

@@ -1,8 +1,8 @@
-"""Lists objects and then watches them, through outages, without losing a deletion.
+"""Informer that lists objects and then watches them, across outages and without missing deletions.
 
-Each list is complete: what it no longer holds is gone. One is made at the start, wherever the API server says that a
-watch has missed something, and every `resync` seconds besides, so that nothing stays lost whatever ate an event. An
-informer without a watch of its own has its events passed to `observe`, and lists more often.
+Each list is complete: an object that is missing was deleted. Lists are made at the start, when the API server reports
+that a watch has missed events, and every `resync` seconds, so that a lost event has no lasting effect. An informer
+without a watch of its own receives events by `observe`, and lists more often.
 """
 
 from __future__ import annotations
@@ -24,34 +24,38 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 Done = Awaitable[None] | None
-"""Returned by a store: what the informer awaits before the next event, if anything."""
+"""Result of a store's method; if it is an awaitable, the informer awaits it before the next event."""
 
 RESYNC_SECONDS: Final = 600.0
 
 
 class Store(Protocol[T_contra]):
-    """Objects as an informer last saw them. Called in the event loop; does not block."""
+    """Store of objects that an informer updates. Its methods are called in the event loop and must not block."""
 
     def replace(self, objects: Sequence[T_contra], version: str) -> Done:
-        """Everything that exists as of a resourceVersion; what is missing is gone. Reading one may raise ApiError."""
+        """Replace all objects by those of a list with a resourceVersion; missing objects were deleted. Reading an
+        object of the sequence may raise ApiError.
+        """
         ...
 
     def update(self, item: T_contra) -> Done:
-        """Added or modified."""
+        """Add or update an object."""
         ...
 
     def delete(self, item: T_contra) -> Done:
-        """Gone, or no longer matching the selector."""
+        """Delete an object, which was deleted at the API server or no longer matches the selector."""
         ...
 
 
 class Informer(Generic[T]):
-    """Keeps a store like what an API server has of one scope.
+    """Keeps a store synchronized with the objects of one scope at an API server.
 
-    `synced` is set after the first list. With `watches` False it lists only, from the API server's cache after the
-    first time, every `resync` seconds, a tenth more or less at random; a watched scope is listed again when a watch
-    ends and `resync` seconds have passed. `contact` is called at each sign of life of the API server, `failed` after
-    each failure, before a pause of 0.1 to 2 seconds; by default failures are logged, but for outages.
+    `synced` is set after the first list. A watched scope is listed again when a watch ends and `resync` seconds have
+    passed. With `watches` False, the informer only lists: every `resync` seconds, varied randomly by 10 %, and from the
+    API server's cache after the first time.
+
+    `contact` is called whenever the API server has responded. `failed` is called after each failure, before a pause of
+    0.1 to 2 seconds; by default, failures other than outages are logged.
     """
 
     def __init__(
@@ -94,13 +98,11 @@ class Informer(Generic[T]):
                 self._version = None
             except ApiError as error:
                 self._failed(error)
-            # after a stream that ended well too: an API server that ends each at once is not asked without a pause
+            # also after a stream without errors, in case the API server ends each stream at once
             await asyncio.sleep(self._backoff.after(0.0))
 
     def observe(self, type_: str | None, item: T) -> Done:
-        """Take in one event of a watch that somebody else holds: ADDED, MODIFIED, DELETED, or None for an object that
-        was listed.
-        """
+        """Apply one event of a watch that other code runs: ADDED, MODIFIED, DELETED, or None for a listed object."""
         return self._store.delete(item) if type_ == "DELETED" else self._store.update(item)
 
     async def _list_and_watch(self) -> None:
@@ -124,11 +126,11 @@ class Informer(Generic[T]):
             await asyncio.sleep(self._resync * (0.9 + 0.2 * self._random()))
 
     async def _list(self, *, cached: bool = False) -> str:
-        """List everything; the version to watch from."""
+        """List all objects into the store, and return the version to watch from."""
         objects, version = await self._kube.list(self._scope, cached=cached)
         if cached and older(version, self._listed):
-            # the cache of one of several API servers, which lags behind that of another; or everything was restored
-            # from a backup, and then a list that is not of a cache tells
+            # either the cache of this API server lags behind that of another one, or etcd was restored from a backup;
+            # an uncached list distinguishes the two cases
             objects, version = await self._kube.list(self._scope)
         self._contact()
         await _await_work(self._store.replace(objects, version))
@@ -140,12 +142,12 @@ class Informer(Generic[T]):
     def _log(self, error: ApiError) -> None:
         outage = isinstance(error, Unavailable)
         state = "unavailable" if outage else str(error)
-        if state == self._state_logged or (outage and self._watches):  # what a watch misses, the list after it finds
+        if state == self._state_logged or (outage and self._watches):  # the next list finds what a watch missed
             return
         self._state_logged = state
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
-        words = "tried again" if self._watches else "what is deleted meanwhile is not seen until lists succeed"
-        logger.log(level, "%s: %s", words, error)
+        consequence = "it is tried again" if self._watches else "deletions are not noticed until a list succeeds"
+        logger.log(level, "Kubernetes %s cannot be read, %s: %s", self._scope, consequence, error)
 
 
 async def _await_work(work: Done) -> None:

@@ -1,4 +1,4 @@
-"""Objects decoded to the members that a reader needs, which takes a fraction of the memory of plain dicts."""
+"""Kubernetes objects, decoded to the members that readers need. They take a fraction of the memory of plain dicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Metadata(msgspec.Struct):
 
 
 class ConfigMap(msgspec.Struct, rename="camel"):
-    """Text in `data`, bytes in `binary_data`."""
+    """A ConfigMap: texts in `data`, bytes in `binary_data`."""
 
     metadata: Metadata
     data: dict[str, str] = {}
@@ -22,7 +22,7 @@ class ConfigMap(msgspec.Struct, rename="camel"):
 
 
 class Secret(msgspec.Struct):
-    """`repr` shows no values."""
+    """A Secret, whose `repr` shows no values."""
 
     metadata: Metadata
     data: dict[str, bytes] = {}

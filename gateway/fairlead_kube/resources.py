@@ -1,4 +1,4 @@
-"""Kinds of objects: where the API server keeps them, and in what version. Pure."""
+"""Kinds of objects with their API group, version and URL. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object: enough to build its URL and the head of its manifest."""
+    """A kind of objects, with what is needed to build URLs, `apiVersion` and `kind`."""
 
     group: str
     version: str
@@ -28,7 +28,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of a collection, an object or a subresource; a namespace of None spans all of them."""
+        """URL path of a collection, an object or a subresource; without a namespace, of all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         steps = [root]
         if self.namespaced and namespace is not None:
@@ -38,7 +38,7 @@ class Kind:
         return "/".join(steps)
 
     def path_of(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """For messages: `mcpservers/status demo in namespace team`."""
+        """Name for messages, such as `mcpservers/status demo in namespace team`."""
         resource = f"{self.plural}/{subresource}" if subresource else self.plural
         where = f"in namespace {namespace}" if self.namespaced and namespace else ""
         return " ".join(word for word in (resource, name, where) if word)
@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Scope(Generic[T]):
-    """Objects of one kind to list and to watch, each decoded as `model`. `namespace` None = all."""
+    """Objects of one kind to list and watch, decoded as `model`. `namespace` None means all namespaces."""
 
     kind: Kind
     model: type[T]
@@ -54,17 +54,17 @@ class Scope(Generic[T]):
     selector: str = ""
     """Label selector."""
     name: str = ""
-    """Name of the only object, if it is one."""
+    """Name of the only object; empty for all objects."""
     fields: str = ""
-    """Field selector, where `name` does not say all."""
+    """Further field selectors, in addition to `name`."""
 
     def __str__(self) -> str:
         return self.kind.path_of(self.namespace, self.name)
 
     def query(self) -> list[tuple[str, str]]:
         fields = ",".join(filter(None, (self.name and f"metadata.name={self.name}", self.fields)))
-        chosen = {"labelSelector": self.selector, "fieldSelector": fields}
-        return [(parameter, value) for parameter, value in chosen.items() if value]
+        selectors = {"labelSelector": self.selector, "fieldSelector": fields}
+        return [(parameter, value) for parameter, value in selectors.items() if value]
 
 
 MCP_SERVERS: Final = Kind(GROUP, VERSION, "mcpservers", "McpServer")
@@ -80,12 +80,12 @@ SERVICE_ACCOUNTS: Final = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 NETWORK_POLICIES: Final = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 DISRUPTION_BUDGETS: Final = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 WORKLOAD_KINDS: Final = (SERVICE_ACCOUNTS, SERVICES, NETWORK_POLICIES, DISRUPTION_BUDGETS, DEPLOYMENTS)
-"""In the order in which they are applied: what pods need first, pods last."""
+"""Kinds in the order in which they are applied: first what pods need, then pods."""
 DOMAIN_POLICIES: Final = Kind("cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy")
-"""Policies about names of hosts, where Cilium is installed."""
+"""Policies about host names, for clusters with Cilium."""
 
 BULKY: Final = 50
-"""Objects per page where each may hold a megabyte."""
+"""Objects per page of kinds whose objects may have 1 MiB each."""
 CONFIG_MAPS: Final = Kind("", "v1", "configmaps", "ConfigMap", page=BULKY)
 SECRETS: Final = Kind("", "v1", "secrets", "Secret", page=BULKY)
 EVENTS: Final = Kind("events.k8s.io", "v1", "events", "Event")
@@ -103,13 +103,15 @@ TOKEN_REVIEWS: Final = Kind("authentication.k8s.io", "v1", "tokenreviews", "Toke
 
 
 def newer(version: str, than: str) -> bool:
-    """Whether one reading of an object is newer than another.
+    """Whether one version of an object is newer than another.
 
-    Resource versions of one kind compare as numbers where they are numbers; else whatever came last counts.
+    Resource versions of one kind are compared as numbers. If they are not numbers, any other version counts as newer.
     """
     return int(version) > int(than) if version.isdigit() and than.isdigit() else version != than
 
 
 def older(version: str, than: str) -> bool:
-    """Whether one reading is certainly older than another: answers and events of one object come in any order."""
+    """Whether one version of an object is certainly older than another; responses and events may arrive in
+    any order.
+    """
     return version.isdigit() and than.isdigit() and int(version) < int(than)

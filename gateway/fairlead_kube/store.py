@@ -1,9 +1,9 @@
-"""Objects of one kind as last seen, decoded, whatever order events, lists and answers to writes arrive in.
+"""Store of decoded objects of one kind, for events, lists and responses to writes that arrive in any order.
 
-Every reading of an object has a resourceVersion, and those of one kind grow with each write of any of its objects
-(Kubernetes API concepts, "Resource versions"; comparable by KEP-5504). That alone decides here: an older reading never
-replaces a newer one, and an object that a newer list or a later deletion took away does not return by an older event.
-So several sources may feed one store: a watch, complete lists, the answers to writes.
+Every object has a resourceVersion, which increases with each write to any object of the kind (Kubernetes API concepts,
+"Resource versions"; comparable by KEP-5504). Only the resourceVersion decides: an older version never replaces a newer
+one, and an older event does not restore an object that a newer list lacks or a later event deleted. So several sources
+may update one store: a watch, complete lists, and responses to writes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from fairlead_kube.resources import Json, newer, older
 V = TypeVar("V")
 
 DELETIONS: Final = 10_000
-"""Deletions that are remembered between two lists; above that the oldest is forgotten."""
+"""Most deletions that are stored between two lists; beyond that, the oldest is dropped."""
 
 
 @dataclass(frozen=True)
-class _Reading(Generic[V]):
+class _Entry(Generic[V]):
     uid: str
     version: str
     value: V
 
 
 class ObjectStore(Generic[V]):
-    """Values of objects by namespace and name (namespace "" for kinds without). Implements `informer.Store`.
+    """Values of objects by namespace and name; the namespace is "" for cluster-scoped kinds. Implements
+    `informer.Store`.
 
-    `decode` makes the value that is kept of an object; what it does not keep takes no memory. `changed(key, before,
-    after)` is called once the store holds `after`, where the two differ; None where no object was, or is.
+    `decode` converts an object to the value that is stored. `changed(key, before, after)` is called after a value has
+    changed; `before` is None for a new object, `after` is None for a deleted one.
     """
 
     def __init__(
@@ -45,66 +46,67 @@ class ObjectStore(Generic[V]):
     ) -> None:
         self._decode = decode
         self._changed = changed
-        self._readings: dict[ObjectKey, _Reading[V]] = {}
+        self._entries: dict[ObjectKey, _Entry[V]] = {}
         self._deletions: OrderedDict[ObjectKey, str] = OrderedDict()
         """Versions of deletions since the last list."""
         self._listed = ""
         """Version of the last list."""
 
     def __repr__(self) -> str:
-        return f"<ObjectStore of {len(self._readings)}>"
+        return f"<ObjectStore of {len(self._entries)}>"
 
     def __contains__(self, key: object) -> bool:
-        return key in self._readings
+        return key in self._entries
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        return iter(list(self._readings))
+        return iter(list(self._entries))
 
     def __len__(self) -> int:
-        return len(self._readings)
+        return len(self._entries)
 
     def get(self, key: ObjectKey) -> V | None:
-        """Value of an object, None where there is none."""
-        reading = self._readings.get(key)
-        return reading.value if reading is not None else None
+        """Value of an object; None if it does not exist."""
+        entry = self._entries.get(key)
+        return entry.value if entry is not None else None
 
     def version(self, key: ObjectKey) -> str:
-        """resourceVersion of an object; empty where there is none."""
-        reading = self._readings.get(key)
-        return reading.version if reading is not None else ""
+        """resourceVersion of an object; empty if it does not exist."""
+        entry = self._entries.get(key)
+        return entry.version if entry is not None else ""
 
     def values(self) -> list[V]:
         """Values of all objects."""
-        return [reading.value for reading in self._readings.values()]
+        return [entry.value for entry in self._entries.values()]
 
     async def replace(self, objects: Sequence[Json], version: str) -> None:
-        """Take in all objects as of `version`; what is missing is gone, unless a newer reading of it is known.
+        """Replace all objects by those of a list of `version`. Missing objects are deleted, unless the store has a
+        newer version of them.
 
-        Each object is decoded in a turn of the loop of its own, and all are taken in together. A list older than the
-        last one means that the API server was restored from a backup, where versions begin again: it replaces
-        everything. Informers pass on no list from a cache that lags.
+        Each object is decoded in an iteration of the event loop of its own, then all are replaced at once. A list that
+        is older than the last one means that etcd was restored from a backup, and its versions are lower: then the list
+        replaces everything. Informers do not pass on lists of a cache that lags.
         """
         restored = older(version, self._listed)
-        readings: dict[ObjectKey, _Reading[V]] = {}
+        entries: dict[ObjectKey, _Entry[V]] = {}
         for item in objects:
-            key, uid, at = _identity(item)
-            reading = None if restored or not at else self._readings.get(key)
-            same = reading is not None and (uid, at) == (reading.uid, reading.version)
-            readings[key] = reading if reading is not None and same else _Reading(uid, at, self._decode(item))
+            key, uid, item_version = _identity(item)
+            entry = None if restored or not item_version else self._entries.get(key)
+            same = entry is not None and (uid, item_version) == (entry.uid, entry.version)
+            entries[key] = entry if entry is not None and same else _Entry(uid, item_version, self._decode(item))
             await asyncio.sleep(0)
-        self._replace(readings, version)
+        self._replace(entries, version)
 
-    def _replace(self, listed: Mapping[ObjectKey, _Reading[V]], version: str) -> None:
+    def _replace(self, listed: Mapping[ObjectKey, _Entry[V]], version: str) -> None:
         restored = older(version, self._listed)
         if restored:
             self._deletions.clear()
-            for key in list(self._readings):
-                self._drop(key, told=key not in listed)
-        self._listed = ""  # what is in a list is there, whatever the list before it said
-        for key, reading in listed.items():
-            self._take(key, reading.uid, reading.version, partial(_value, reading), told=True)
-        for key, reading in list(self._readings.items()):
-            if key not in listed and not older(version, reading.version):
+            for key in list(self._entries):
+                self._drop(key, notify=key not in listed)
+        self._listed = ""  # a listed object exists, even if the previous list lacked it
+        for key, entry in listed.items():
+            self._set(key, entry.uid, entry.version, partial(_value, entry), notify=True)
+        for key, entry in list(self._entries.items()):
+            if key not in listed and not older(version, entry.version):
                 self._drop(key)
         self._listed = version
         for key, deletion in list(self._deletions.items()):
@@ -112,29 +114,31 @@ class ObjectStore(Generic[V]):
                 del self._deletions[key]
 
     def update(self, item: Json) -> None:
-        """Take in an object as an event or a list has it, unless something newer is known."""
-        self._take(*_identity(item), partial(self._decode, item), told=True)
+        """Set an object of an event or a list, unless the store has a newer version."""
+        self._set(*_identity(item), partial(self._decode, item), notify=True)
 
     def put(self, item: Json) -> None:
-        """Take in the answer to a write, unless something newer is known; `changed` is not called."""
-        self._take(*_identity(item), partial(self._decode, item), told=False)
+        """Set an object from the response to a write, unless the store has a newer version; `changed` is not called."""
+        self._set(*_identity(item), partial(self._decode, item), notify=False)
 
     def delete(self, item: Json) -> None:
-        """Take note that an object is gone, or no longer matches the selector, unless a successor is known."""
+        """Delete an object that no longer exists or no longer matches the selector, unless the store has a
+        newer one.
+        """
         key, version = key_of(item), item["metadata"].get("resourceVersion", "")
-        reading = self._readings.get(key)
-        if reading is not None and older(version, reading.version):
+        entry = self._entries.get(key)
+        if entry is not None and older(version, entry.version):
             return
-        self._bury(key, version)
+        self._record_deletion(key, version)
         self._drop(key)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop an object that was deleted from here, ahead of the event that tells of it."""
-        self._bury(key, self.version(key))
-        self._readings.pop(key, None)
+        """Drop an object that this process has deleted, before the event about it arrives."""
+        self._record_deletion(key, self.version(key))
+        self._entries.pop(key, None)
 
-    def _take(self, key: ObjectKey, uid: str, version: str, decode: Callable[[], V], *, told: bool) -> None:
-        previous = self._readings.get(key)
+    def _set(self, key: ObjectKey, uid: str, version: str, decode: Callable[[], V], *, notify: bool) -> None:
+        previous = self._entries.get(key)
         if previous is not None:
             if older(version, previous.version) or (version and (uid, version) == (previous.uid, previous.version)):
                 return
@@ -142,27 +146,27 @@ class ObjectStore(Generic[V]):
             return
         before = previous.value if previous is not None else None
         after = decode()
-        self._readings[key] = _Reading(uid, version, after)
+        self._entries[key] = _Entry(uid, version, after)
         self._deletions.pop(key, None)
-        if told and before != after:
+        if notify and before != after:
             self._changed(key, before, after)
 
-    def _bury(self, key: ObjectKey, version: str) -> None:
-        """Remember up to which version readings of an object are from before its end."""
+    def _record_deletion(self, key: ObjectKey, version: str) -> None:
+        """Store the version of a deletion, so that older versions of the object are ignored."""
         if version and not older(version, self._listed) and not older(version, self._deletions.get(key, "")):
             self._deletions[key] = version
             self._deletions.move_to_end(key)
             if len(self._deletions) > DELETIONS:
                 self._deletions.popitem(last=False)
 
-    def _drop(self, key: ObjectKey, *, told: bool = True) -> None:
-        reading = self._readings.pop(key, None)
-        if reading is not None and told:
-            self._changed(key, reading.value, None)
+    def _drop(self, key: ObjectKey, *, notify: bool = True) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None and notify:
+            self._changed(key, entry.value, None)
 
 
-def _value(reading: _Reading[V]) -> V:
-    return reading.value
+def _value(entry: _Entry[V]) -> V:
+    return entry.value
 
 
 def _identity(item: Json) -> tuple[ObjectKey, str, str]:

@@ -315,7 +315,7 @@ class RequestRecord:
         self._definitions = definitions
         if self._span is None:
             return {}
-        return {"traceparent": self._span.round_began(target.provider, target.model)}
+        return {"traceparent": self._span.start_round(target.provider, target.model)}
 
     def round_failed(self, error_type: str) -> None:
         """Record that the provider failed or refused a round, which is not charged. `error_type`: status of the answer,
@@ -323,7 +323,7 @@ class RequestRecord:
         """
         self._open_round = None
         if self._span is not None:
-            self._span.round_ended(error_type)
+            self._span.end_round(error_type)
 
     def round_answered(self) -> None:
         """Record that the model begins to answer."""
@@ -346,7 +346,7 @@ class RequestRecord:
         total = token_usage(usage)
         own, self._stated = total - self._stated, total
         if self._span is not None:
-            self._span.round_ended("", own.input, own.output)
+            self._span.end_round("", own.input, own.output)
         self._count(own)
 
     def response_used(self, usage: Mapping[str, Any]) -> None:

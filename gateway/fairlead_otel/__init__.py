@@ -1,5 +1,5 @@
-"""OpenTelemetry's pipelines of a process: traces and logs over OTLP, by HTTP or gRPC, as its environment says.
+"""OpenTelemetry pipelines of a process: exports traces, metrics and logs over OTLP, by HTTP or gRPC.
 
-Nothing of OpenTelemetry's SDK is loaded by `environment`; `pipelines` and what it needs are imported where a signal is
-exported.
+The environment variables of OpenTelemetry configure them. The SDK is imported only if a signal is exported; importing
+`environment` does not load it.
 """

@@ -1,5 +1,7 @@
-"""Deliveries of one signal to its collector: what waits is bounded, what is lost is counted, and a collector that does
-not answer is one warning, until it answers again.
+"""Counts the deliveries of one signal to its collector.
+
+The queue is bounded, and lost items are counted. A collector that cannot be reached is logged once, until it is
+reachable again.
 """
 
 from __future__ import annotations
@@ -17,26 +19,28 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 log = logging.getLogger(__name__)
 
 Delivered = Literal["traces", "metrics", "logs", "audit"]
-"""Labels of deliveries: the signals, and the audit log, whose log records have a queue of their own."""
+"""Labels of deliveries: the signals, and the audit log, whose log records have a separate queue."""
 QUEUE_FULL: Final = "queue_full"
-"""Reason of a loss: as many items, or bytes of them, waited as may wait."""
+"""Reason of a loss: the queue was full."""
 EXPORT_FAILED: Final = "export_failed"
-"""Reason of a loss: the collector did not take them, after all attempts."""
+"""Reason of a loss: the collector did not accept the items after all attempts."""
 MAX_BYTES: Final = 32 << 20
-"""Bytes of the bodies of log records that may wait."""
+"""Most bytes of the bodies of queued log records."""
 _WORDS: Final = {"audit": "lines of the audit log"}
 _SDK_LOG: Final = "opentelemetry.exporter"
 MAX_REASON: Final = 320
-"""Characters of what the exporter says of a failure."""
+"""Most characters of an exporter's message about a failure."""
 
 
 class Deliveries:
-    """Counts of one signal: spans, log records, or readings of all metrics. Added to by threads that hand items over
-    (`admit`), and by one that sends them (`ended`).
+    """Counters of one signal: spans, log records, or readings of all metrics. Threads that queue items call `admit`,
+    and the thread that sends them calls `end`.
     """
 
     def __init__(self, signal: Delivered, endpoint: str, capacity: int = 0, capacity_bytes: int = MAX_BYTES) -> None:
-        """`capacity`: items that may wait; `capacity_bytes`: bytes of those that are admitted with a size."""
+        """Create the counters. `capacity` is the most queued items, `capacity_bytes` the most bytes of items that are
+        admitted with a size.
+        """
         self.signal = signal
         self._endpoint = endpoint or "this machine"
         self._capacity = capacity
@@ -50,7 +54,7 @@ class Deliveries:
         """Whether the last delivery failed."""
 
     def admit(self, size: int = 0) -> bool:
-        """Whether there is room for one more item of that many bytes, which is counted as lost where there is none."""
+        """Count one more queued item of `size` bytes; False if the queue is full and the item counts as lost."""
         waiting = self._admitted - self.sent - self.lost[EXPORT_FAILED]
         if waiting >= self._capacity or self._bytes_in - self._bytes_out + size > self._capacity_bytes:
             self.lost[QUEUE_FULL] += 1
@@ -60,21 +64,21 @@ class Deliveries:
         return True
 
     def end(self, items: int, size: int = 0, *, well: bool, reason: str = "") -> None:
-        """Count a delivery of that many bytes that ended, and warn where it is the first that failed since one went
-        well.
+        """Count a finished delivery of `items` items with `size` bytes. The first failure after a success is logged,
+        and so is the first success after a failure.
         """
         self._bytes_out += size
         what = _WORDS.get(self.signal, self.signal)
         if well:
             self.sent += items
             if self.failing:
-                log.warning("OpenTelemetry: %s reach %s again", what, self._endpoint)
+                log.warning("OpenTelemetry: export of %s to %s works again", what, self._endpoint)
         else:
             self.lost[EXPORT_FAILED] += items
             if not self.failing:
                 log.warning(
-                    "OpenTelemetry: %s do not reach %s%s. Calls go on; what does not arrive is dropped and counted, "
-                    "and nothing more is said until it arrives again",
+                    "OpenTelemetry: export of %s to %s failed%s. Calls are not affected; lost items are counted, and "
+                    "further failures are not logged until an export succeeds",
                     what,
                     self._endpoint,
                     f" ({reason})" if reason else "",
@@ -83,7 +87,9 @@ class Deliveries:
 
 
 class ExporterReasons(logging.Handler):
-    """Keeps the first message of OpenTelemetry's exporters, which log each failed attempt. They are not printed."""
+    """Log handler that stores the first message of OpenTelemetry's exporters, which log each failed attempt, instead of
+    printing the messages.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,28 +99,28 @@ class ExporterReasons(logging.Handler):
         self._first = self._first or record.getMessage()[:MAX_REASON]
 
     def take(self) -> str:
-        """The first message since the last `take`; empty for none."""
+        """Take the first message since the last call; empty if there is none."""
         first, self._first = self._first, ""
         return first
 
 
 def quiet_exporters() -> ExporterReasons:
-    """Handler that keeps the messages of OpenTelemetry's exporters from all others. One per process."""
+    """Install the handler that collects the messages of OpenTelemetry's exporters, once per process, and return it."""
     logger = logging.getLogger(_SDK_LOG)
     for handler in logger.handlers:
         if isinstance(handler, ExporterReasons):
             return handler
-    made = ExporterReasons()
-    logger.addHandler(made)
+    reasons = ExporterReasons()
+    logger.addHandler(reasons)
     logger.propagate = False
-    return made
+    return reasons
 
 
 E = TypeVar("E", SpanExporter, LogRecordExporter, MetricExporter)
 
 
 class _Counting(Generic[E]):
-    """Exporter that counts how the deliveries of another end."""
+    """Exporter that wraps another one and counts its deliveries."""
 
     def __init__(self, inner: E, deliveries: Deliveries, reasons: ExporterReasons) -> None:
         super().__init__()
@@ -127,7 +133,7 @@ class _Counting(Generic[E]):
 
 
 class CountedSpans(_Counting[SpanExporter], SpanExporter):
-    """Exporter of spans with counts."""
+    """Exporter of spans that counts deliveries."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         result = SpanExportResult.FAILURE
@@ -142,12 +148,12 @@ class CountedSpans(_Counting[SpanExporter], SpanExporter):
 
 
 def body_size(body: object) -> int:
-    """Characters of a log record's body: what of it may be long is text."""
+    """Length of a log record's body if it is text; other bodies are small and count as 0."""
     return len(body) if isinstance(body, str) else 0
 
 
 class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
-    """Exporter of log records with counts."""
+    """Exporter of log records that counts deliveries."""
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         result = LogRecordExportResult.FAILURE
@@ -162,11 +168,11 @@ class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
         self._inner.shutdown()  # type: ignore[no-untyped-call]  # the SDK declares it so
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return True  # nothing waits here
+        return True  # this exporter has no queue
 
 
 class CountedMetrics:
-    """Exporter of readings of all metrics, with counts."""
+    """Exporter of readings of all metrics that counts deliveries."""
 
     def __init__(self, inner: MetricExporter, deliveries: Deliveries, reasons: ExporterReasons) -> None:
         self._inner = inner
@@ -174,7 +180,7 @@ class CountedMetrics:
         self._reasons = reasons
 
     def export(self, reading: MetricsData) -> None:
-        """Send one reading. Raises nothing for a collector that does not take it."""
+        """Send one reading. A collector that rejects it raises no error."""
         result: Any = None
         try:
             result = self._inner.export(reading)
@@ -182,5 +188,5 @@ class CountedMetrics:
             self._deliveries.end(1, well=result is MetricExportResult.SUCCESS, reason=self._reasons.take())
 
     def shutdown(self) -> None:
-        """Give up attempts that are under way."""
+        """Abort attempts in progress."""
         self._inner.shutdown()

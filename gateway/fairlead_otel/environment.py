@@ -1,7 +1,7 @@
-"""Signals that a process exports, and how: read from the environment variables of OpenTelemetry's specification.
+"""Reads the exported signals and their protocols from the environment variables of OpenTelemetry's specification.
 
-Pure module. An endpoint for all signals (`OTEL_EXPORTER_OTLP_ENDPOINT`) exports all three, as the specification's
-default for each is the exporter `otlp`; without any endpoint nothing is exported unless a signal's exporter is named.
+Pure module. With an endpoint for all signals (`OTEL_EXPORTER_OTLP_ENDPOINT`), all three are exported, as `otlp` is the
+default exporter in the specification. A signal without an endpoint is exported only if its exporter is set.
 https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 """
 
@@ -22,18 +22,18 @@ NONE: Final = "none"
 
 
 class UnusableVariable(ValueError):
-    """A variable that asks for what cannot be done; the message names it and says what is possible."""
+    """A variable has an unsupported value; the message names the variable and the supported values."""
 
 
 def exported_signals(environ: Mapping[str, str]) -> dict[Signal, Protocol]:
-    """Protocol of each signal that is exported. Raises UnusableVariable."""
+    """Exported signals with their protocols. Raises UnusableVariable."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return {}
     return {signal: _protocol(environ, signal) for signal in SIGNALS if _wants(environ, signal)}
 
 
 def endpoint(environ: Mapping[str, str], signal: Signal) -> str:
-    """Address of a signal's collector as the variables give it; empty for OTLP's default on this machine."""
+    """Endpoint of a signal's collector from the variables; empty for OTLP's default on this machine."""
     return _first(environ, _names("ENDPOINT", signal))[1]
 
 
@@ -41,7 +41,7 @@ def _wants(environ: Mapping[str, str], signal: Signal) -> bool:
     name = f"OTEL_{signal.upper()}_EXPORTER"
     exporter = environ.get(name, "").strip().lower()
     if exporter not in ("", OTLP, NONE):
-        raise UnusableVariable(f"{name} is {exporter!r}; {OTLP} and {NONE} are possible")
+        raise UnusableVariable(f"{name} is {exporter!r}, but only {OTLP} and {NONE} are supported")
     return exporter == OTLP or (not exporter and bool(endpoint(environ, signal)))
 
 
@@ -52,14 +52,14 @@ def _protocol(environ: Mapping[str, str], signal: Signal) -> Protocol:
     for protocol in PROTOCOLS:
         if value == protocol:
             return protocol
-    raise UnusableVariable(f"{name} is {value!r}; {' and '.join(PROTOCOLS)} are possible")
+    raise UnusableVariable(f"{name} is {value!r}, but only {' and '.join(PROTOCOLS)} are supported")
 
 
 def _names(member: str, signal: Signal) -> tuple[str, str]:
-    """Variable of one signal, which counts first, and that of all."""
+    """Names of the variables for one signal, which takes precedence, and for all signals."""
     return f"OTEL_EXPORTER_OTLP_{signal.upper()}_{member}", f"OTEL_EXPORTER_OTLP_{member}"
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
-    """Name and value of the first variable that is set; an empty one counts as none."""
+    """Name and value of the first variable that is set and not empty; empty strings if there is none."""
     return next(((name, value) for name in names if (value := environ.get(name, "").strip())), ("", ""))

@@ -1,4 +1,4 @@
-"""Events of a process as OpenTelemetry has them: log records with a name and attributes. Loads nothing of its SDK."""
+"""OpenTelemetry events of a process: log records with a name and attributes. This module does not load the SDK."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class LogEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event. `body` is text whose length its maker bounds."""
+    """An event. The creator has to limit the length of `body`."""
 
     name: str
     at: float
@@ -16,12 +16,12 @@ class LogEvent(msgspec.Struct, frozen=True, gc=False):
     body: str
     attributes: Mapping[str, str | int]
     warns: bool = False
-    """Whether its severity is WARN; INFO otherwise."""
+    """Whether the severity is WARN; else it is INFO."""
     trace_id: str = ""
-    """Hexadecimal digits; empty outside of a trace."""
+    """Hexadecimal trace id; empty outside of a trace."""
     span_id: str = ""
     sampled: bool = False
 
 
 EmitEvent = Callable[[LogEvent], None]
-"""Queues an event for its collector; never blocks."""
+"""Queues an event for export; never blocks."""

@@ -1,5 +1,6 @@
-"""OTLP exporters of OpenTelemetry, by HTTP or gRPC. They read endpoint, headers, certificates, compression and timeout
-from the environment themselves.
+"""Creates OTLP exporters for HTTP or gRPC.
+
+The exporters read endpoint, headers, certificates, compression and timeout from the environment.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fairlead_otel.environment import GRPC, Protocol
 
 
 def span_exporter(protocol: Protocol) -> SpanExporter:
-    """Exporter of traces. Raises ImportError where the package for this protocol is not installed."""
+    """Create an exporter of traces. Raises ImportError if the package for the protocol is not installed."""
     if protocol == GRPC:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 
@@ -23,7 +24,7 @@ def span_exporter(protocol: Protocol) -> SpanExporter:
 
 
 def log_exporter(protocol: Protocol) -> LogRecordExporter:
-    """Exporter of logs. Raises ImportError where the package for this protocol is not installed."""
+    """Create an exporter of logs. Raises ImportError if the package for the protocol is not installed."""
     if protocol == GRPC:
         from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcExporter
 
@@ -34,7 +35,7 @@ def log_exporter(protocol: Protocol) -> LogRecordExporter:
 
 
 def metric_exporter(protocol: Protocol) -> MetricExporter:
-    """Exporter of metrics. Raises ImportError where the package for this protocol is not installed."""
+    """Create an exporter of metrics. Raises ImportError if the package for the protocol is not installed."""
     if protocol == GRPC:
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcExporter
 

@@ -1,4 +1,4 @@
-"""Records of Python's `logging`, and events, as log records of OpenTelemetry, with the trace that they belong to."""
+"""Converts records of Python's `logging` and events to OpenTelemetry log records with their trace context."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fairlead_api.logs import SPAN_ID, TRACE_ID
 from fairlead_otel.events import LogEvent
 
 MAX_BODY: Final = 16 << 10
-"""Characters of one record's message, and of its traceback."""
+"""Most characters of a record's message, and of its traceback."""
 _OWN_LOGS: Final = ("opentelemetry", "fairlead_otel", "urllib3", "grpc")
-"""Loggers of the way to the collector itself: what they say must not go that way."""
+"""Loggers of the export itself, whose records are not exported to avoid loops."""
 _SEVERITIES: Final = (
     (logging.CRITICAL, SeverityNumber.FATAL, "FATAL"),
     (logging.ERROR, SeverityNumber.ERROR, "ERROR"),
@@ -28,7 +28,7 @@ _SEVERITIES: Final = (
 
 
 class OtlpLogHandler(logging.Handler):
-    """Hands each record to OpenTelemetry's SDK, which queues it."""
+    """Log handler that passes each record to OpenTelemetry's SDK, which queues it."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class OtlpLogHandler(logging.Handler):
             attributes["exception.type"] = record.exc_info[0].__name__
             attributes["exception.stacktrace"] = logging.Formatter().formatException(record.exc_info)[:MAX_BODY]
         number, text = next((each, name) for level, each, name in _SEVERITIES if record.levelno >= level)
-        named = context_of(getattr(record, TRACE_ID, ""), getattr(record, SPAN_ID, ""))
+        record_context = context_of(getattr(record, TRACE_ID, ""), getattr(record, SPAN_ID, ""))
         self._logger.emit(
             LogRecord(
                 timestamp=int(record.created * 1e9),
@@ -51,13 +51,13 @@ class OtlpLogHandler(logging.Handler):
                 severity_text=text,
                 body=record.getMessage()[:MAX_BODY],
                 attributes=attributes,
-                context=get_current() if named is None else named,
+                context=get_current() if record_context is None else record_context,
             )
         )
 
 
 class OtlpEvents:
-    """Hands events to OpenTelemetry's SDK, which queues them."""
+    """Passes events to OpenTelemetry's SDK, which queues them."""
 
     def __init__(self, logger: Logger) -> None:
         self._logger = logger
@@ -79,7 +79,7 @@ class OtlpEvents:
 
 
 def context_of(trace_id: str, span_id: str, *, sampled: bool = True) -> Context | None:
-    """Context of a span by its ids in hexadecimal digits; None without a trace."""
+    """Context of a span by its hexadecimal ids; None without a trace."""
     if not trace_id:
         return None
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)

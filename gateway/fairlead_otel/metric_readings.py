@@ -1,7 +1,7 @@
-"""Readings of a Prometheus registry as OpenTelemetry's metrics, sent at an interval by a thread.
+"""Exports the metrics of a Prometheus registry as OpenTelemetry metrics, periodically in a thread.
 
-The registry stays the only place where anything is counted: nothing is added to what a call does. Names and labels are
-those of `/metrics`, without the suffix `_total`, which a Prometheus behind the collector adds again. Exemplars go too.
+Values are counted only in the registry, so calls do no additional work. Names and labels are those of `/metrics`,
+without the suffix `_total`, which a Prometheus behind the collector adds again. Exemplars are exported too.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _BUCKET: Final = "le"
 
 
 class MetricReadings:
-    """Sends readings of one registry until `close`."""
+    """Periodic export of one registry until `close`."""
 
     def __init__(
         self, registry: CollectorRegistry, exporter: CountedMetrics, resource: Resource, interval_s: float
     ) -> None:
-        """`interval_s`: seconds between two readings."""
+        """Start the thread; `interval_s` is the time between two readings in seconds."""
         self._registry = registry
         self._exporter = exporter
         self._resource = resource
@@ -58,7 +58,7 @@ class MetricReadings:
         self._thread.start()
 
     def close(self) -> None:
-        """Send a last reading. Blocks until it is sent, or the collector did not take it."""
+        """Send a last reading. Blocks until it is sent or has failed."""
         self._ending.set()
         self._thread.join()
         self._exporter.shutdown()
@@ -72,17 +72,17 @@ class MetricReadings:
         try:
             self._exporter.export(reading(self._registry.collect(), self._resource, self._began, time.time_ns()))
         except Exception:
-            log.exception("OpenTelemetry: metrics cannot be read")
+            log.exception("OpenTelemetry: metrics cannot be read or exported")
 
 
 def reading(families: Iterable[Family], resource: Resource, began: int, now: int) -> MetricsData:
-    """All metrics at one time; `began` and `now` in nanoseconds since the epoch."""
+    """Convert all metrics; `began` and `now` are in nanoseconds since the epoch."""
     metrics = [metric for family in families if (metric := _metric(family, began, now)) is not None]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(_SCOPE, metrics, "")], "")])
 
 
 def _metric(family: Family, began: int, now: int) -> Metric | None:
-    """None for a family without samples."""
+    """Convert one metric; None if it has no samples."""
     data: Sum | Gauge | Histogram
     if family.type == "histogram":
         points = _histograms(family, began, now)

@@ -1,4 +1,4 @@
-"""Opens a process's pipelines where its environment asks for them; nothing of OpenTelemetry is loaded elsewhere."""
+"""Opens the pipelines of a process if its environment configures them; otherwise OpenTelemetry is not imported."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 
 def open_pipelines(environ: Mapping[str, str], service: str) -> Pipelines | None:
-    """Pipelines of the signals that are exported; None where there are none, or they cannot be had, which the log says.
-    `service`: name of the service where the environment gives none.
+    """Open the pipelines of the exported signals. None if no signal is exported, or if the configuration cannot be
+    used, which is logged. `service` is the default service name.
     """
     try:
         signals = exported_signals(environ)
@@ -32,5 +32,5 @@ def open_pipelines(environ: Mapping[str, str], service: str) -> Pipelines | None
         return Pipelines(signals, environ, service)
     except ImportError as error:
         extra = "otel,otel-grpc" if GRPC in signals.values() else "otel"
-        log.error("OpenTelemetry: nothing is exported: %s. Add the extra: %s", error, install_command(extra))
+        log.error("OpenTelemetry: nothing is exported: %s. Install the extra: %s", error, install_command(extra))
         return None

@@ -1,7 +1,7 @@
-"""OpenTelemetry's pipelines of one process: providers of traces and logs, an exporter of metrics, and what they lost.
+"""OpenTelemetry pipelines of one process: providers of traces and logs, an exporter of metrics, and delivery counters.
 
-Items wait in bounded queues and are sent by threads of the SDK; a call that makes a span never waits for a collector.
-The SDK's own variables hold (`OTEL_BSP_…`, `OTEL_BLRP_…`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`).
+Items wait in bounded queues, and threads of the SDK send them; a call never waits for a collector. The environment
+variables of the SDK apply (`OTEL_BSP_…`, `OTEL_BLRP_…`, `OTEL_TRACES_SAMPLER`, `OTEL_RESOURCE_ATTRIBUTES`).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 CLOSE_SECONDS: Final = 3.0
-"""Time in which what waits is sent at the end; the rest is lost."""
+"""Time for sending queued items at the end of the process; the rest is lost."""
 QUEUE: Final = 2048
-"""Items of a signal that may wait, unless OTEL_BSP_MAX_QUEUE_SIZE or OTEL_BLRP_MAX_QUEUE_SIZE says otherwise."""
+"""Default of OTEL_BSP_MAX_QUEUE_SIZE and OTEL_BLRP_MAX_QUEUE_SIZE: most queued items of a signal."""
 _BATCH: Final = 512
 INTERVAL_S: Final = 60.0
-"""Seconds between two readings of the metrics, unless OTEL_METRIC_EXPORT_INTERVAL says otherwise, in milliseconds."""
+"""Default of OTEL_METRIC_EXPORT_INTERVAL, which is in milliseconds: seconds between two readings of the metrics."""
 SCOPE: Final = "fairlead"
 """Name of the instrumentation scope."""
 AUDIT_SCOPE: Final = "fairlead.audit"
-"""Name of the audit log's."""
+"""Name of the instrumentation scope of the audit log."""
 
 
 class _BoundedSpans(BatchSpanProcessor):
-    """Queues spans while there is room, and drops the newest where there is none."""
+    """Span processor with a bounded queue; if the queue is full, new spans are dropped."""
 
     def __init__(self, exporter: CountedSpans, deliveries: Deliveries, capacity: int, batch: int) -> None:
         super().__init__(exporter, max_queue_size=capacity, max_export_batch_size=batch)
@@ -64,7 +64,7 @@ class _BoundedSpans(BatchSpanProcessor):
 
 
 class _BoundedLogs(BatchLogRecordProcessor):
-    """Queues log records while there is room, and drops the newest where there is none."""
+    """Log processor with a bounded queue; if the queue is full, new records are dropped."""
 
     def __init__(self, exporter: CountedLogs, deliveries: Deliveries, capacity: int, batch: int) -> None:
         super().__init__(exporter, max_queue_size=capacity, max_export_batch_size=batch)
@@ -76,31 +76,31 @@ class _BoundedLogs(BatchLogRecordProcessor):
 
 
 class Pipelines:
-    """Pipelines of one process. `close` them."""
+    """Pipelines of one process; they have to be closed by `close`."""
 
     def __init__(self, signals: Mapping[Signal, Protocol], environ: Mapping[str, str], service: str) -> None:
-        """`service`: name of the resource where the environment gives none. Raises ImportError where a protocol's
-        package is not installed.
+        """Open the pipelines; `service` is the default service name. Raises ImportError if a protocol's package is not
+        installed.
         """
         self.resource = _resource(environ, service)
         self.deliveries: list[Deliveries] = []
         self.tracer_provider: TracerProvider | None = None
-        """None where traces are not exported."""
+        """Provider of tracers; None if traces are not exported."""
         self.logger_provider: LoggerProvider | None = None
-        """None where logs are not exported."""
+        """Provider of loggers; None if logs are not exported."""
         self.metrics: CountedMetrics | None = None
-        """Exporter of metrics; None where they are not exported."""
+        """Exporter of metrics; None if metrics are not exported."""
         self._interval_s = _number(environ, "OTEL_METRIC_EXPORT_INTERVAL", round(INTERVAL_S * 1000)) / 1000
         self._handler: OtlpLogHandler | None = None
         self._environ = environ
         self._logs_by = signals.get("logs")
         self._closings: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        """For each signal, what sends the rest, and what ends an attempt to."""
+        """For each signal, the functions that send queued items and that abort sending."""
         reasons = quiet_exporters()
         if "traces" in signals:
             self._open_traces(signals["traces"], environ, reasons)
         if self._logs_by is not None:
-            self.logger_provider = self._opened_logs("logs", self._logs_by)
+            self.logger_provider = self._open_logs("logs", self._logs_by)
         if "metrics" in signals:
             self._open_metrics(signals["metrics"], environ, reasons)
 
@@ -112,8 +112,8 @@ class Pipelines:
         self.tracer_provider.add_span_processor(_BoundedSpans(exporter, deliveries, capacity, batch))
         self._closings.append((self.tracer_provider.shutdown, exporter.shutdown))
 
-    def _opened_logs(self, delivered: Delivered, protocol: Protocol) -> LoggerProvider:
-        """Provider of log records with a queue of its own."""
+    def _open_logs(self, delivered: Delivered, protocol: Protocol) -> LoggerProvider:
+        """Create a provider of loggers with a queue of its own."""
         capacity, batch = _limits(self._environ, "OTEL_BLRP")
         deliveries = Deliveries(delivered, endpoint(self._environ, "logs"), capacity)
         self.deliveries.append(deliveries)
@@ -127,35 +127,37 @@ class Pipelines:
         self.metrics = CountedMetrics(metric_exporter(protocol), self._deliveries("metrics", environ, 1), reasons)
 
     def _deliveries(self, signal: Signal, environ: Mapping[str, str], capacity: int) -> Deliveries:
-        made = Deliveries(signal, endpoint(environ, signal), capacity)
-        self.deliveries.append(made)
-        return made
+        deliveries = Deliveries(signal, endpoint(environ, signal), capacity)
+        self.deliveries.append(deliveries)
+        return deliveries
 
     def keep_logs(self) -> None:
-        """Export the process's log from now on; no-op where logs are not exported, and after the first time."""
+        """Start to export the process's log; no-op if logs are not exported or the export was started already."""
         if self.logger_provider is not None and self._handler is None:
             self._handler = OtlpLogHandler(self.logger_provider.get_logger(SCOPE, VERSION))
             logging.getLogger().addHandler(self._handler)
 
     def open_audit(self) -> EmitEvent | None:
-        """Begin to export the events of an audit log, which share no queue with the process's log; None where logs are
-        not exported.
+        """Start to export audit events, with a separate queue; returns the function that queues an event. None if logs
+        are not exported.
         """
         if self._logs_by is None:
             return None
-        return OtlpEvents(self._opened_logs("audit", self._logs_by).get_logger(AUDIT_SCOPE, VERSION)).emit
+        return OtlpEvents(self._open_logs("audit", self._logs_by).get_logger(AUDIT_SCOPE, VERSION)).emit
 
     def read_metrics(self, registry: CollectorRegistry) -> None:
-        """Export the metrics of a registry from now on; no-op where metrics are not exported."""
+        """Start to export the metrics of a registry; no-op if metrics are not exported."""
         if self.metrics is None:
             return
-        from fairlead_otel.metric_readings import MetricReadings  # a tool server has no Prometheus registry
+        from fairlead_otel.metric_readings import (
+            MetricReadings,  # imported here, as tool servers do not have prometheus_client
+        )
 
         readings = MetricReadings(registry, self.metrics, self.resource, self._interval_s)
         self._closings.append((readings.close, self.metrics.shutdown))
 
     def close(self) -> None:
-        """Send what waits, for CLOSE_SECONDS at most. Blocks."""
+        """Send queued items for at most CLOSE_SECONDS, then abort. Blocks."""
         if self._handler is not None:
             logging.getLogger().removeHandler(self._handler)
         closings, self._closings = self._closings, []
@@ -163,24 +165,24 @@ class Pipelines:
         for thread in threads:
             thread.start()
         end = time.monotonic() + CLOSE_SECONDS
-        for thread, (_, give_up) in zip(threads, closings, strict=True):
+        for thread, (_, abort) in zip(threads, closings, strict=True):
             thread.join(max(0.0, end - time.monotonic()))
             if thread.is_alive():
-                give_up()
+                abort()
 
 
 def _resource(environ: Mapping[str, str], service: str) -> Resource:
     attributes = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    own: dict[str, str] = {SERVICE_VERSION: VERSION}
+    defaults: dict[str, str] = {SERVICE_VERSION: VERSION}
     if not environ.get("OTEL_SERVICE_NAME") and SERVICE_NAME not in attributes:
-        own[SERVICE_NAME] = service
+        defaults[SERVICE_NAME] = service
     if SERVICE_INSTANCE_ID not in attributes:
-        own[SERVICE_INSTANCE_ID] = str(uuid.uuid4())
-    return Resource.create(own)
+        defaults[SERVICE_INSTANCE_ID] = str(uuid.uuid4())
+    return Resource.create(defaults)
 
 
 def _limits(environ: Mapping[str, str], prefix: str) -> tuple[int, int]:
-    """Items that may wait, and those of one request to the collector."""
+    """Most queued items, and most items per request to the collector."""
     capacity = _number(environ, f"{prefix}_MAX_QUEUE_SIZE", QUEUE)
     return capacity, min(capacity, _number(environ, f"{prefix}_MAX_EXPORT_BATCH_SIZE", _BATCH))
 

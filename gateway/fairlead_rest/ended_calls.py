@@ -19,7 +19,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.recent.ended_call import CallRefusal, EndedCall
 from fairlead_gateway.recent.phases import ATTEMPT, timeline
-from fairlead_gateway.recent.ring import ArgumentTeller
+from fairlead_gateway.recent.ring import ArgumentRenderer
 from fairlead_tools import refusal
 from fairlead_tools.names import exposed_name, tool_id
 
@@ -160,7 +160,7 @@ class CallReader:
         """Document of one call in a list."""
         return CallSummary(**self._common(call, ident, epoch))
 
-    def details(self, call: EndedCall, ident: str, epoch: float, tell: ArgumentTeller | None) -> CallDetails:
+    def details(self, call: EndedCall, ident: str, epoch: float, tell: ArgumentRenderer | None) -> CallDetails:
         """Document of one call. `tell` says what there is to say of arguments."""
         phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
         why = call.why or CallRefusal()
@@ -245,7 +245,7 @@ def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _members(raw: bytes | None, tell: ArgumentTeller | None) -> dict[str, Any]:
+def _members(raw: bytes | None, tell: ArgumentRenderer | None) -> dict[str, Any]:
     if raw is None or tell is None:
         return {}
     if not raw:

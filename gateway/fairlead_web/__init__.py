@@ -1,1 +1,1 @@
-"""HTTP that every ASGI application of the gateway shares: who may come in, bodies, problem documents, probes."""
+"""HTTP functions that all ASGI applications of the gateway share: authentication, bodies, problem documents, probes."""

@@ -1,6 +1,7 @@
-"""Bodies of requests and of JSON answers over HTTP, bounded, and work that ends when its client disconnects.
+"""Reads request bodies up to a limit, writes JSON responses, and cancels work when its client disconnects.
 
-What is large comes and goes in pieces, with a turn of the loop for each: a call beside it waits for a piece at most.
+Large bodies are read and written in pieces, with an iteration of the event loop for each, so that other calls wait for
+one piece at most.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from fairlead_offers.problems import BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, Pro
 
 JSON: Final = "application/json"
 UNREAD: Final = "fairlead.unread"
-"""Key of a scope for the counter of unread bytes of the response, which takes positive and negative numbers."""
+"""Key in an ASGI scope of the counter for unread bytes of the response, which accepts negative numbers too."""
 PIECE: Final = 64 << 10
-"""Bytes that are written at once: about 20 µs."""
+"""Bytes per write, which takes about 20 µs."""
 Result = TypeVar("Result")
 
 
 async def read_pieces(request: Request, limit: int) -> list[bytes]:
-    """The body as it came, at most `limit` bytes and one piece of it, without a byte order mark (RFC 8259 section 8.1).
-    Raises Problem.
+    """Read the body in pieces, without a byte order mark (RFC 8259 section 8.1). Raises Problem if it has more than
+    `limit` bytes or is not JSON by its content type.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
@@ -51,12 +52,12 @@ def _too_large(limit: int) -> Problem:
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """A JSON response; bytes are taken as encoded already."""
+    """Create a JSON response; bytes have to be encoded JSON already."""
     return json_response([content if isinstance(content, bytes) else encode(content)], status)
 
 
 def json_response(body: Sequence[bytes | memoryview], status: int = 200) -> Response:
-    """A response with a JSON body that is encoded already, in one part or more."""
+    """Create a response from encoded JSON in one or more parts."""
     if sum(map(len, body)) <= PIECE:
         return Response(b"".join(body), status, media_type=JSON)
     cut = [memoryview(part)[start : start + PIECE] for part in body for start in range(0, len(part), PIECE)]
@@ -64,7 +65,7 @@ def json_response(body: Sequence[bytes | memoryview], status: int = 200) -> Resp
 
 
 class _InPieces(Response):
-    """A response in pieces, written at the pace of its reader with a turn of the loop for each."""
+    """A response written in pieces, at the pace of its reader, with an iteration of the event loop for each."""
 
     def __init__(self, pieces: Sequence[memoryview], status: int) -> None:
         super().__init__(None, status, {"content-length": str(sum(map(len, pieces)))}, JSON)
@@ -91,7 +92,9 @@ def _uncounted(size: int) -> None:
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result | None:
-    """Result of the work; None if the client disconnects before, which cancels the work and its calls upstream."""
+    """Await `work` and return its result. If the client disconnects first, the work and its calls are cancelled, and
+    None is returned.
+    """
     batch = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(request.receive())
     try:

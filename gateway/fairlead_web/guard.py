@@ -1,8 +1,8 @@
-"""Admission of requests to the REST API and the APIs of models, as on the MCP endpoints, and the pages that need none.
+"""Admits requests to the REST API and the LLM APIs with the same checks as the MCP endpoints, and serves public pages.
 
-ASGI middleware. It checks Host and Origin first (DNS rebinding), then the credential, except for public pages: probes,
-to which a kubelet shows no credential, and the metadata of the protected resource (RFC 9728). Public pages are answered
-without the REST API, which may never be loaded. A resource finds the identity in the scope; there is always one.
+ASGI middleware. It checks Host and Origin (DNS rebinding), then the credential. Public pages need no credential: probes
+of the kubelet, and the metadata of the protected resource (RFC 9728). They are served without loading the REST API. An
+admitted request always has an identity in its scope.
 """
 
 from __future__ import annotations
@@ -58,27 +58,29 @@ def public(path: str) -> bool:
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """Whether this gateway should get traffic, with the reason."""
+    """Whether this gateway should receive traffic, with the reason."""
 
     ready: bool
     reason: str
     stale: bool = False
-    """Whether the source cannot be reached, and the last snapshot is served. The gateway is ready then."""
+    """Whether the source of the catalog cannot be reached; the gateway then serves the last snapshot and is ready."""
 
 
 class PublicPages:
-    """`healthz` answers while the process does, `readyz` while it should get traffic."""
+    """Pages without authentication: `healthz` succeeds while the process runs, `readyz` while the gateway should
+    receive traffic.
+    """
 
     def __init__(self, readiness: Callable[[], Readiness], resource: ProtectedResource) -> None:
         self._readiness = readiness
         self._resource = resource
 
     def has(self, scope: Scope) -> bool:
-        """Whether a request is for one of these pages."""
+        """Whether a request is for a public page."""
         return scope["type"] == "http" and scope["method"] == "GET" and public(scope["path"])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that is for one of these pages, as an ASGI application."""
+        """Serve a request for a public page, as an ASGI application."""
         page = {HEALTH: self.healthz, READY: self.readyz}.get(scope["path"], self.protected_resource)
         try:
             response = await page(Request(scope, receive))
@@ -90,21 +92,21 @@ class PublicPages:
         return answer({"status": "ok"})
 
     async def readyz(self, request: Request) -> Response:
-        """Status 503 while this gateway should get no traffic."""
+        """Readiness; the status is 503 while this gateway should receive no traffic."""
         state = self._readiness()
         return answer(state, 200 if state.ready else 503)
 
     async def protected_resource(self, request: Request) -> Response:
-        """Metadata of the resource at the rest of the path. Raises Problem where no tokens are issued."""
+        """Metadata of the resource whose path follows the well-known prefix. Raises Problem without token issuers."""
         path = request.url.path.removeprefix(WELL_KNOWN)
         metadata = self._resource.metadata(path, request.headers.get("host", ""))
         if metadata is None:
-            raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
+            raise Problem(NOT_FOUND, "this gateway has no protected resource metadata: it accepts no OAuth tokens")
         return answer(metadata)
 
 
 class CredentialReader(Protocol):
-    """Finds credentials where an API has them."""
+    """Reads the credential of a request to an API."""
 
     @property
     def public(self) -> bool:
@@ -113,32 +115,32 @@ class CredentialReader(Protocol):
 
     @property
     def own_pages(self) -> bool:
-        """Whether its requests come from pages of this gateway, whose origin may be any allowed host."""
+        """Whether requests come from pages of this gateway, so that any allowed host is a valid origin."""
         ...
 
     def credential(self, scope: Scope) -> bytes | None:
-        """The principal's credential as a value of `Authorization`, removed from wherever else it was in the scope.
-        Raises Problem where it cannot be read.
+        """Return the principal's credential as a value of `Authorization`, and remove it from all other parts of the
+        scope. Raises Problem if it cannot be read.
         """
         ...
 
 
 class ForeignApi(CredentialReader, Protocol):
-    """An API with its own form of credentials and errors: an ASGI application for the paths that it has."""
+    """ASGI application of an API with its own format of credentials and errors."""
 
     def refusal(self, problem: Problem) -> Response:
-        """A refusal in the form of the API."""
+        """Create an error response in the format of the API."""
         ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 FindApi = Callable[[Scope], Awaitable[ForeignApi | None]]
-"""Finds the API that a request is for; None where it is for another."""
+"""Returns the API that a request is for; None if it is for another one."""
 
 
 class RequestGuard:
-    """Admits or refuses requests. One per gateway."""
+    """Admits or rejects requests; there is one object per gateway."""
 
     def __init__(
         self,
@@ -150,10 +152,10 @@ class RequestGuard:
         buffers: AnswerBuffers,
         auditor: Auditor | None = None,
     ) -> None:
-        """`prepare` builds the views of an identity in slices, so that the event loop is not held up.
+        """Create the guard. `prepare` builds the views of an identity in slices, so that the event loop is not blocked.
 
-        `client_address` takes the address of a connection and its `X-Forwarded-For`. `auditor` records refused
-        requests.
+        `client_address` returns the client's address for the address of a connection and its `X-Forwarded-For`.
+        `auditor` records rejected requests.
         """
         self.allow = allow
         self.identities = identities
@@ -163,29 +165,29 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def _misplaced_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
-        """The refusal of a request that a web page from elsewhere may have made. With `own_pages` a page may be of the
-        host that is asked, unless everybody may come in: then nothing but the list keeps rebound names out.
+    def _origin_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
+        """Rejection of a request that a foreign web page may have sent. With `own_pages`, the origin may equal `Host`.
+        That is not so if every request is anonymous: then only the list of allowed origins protects from DNS rebinding.
         """
         if not self.allow.host(headers.get(b"host")):
-            return Problem(FORBIDDEN_HOST, "Host is not one that this gateway answers for")
+            return Problem(FORBIDDEN_HOST, "this gateway does not serve the host in the header Host")
         origin = headers.get(b"origin")
         same = own_pages and not self.identities.open and origin is not None and _host_of(origin) == headers[b"host"]
         if not same and not self.allow.origin(origin):
-            return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
+            return Problem(FORBIDDEN_ORIGIN, "the header Origin has an origin that is not allowed")
         return None
 
     def client(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[str, int]:
-        """Address and port that a request came from, behind proxies that are trusted."""
+        """Address and port of the client, which may be behind trusted proxies."""
         peer, port = scope.get("client") or ("", 0)
         return self._client_address(peer, headers.get(b"x-forwarded-for")), port
 
     async def check(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
-        """Reason to refuse a request; None, and the identity in the scope, for an admitted one. `api` reads credentials
-        in its own way.
+        """Check a request; returns the reason to reject it. For an admitted request, sets the identity in the scope and
+        returns None. `api` reads the credential, if it is given.
         """
         headers = by_name(scope["headers"])
-        problem = self._misplaced_problem(headers, own_pages=api is not None and api.own_pages)
+        problem = self._origin_problem(headers, own_pages=api is not None and api.own_pages)
         if problem is not None or public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
@@ -205,7 +207,7 @@ class RequestGuard:
         return None
 
     async def admit(self, authorization: bytes | None, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
-        """Identity of the principal with that credential, or the problem for which the request is refused."""
+        """Identity of the principal with a credential, or the reason to reject the request."""
         verdict = self.identities.recall(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
             crowded = self._overload_problem(verdict, headers, address)
@@ -217,17 +219,17 @@ class RequestGuard:
         return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
-        """Counts unread bytes of a client."""
+        """Return the counter for unread bytes of a client."""
         return functools.partial(self._buffers.unread, agent_name(identity, address))
 
     def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
-        """Have the audit log say what an admitted request changed of the installation."""
+        """Record in the audit log a change of the installation by an admitted request."""
         if self._auditor is not None:
             origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
             self._auditor.record_change(origin, action, name, server, what)
 
     def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
-        """The refusal of a request while too many bytes of answers are not read."""
+        """Rejection of a request while too many response bytes are unread."""
         refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.pressed else None
         if refused is None:
             return None
@@ -242,10 +244,12 @@ class RequestGuard:
 
 
 class GuardMiddleware:
-    """Guards an application and, beside it, APIs with their own form of credentials and errors."""
+    """Guards an ASGI application, and APIs with their own format of credentials and errors."""
 
     def __init__(self, app: ASGIApp, guard: RequestGuard, *find_api: FindApi) -> None:
-        """The first of `find_api` that knows a request's path gets the request, else `app`."""
+        """Wrap `app`. The first function of `find_api` that returns an API for a request decides; else
+        `app` serves it.
+        """
         self._app = app
         self._guard = guard
         self._find_api = find_api
@@ -254,7 +258,7 @@ class GuardMiddleware:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
-        await asyncio.sleep(0)  # reading the head took a turn of the loop
+        await asyncio.sleep(0)  # reading the head took time already, so let the event loop run
         api: ForeignApi | None = None
         try:
             for find in self._find_api:

@@ -1,4 +1,4 @@
-"""Problem documents as responses (RFC 9457)."""
+"""Creates responses with problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 def problem_response(problem: Problem) -> Response:
-    """The response for a problem, with its headers."""
+    """Create the response for a problem, with its headers."""
     headers = {**problem.headers}
     if problem.document.retry_after_ms is not None:
         headers["Retry-After"] = seconds_of(problem.document.retry_after_ms)
@@ -21,8 +21,8 @@ def problem_response(problem: Problem) -> Response:
 
 
 def failure() -> Response:
-    """Response for an internal error."""
-    return problem_response(Problem(INTERNAL, "the gateway failed; its log says why"))
+    """Create the response for an internal error."""
+    return problem_response(Problem(INTERNAL, "an internal error of the gateway; its log has the details"))
 
 
 def seconds_of(milliseconds: int) -> str:

@@ -59,7 +59,7 @@ IDENTITY = (
     Guard(
         "a server that starts and is kept from somebody, found by a call",
         f"{GATEWAY}.policy.unready_servers",
-        (("if may_know(selection, identity, entry.key, tool):", "if True:"),),
+        (("if may_see(selection, identity, entry.key, tool):", "if True:"),),
         f"{AT}/test_servers_that_start.py::test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts",
         "same_but",
     ),
@@ -210,7 +210,7 @@ IDENTITY = (
         f"{GATEWAY}.identity.jwks",
         (("if not is_private(metadata.jwks_uri, self.issuer):", "if False:"),),
         f"{AT}/test_issuers_without_tls.py::test_a_discovery_that_leads_to_keys_without_tls_is_not_followed",
-        "its keys cannot be fetched: 0",
+        "cannot be fetched: 0",
     ),
 )
 DOORS = (

@@ -337,7 +337,7 @@ EXTENSIONS = (
     Guard(
         "a tool of a server without apps, called by the app of another",
         f"{GATEWAY}.policy.app_tools",
-        (("route.server.key in having and ", ""),),
+        (("route.server.key in with_apps and ", ""),),
         f"{AT}/test_apps.py::test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_denied",
         "KeyError",
     ),

@@ -19,7 +19,7 @@ SIGN_IN = (
     Guard(
         "an ID token for another client",
         f"{GATEWAY}.identity.id_tokens",
-        (("if client_id not in given:", "if False:"), ("if party != client_id and (", "if False and (")),
+        (("if client_id not in audiences:", "if False:"), ("if party != client_id and (", "if False and (")),
         _ID_TOKENS,
         "200 == 400",
     ),

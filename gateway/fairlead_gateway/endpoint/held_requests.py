@@ -15,7 +15,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready_servers import of_endpoint, of_tool, on_the_way
+from fairlead_gateway.policy.unready_servers import is_starting, unready_by_endpoint, unready_by_tool
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import jsonrpc
@@ -53,13 +53,13 @@ class HeldRequests:
         """Hold a request to the endpoint of a server that starts, and call `retry` after the wait; with None, or where
         it failed, refuse it. False, and nothing is done, where the principal sees no such server.
         """
-        entry = of_endpoint(self._selection(), exchange.identity, exchange.target)
+        entry = unready_by_endpoint(self._selection(), exchange.identity, exchange.target)
         if entry is None:
             return False
-        if retry is not None and on_the_way(self._selection(), entry.key):
+        if retry is not None and is_starting(self._selection(), entry.key):
             self._hold(exchange, entry, lambda: retry(exchange, exchange.identity), self.startup_wait.seconds)
             return True
-        refused = refusal_of(entry, starts=on_the_way(self._selection(), entry.key))
+        refused = refusal_of(entry, starts=is_starting(self._selection(), entry.key))
         detail = jsonrpc.encode({META_ERROR: {"code": refused.code, "message": refused.message}})
         rejection = Rejection(503, jsonrpc.INTERNAL_ERROR, refused.message, data=detail)
         self._metrics.reject(rejection.status)
@@ -75,11 +75,11 @@ class HeldRequests:
     ) -> bool:
         """Hold a call of a tool that the view does not have, as `hold_endpoint` does; its refusal is a tool result."""
         name = name_in(request)
-        entry = None if name is None else of_tool(self._selection(), exchange.identity, name, view.base)
+        entry = None if name is None else unready_by_tool(self._selection(), exchange.identity, name, view.base)
         if entry is None:
             return False
         exchange.cancel_on_disconnect = request.modern
-        starts = on_the_way(self._selection(), entry.key)
+        starts = is_starting(self._selection(), entry.key)
         if retry is not None and starts:
             task = self._hold(exchange, entry, lambda: retry(exchange, request), self._bound(view))
             self._calls[request.session, request.id] = task

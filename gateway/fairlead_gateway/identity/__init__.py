@@ -1,1 +1,1 @@
-"""Authentication of clients: identities and authenticators. docs/install/authentication.md tells how to set it up."""
+"""Authentication of clients: identities and authenticators. docs/install/authentication.md explains the setup."""

@@ -1,7 +1,4 @@
-"""Port of an authenticator, which every kind of credential implements.
-
-Pure declarations.
-"""
+"""Interface that the authenticators of all kinds of credentials implement. Declarations only."""
 
 from __future__ import annotations
 
@@ -13,30 +10,32 @@ from fairlead_gateway.identity.refusal import CredentialRefusal
 
 Verdict = Identity | CredentialRefusal
 Revoked = Callable[[Callable[[Identity], bool]], None]
-"""Tells that every identity for which the argument is true is not what it was."""
+"""Revokes all identities for which the given predicate is true."""
 
 
 class Authenticator(Protocol):
-    """One kind of credential."""
+    """Authenticates credentials of one kind."""
 
     kind: Kind
     keeps: float
-    """Seconds that a verdict holds at most before it is asked for again; infinite where changes are told."""
+    """Seconds for which a verdict may be cached; infinite if the authenticator reports revocations itself."""
 
     def wants(self, token: str) -> bool:
-        """Whether the token is of its kind, by its looks. The first that wants a token decides about it."""
+        """Whether the token looks like a credential of this kind. The first authenticator that returns True decides."""
         ...
 
     def check(self, token: str) -> Verdict | None:
-        """The verdict where it can be given at once, without input or output; None: `look_up` has to be awaited."""
+        """Verdict that needs no I/O; None if `look_up` has to be awaited."""
         ...
 
     async def look_up(self, token: str) -> Verdict:
-        """The verdict of somebody else. Bounded in time by the caller; raises nothing but CancelledError."""
+        """Verdict that needs I/O, such as a request to the issuer. The caller sets a timeout; raises only
+        CancelledError.
+        """
         ...
 
     async def start(self, revoked: Revoked) -> None:
-        """Begin to watch for changes, which go to `revoked`."""
+        """Begin to watch for changes, and report revocations by `revoked`."""
         ...
 
     async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The file that says who vouches for clients: `FAIRLEAD_IDENTITY`. Read once at the start by `setup`."""
+"""Reads the file `FAIRLEAD_IDENTITY`, which configures the issuers whose tokens the gateway accepts."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ ALGORITHMS: Final = (
     "EdDSA",
     "Ed25519",
 )
-"""Asymmetric algorithms, all of them: the right to check a token must not be the power to make one."""
+"""Accepted algorithms. All are asymmetric, so that a key that verifies tokens cannot sign them."""
 
 Text = Annotated[str, Meta(min_length=1)]
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """An OpenID provider or authorization server whose tokens are taken."""
+    """An OpenID provider or authorization server whose tokens are accepted."""
 
     issuer: Text
-    """As it stands in `iss`; its keys are discovered from there."""
+    """URL of the issuer, as in the claim `iss`; its keys are discovered from it."""
     name: Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$")] = ""
-    """Short name for policies and settings, such as `corp`; `issuer` itself is one too."""
+    """Short name for policies and settings, such as `corp`. They may also use the URL."""
     audiences: tuple[Text, ...] = ()
-    """Values of `aud`, one of which a token must have. By default the gateway's own address and what is below it
+    """Accepted values of `aud`, one of which a token must have. Default: the gateway's own URL and all URLs below it
     (RFC 8707).
     """
     jwks_uri: str = ""
-    """Where the keys are, in place of discovery."""
+    """URL of the issuer's keys; discovered if empty."""
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
     agent_claims: tuple[Text, ...] = ("azp", "client_id")
-    """The first of them that a token has names the agent; a token without them is let in as no agent. A dot leads into
-    objects.
+    """Claims with the name of the agent; the first one in a token is used. A token without them is accepted without an
+    agent. A dot separates the names of nested objects.
     """
     groups_claim: Text = "groups"
     leeway_seconds: Annotated[int, Meta(ge=0, le=300)] = 30
-    """By which its clock may differ from ours."""
+    """Seconds by which the clocks of issuer and gateway may differ."""
     allow_http: bool = False
-    """Whether it may be asked for its keys without TLS, elsewhere than on this machine. Everybody on the way can then
-    put in keys of their own, and with them make tokens.
+    """Whether keys may be fetched over the network without TLS. Anybody on the path can then replace the keys and so
+    issue tokens.
     """
     ca_file: Path | None = None
-    """Certificates that its own is checked with, in place of the system's."""
+    """CA certificates that verify the issuer's TLS certificate, instead of the system's."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,31 +66,31 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
 
 class ServiceAccounts(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Tokens of ServiceAccounts, which the API server reviews."""
+    """Tokens of ServiceAccounts, which are verified by TokenReviews of the API server."""
 
     audiences: Annotated[tuple[Text, ...], Meta(min_length=1)] = ("fairlead",)
-    """One of which a token must be made for."""
+    """Accepted audiences, one of which a token must have."""
     seconds: Annotated[float, Meta(gt=0, le=3600)] = 60.0
-    """How long a review holds."""
+    """Seconds for which the result of a review is cached."""
 
 
 class Vouchers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The whole file."""
+    """Content of the file: everything that issues credentials for clients."""
 
     issuers: tuple[Issuer, ...] = ()
     scopes: tuple[Text, ...] = ()
-    """That every token of an issuer must have."""
+    """Scopes that every token of an issuer must have."""
     service_accounts: ServiceAccounts | None = None
 
 
 def load_vouchers(path: Path | None) -> Vouchers:
-    """From a YAML file; nobody without one. Raises BadSetting with a sentence that names the place."""
+    """Read the YAML file; without a path there are no issuers. Raises BadSetting, whose message names the file."""
     if path is None:
         return Vouchers()
     try:
         vouchers = msgspec.convert(read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, Vouchers, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise BadSetting(f"{path} must hold the members issuers, scopes or serviceAccounts: {error}") from error
+        raise BadSetting(f"{path} must have the members issuers, scopes or serviceAccounts: {error}") from error
     for issuer in vouchers.issuers:
         _check(path, issuer)
     if len({issuer.issuer for issuer in vouchers.issuers}) < len(vouchers.issuers):
@@ -107,27 +107,25 @@ def _check(path: Path, issuer: Issuer) -> None:
             raise BadSetting(f"{path}: {url} must be an https URL")
         if not is_private(url, issuer):
             raise BadSetting(
-                f"{path}: {url} must be an https URL: without TLS a man in the middle can put in keys of his own. "
-                f"If that is meant, write `allowHttp: true` beside the issuer"
+                f"{path}: {url} must be an https URL: without TLS anybody on the network path can replace the keys. "
+                f"To allow http, set `allowHttp: true` of the issuer"
             )
     wrong = [name for name in issuer.algorithms if name not in ALGORITHMS]
     if wrong or not issuer.algorithms:
-        complaint = f"{wrong[0]!r} is not taken" if wrong else "there is none"
-        raise BadSetting(
-            f"{path}: algorithms of {issuer.issuer}: {complaint}; asymmetric ones are {', '.join(ALGORITHMS)}"
-        )
+        complaint = f"{wrong[0]!r} is not supported" if wrong else "the list is empty"
+        raise BadSetting(f"{path}: algorithms of {issuer.issuer}: {complaint}; supported are {', '.join(ALGORITHMS)}")
 
 
 def is_private(url: str, issuer: Issuer) -> bool:
-    """Whether nobody on the way can alter what a URL of an issuer answers, or the configuration allows for that: it is
-    https, or plain http on this machine where the issuer itself is there.
+    """Whether a URL of an issuer may be fetched: it is https, or http that `allow_http` permits, or http on this
+    machine if the issuer itself is on this machine.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" or issuer.allow_http:
         return parts.scheme in ("http", "https")
-    own = urlsplit(issuer.issuer)
-    hosts = (parts.hostname or "", own.hostname or "")
-    return parts.scheme == own.scheme == "http" and all(map(is_loopback, hosts))
+    issuer_parts = urlsplit(issuer.issuer)
+    hosts = (parts.hostname or "", issuer_parts.hostname or "")
+    return parts.scheme == issuer_parts.scheme == "http" and all(map(is_loopback, hosts))
 
 
 def _path(kind: type, value: object) -> object:

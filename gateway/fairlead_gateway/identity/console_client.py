@@ -1,4 +1,4 @@
-"""The console as a client of an OpenID provider. Pure module."""
+"""Describes the console as a client of an OpenID provider. Pure module."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 
 
 class ConsoleClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered client (RFC 6749 section 2)."""
+    """The console's client registration at an issuer (RFC 6749 section 2)."""
 
     issuer: Issuer
     client_id: str
     client_secret: str
-    """Empty for a public client, which proves itself by PKCE alone."""
+    """Empty for a public client, which uses PKCE only."""
     scopes: tuple[str, ...]
-    """Scopes to ask for, `openid` first."""
+    """Scopes to request, `openid` first."""
     base: str
-    """Origin that browsers reach the console at, such as `https://tools.example.com`."""
+    """Origin of the console for browsers, such as `https://tools.example.com`."""
     resource: str
-    """Resource that access tokens are asked for (RFC 8707); empty where the issuer decides that."""
+    """Resource for which access tokens are requested (RFC 8707); empty to let the issuer decide."""
 
     def __repr__(self) -> str:
         return f"ConsoleClient({self.client_id!r} of {self.issuer.issuer!r})"
 
     @property
     def provider(self) -> str:
-        """Host of the issuer, by which people know it."""
+        """Host of the issuer, shown to users."""
         return urlsplit(self.issuer.issuer).netloc
 
 
 class ConsoleSignIn(msgspec.Struct, frozen=True):
-    """The console's client, and the verifier of its issuer's tokens."""
+    """The console's client, and the authenticator of its issuer's tokens."""
 
     client: ConsoleClient
     tokens: Tokens

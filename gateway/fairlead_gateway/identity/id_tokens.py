@@ -1,4 +1,4 @@
-"""Claims that an ID token needs beside a right signature and times. Pure module (OpenID Connect Core 1.0)."""
+"""Checks the claims of ID tokens whose signature and times are valid (OpenID Connect Core 1.0). Pure module."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 
 
 def id_token_fault(claims: Mapping[str, Any], client_id: str, nonce: str) -> str | None:
-    """Why the claims are not those of a sign-in by `client_id` with `nonce` (section 3.1.3.7); None where they are."""
-    given, party = _audiences(claims), claims.get("azp")
-    if client_id not in given:
+    """Why an ID token is not valid for a sign-in of `client_id` with `nonce` (section 3.1.3.7); None if it is valid."""
+    audiences, party = _audiences(claims), claims.get("azp")
+    if client_id not in audiences:
         return "the ID token is for another client"
-    if party != client_id and (party is not None or len(given) > 1):
+    if party != client_id and (party is not None or len(audiences) > 1):
         return "the ID token was issued to another client"
     nonce_claim = claims.get("nonce")
     if not isinstance(nonce_claim, str) or not hmac.compare_digest(
@@ -24,18 +24,18 @@ def id_token_fault(claims: Mapping[str, Any], client_id: str, nonce: str) -> str
     ):
         return "the ID token belongs to another sign-in"
     subject = claims.get("sub")
-    return None if isinstance(subject, str) and subject else "the ID token does not say whose it is"
+    return None if isinstance(subject, str) and subject else "the ID token has no subject (claim sub)"
 
 
 def serves_as_hint(token: str, client_id: str) -> bool:
-    """Whether a token that was verified before, and may have ended since, looks like an ID token of `client_id`: by
-    that one a provider knows which of its sessions ends (RP-Initiated Logout 1.0 section 2).
+    """Whether a token, which was verified earlier and may have expired, is an ID token of `client_id`. The provider
+    uses it as `id_token_hint` to find the session to end (RP-Initiated Logout 1.0 section 2).
     """
     payload = token.split(".")[1:2]
     try:
         raw = base64.urlsafe_b64decode(f"{payload[0]}==") if payload else b""
         claims = msgspec.json.decode(raw, type=dict[str, Any])
-    except (binascii.Error, ValueError, RecursionError):  # an opaque token, or a key
+    except (binascii.Error, ValueError, RecursionError):  # an opaque token or an API key
         return False
     return client_id in _audiences(claims) and isinstance(claims.get("nonce"), str)
 

@@ -1,7 +1,7 @@
-"""Finds the principal of a request: one look-up for a known credential, an authenticator's verdict for any other.
+"""Authenticates requests: a cache of verdicts, with authenticators for credentials that are not in it.
 
-One per gateway. Verdicts are kept by the whole `Authorization` header until the credential ends, is revoked, or its
-authenticator wants to be asked again. A request whose credential is refused never becomes an anonymous one.
+Verdicts are cached by the whole `Authorization` header until the credential expires or is revoked, or the time is over
+that its authenticator allows. A request with an invalid credential is rejected and never treated as anonymous.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTI
 log = logging.getLogger(__name__)
 
 KEPT: Final = 8192
-"""Credentials that are remembered at least, unless they are large; twice as many at most."""
+"""Credentials per generation of the cache. There are two generations, so between one and two times as many are
+cached."""
 KEPT_BYTES: Final = 16 << 20
-"""Bytes of credentials that are remembered at least; twice as many at most."""
+"""Bytes of credentials per generation of the cache."""
 REFUSED_SECONDS: Final = 5.0
-"""Seconds that a refusal is remembered: a repeated attempt costs nothing meanwhile."""
+"""Seconds for which a rejection is cached, so that repeated attempts are cheap."""
 REFUSED_KEPT: Final = 1024
-"""Refusals that are remembered, apart from the rest: wrong credentials never push out those of others."""
+"""Most cached rejections. They have a cache of their own, so that invalid credentials never displace valid ones."""
 LOOKING: Final = 32
-"""Credentials that are looked up at once."""
+"""Most look-ups at once."""
 WAITING: Final = 512
-"""Credentials that wait for that; for more there is no time."""
+"""Most look-ups that run or wait; further requests are rejected."""
 LOOK_UP_SECONDS: Final = 10.0
 MAX_TOKEN: Final = 16 << 10
-"""Characters of a credential; longer ones are refused unread."""
+"""Characters; longer credentials are rejected without decoding."""
 _BEARER: Final = re.compile(rb"(?i:bearer) +([A-Za-z0-9._~+/-]+=*)")
-"""RFC 6750 section 2.1."""
+"""A bearer token in the `Authorization` header (RFC 6750 section 2.1)."""
 
 _Entry = tuple[Identity, float]
-"""An identity, and until when it is taken for granted: seconds since the epoch."""
+"""An identity with the expiry of its cache entry in seconds since the epoch."""
 
 
 class Identities:
-    """Authentication of requests, with a cache. With no authenticator and `anonymous`, every request is anonymous and
-    headers are not looked at. `seconds` bounds a look-up, `now` is the time of day in seconds.
+    """Authenticates requests, with a cache. With `anonymous` and without authenticators, every request is anonymous and
+    its headers are ignored. `seconds` is the timeout of a look-up, `now` the time in seconds since the epoch.
     """
 
     def __init__(
@@ -59,9 +60,9 @@ class Identities:
     ) -> None:
         self._authenticators = tuple(authenticators)
         self.open = anonymous and not authenticators
-        """Whether everybody may come in."""
+        """Whether every request is anonymous, since there are no authenticators."""
         self.answers_anybody = anonymous
-        """Whether somebody without a credential is answered."""
+        """Whether requests without a credential are accepted."""
         self._now = now
         self._most = most
         self._seconds = seconds
@@ -73,12 +74,12 @@ class Identities:
         self._slots = asyncio.Semaphore(LOOKING)
         self._held: dict[object, tuple[Identity, Callable[[], None]]] = {}
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """Verdicts by kind of credential and `accepted`, `refused` or `unavailable`; remembered ones are not counted
+        """Verdicts by kind of credential and `accepted`, `refused` or `unavailable`; cached verdicts are not counted
         again.
         """
 
     def recall(self, authorization: bytes | None) -> Identity | None:
-        """Identity of a request from the cache; None where it is not there."""
+        """Cached identity of a request; None if it is not in the cache."""
         if self.open:
             return ANONYMOUS
         entry = self._young.get(authorization)
@@ -87,15 +88,15 @@ class Identities:
         return ANONYMOUS if authorization is None and self.answers_anybody else None
 
     async def identify(self, authorization: bytes | None) -> Verdict:
-        """Verdict about a request's credential. Raises nothing but CancelledError."""
-        remembered = self.recall(authorization)
-        if remembered is not None:
-            return remembered
+        """Authenticate a request by its credential. Raises only CancelledError."""
+        cached = self.recall(authorization)
+        if cached is not None:
+            return cached
         if authorization is None:
             return NO_CREDENTIAL
-        last_identity = self._recall(authorization)
-        if last_identity is not None:
-            return last_identity
+        older = self._recall_older(authorization)
+        if older is not None:
+            return older
         match = _BEARER.fullmatch(authorization)
         if match is None or len(authorization) > MAX_TOKEN:
             self.outcomes["none", "refused"] += 1
@@ -108,8 +109,8 @@ class Identities:
         return UNKNOWN_TOKEN
 
     def hold(self, identity: Identity, end: Callable[[], None]) -> Callable[[], None]:
-        """Have `end` called, once, when the identity is revoked or its credential ends; call what is returned when
-        nobody needs to know any more.
+        """Call `end` once when the identity is revoked or its credential expires, unless the returned function is
+        called first.
         """
         if identity.kind == "anonymous":
             return _nothing
@@ -122,26 +123,26 @@ class Identities:
         return release
 
     def revoke(self, concerns: Callable[[Identity], bool]) -> None:
-        """Forget identities, and end what they hold."""
+        """Remove matching identities from the cache and call the callbacks of `hold` for them."""
         for entries in (self._young, self._old):
             for key in [key for key, (identity, _) in entries.items() if concerns(identity)]:
                 del entries[key]
-        self._refused.clear()  # what was changed may let somebody in too
+        self._refused.clear()  # the change may also make rejected credentials valid
         self._end(concerns)
 
     def sweep(self) -> None:
-        """End what is held by credentials that have ended. Called every second or so."""
+        """Call the callbacks of `hold` for expired credentials. It has to be called about once per second."""
         if self._held:
             now = self._now()
             self._end(lambda identity: identity.expires_at <= now)
 
     async def start(self) -> None:
-        """Have every authenticator begin to watch."""
+        """Start all authenticators."""
         for authenticator in self._authenticators:
             await authenticator.start(self.revoke)
 
     async def aclose(self) -> None:
-        """Give up what is being looked up, and end the authenticators."""
+        """Cancel all look-ups and close the authenticators."""
         tasks = [*self._pending.values()]
         for task in tasks:
             task.cancel()
@@ -170,7 +171,7 @@ class Identities:
                 verdict = await authenticator.look_up(token)
         except TimeoutError:
             verdict = AWAY
-        except Exception as error:  # noqa: BLE001  # a defect; its words and its traceback might quote the credential
+        except Exception as error:  # noqa: BLE001  # a defect; its message and traceback might quote the credential
             log.error("A credential could not be looked up (%s): %s", authenticator.kind, type(error).__name__)
             verdict = AWAY
         return self._judge(authorization, authenticator, verdict)
@@ -195,8 +196,8 @@ class Identities:
         self._young_bytes += 0 if authorization in self._young else len(authorization)
         self._young[authorization] = identity, until
 
-    def _recall(self, authorization: bytes) -> Verdict | None:
-        """A verdict that `known` did not find: a refusal, or an identity that was not asked for lately."""
+    def _recall_older(self, authorization: bytes) -> Verdict | None:
+        """Cached verdict that `recall` does not look for: a rejection, or an identity of the older generation."""
         refused = self._refused.get(_digest(authorization))
         if refused is not None and refused[1] > self._now():
             return refused[0]
@@ -213,7 +214,7 @@ class Identities:
 
 
 def _digest(authorization: bytes) -> bytes:
-    """Stands for a refused credential: it is not worth its up to MAX_TOKEN bytes."""
+    """Digest of a rejected credential, which is stored instead of up to MAX_TOKEN bytes."""
     return hashlib.blake2b(authorization, digest_size=32).digest()
 
 

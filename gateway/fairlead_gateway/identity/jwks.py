@@ -1,7 +1,7 @@
-"""Keys of one issuer: found, fetched, kept while the issuer is away, fetched again where a token names another.
+"""Fetches and caches the key set of an issuer.
 
-A fetch is bounded in time and size and follows no redirects; however many tokens name unknown keys, the issuer is asked
-once per `COOL_DOWN`.
+Keys stay in use while the issuer cannot be reached, and are fetched again when a token names an unknown key. Such
+fetches are limited to one per `COOL_DOWN`. Fetches have a timeout and a size limit and follow no redirects.
 """
 
 from __future__ import annotations
@@ -30,29 +30,31 @@ from fairlead_gateway.identity.discovery import (
 log = logging.getLogger(__name__)
 
 COOL_DOWN: Final = 10.0
-"""Seconds between two fetches that tokens cause."""
+"""Fewest seconds between two fetches because of unknown keys."""
 FRESH_SECONDS: Final = 300.0
-"""After which keys are fetched again by themselves, so that one that was withdrawn ends."""
+"""Seconds between periodic fetches, which find withdrawn keys."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
-"""Seconds between attempts while the issuer is away."""
+"""Longest pause in seconds between attempts while the issuer cannot be reached."""
 MAX_KEYS: Final = 64
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
+"""Private members of a JWK (RFC 7518 section 6)."""
 
 
 class _KeysMetadata(IssuerMetadata, frozen=True):
     jwks_uri: str
 
 
-class _Set(msgspec.Struct):
+class _KeySet(msgspec.Struct):
     keys: list[dict[str, Any]]
 
 
 class IssuerKeys:
-    """Key set of one issuer (RFC 7517), with its cache. `clock` in seconds."""
+    """Cached key set of one issuer (RFC 7517). `clock` is in seconds."""
 
     def __init__(self, issuer: Issuer, clock: Callable[[], float], withdrawn: Callable[[set[str]], None]) -> None:
-        """`withdrawn` gets the ids of keys that the issuer no longer has."""
+        """Create an empty cache. `withdrawn` is called with the ids of keys that the issuer no longer publishes."""
         self.issuer = issuer
         self._clock = clock
         self._withdrawn = withdrawn
@@ -63,25 +65,25 @@ class IssuerKeys:
 
     @property
     def has_keys(self) -> bool:
-        """Whether there are any."""
+        """Whether the keys were fetched at least once."""
         return self._keys is not None
 
     def find(self, kid: str | None) -> Key | None:
-        """The key of that id; without an id the only one that there is."""
+        """The key with an id; without an id, the issuer's only key. None if there is no such key."""
         keys = self._keys or {}
         if kid is None:
             return next(iter(keys.values())) if len(keys) == 1 else None
         return keys.get(kid)
 
     async def refetch(self) -> bool:
-        """Ask the issuer again, unless that was done a moment ago; whether what is known now is what it says."""
+        """Fetch the keys again, unless that was done within `COOL_DOWN`; True if the last fetch was successful."""
         async with self._fetching:
             if self._clock() - self._asked_at >= COOL_DOWN:
                 await self._refresh()
             return not self._failed
 
     async def keep_fresh(self) -> None:
-        """Fetch now and ever again, until cancelled."""
+        """Fetch the keys now and periodically, until cancelled."""
         pause = FIRST_PAUSE
         while True:
             async with self._fetching:
@@ -95,8 +97,8 @@ class IssuerKeys:
             keys = await self._fetch()
         except IssuerAway as error:
             self._failed = True
-            consequence = "its last keys are used" if self.has_keys else "its tokens cannot be checked"
-            log.warning("%s: %s; %s", self.issuer.issuer, error, consequence)
+            consequence = "its last keys stay in use" if self.has_keys else "its tokens cannot be verified"
+            log.warning("Keys of issuer %s cannot be fetched: %s; %s", self.issuer.issuer, error, consequence)
             return
         before, self._keys, self._failed = self._keys or {}, keys, False
         gone = {kid for kid, key in before.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()}
@@ -104,35 +106,37 @@ class IssuerKeys:
             self._withdrawn(gone)
 
     async def _fetch(self) -> dict[str, Key]:
-        timeout = aiohttp.ClientTimeout(total=None)  # `fetched` bounds each request
+        timeout = aiohttp.ClientTimeout(total=None)  # `fetch` sets a timeout for each request
         try:
             verify = certificates_of(self.issuer)
             async with aiohttp.ClientSession(timeout=timeout) as session:
                 uri = self.issuer.jwks_uri or await self._discover(session, verify)
-                return _usable(await fetch(session, uri, verify, _Set))
+                return self._usable_keys(await fetch(session, uri, verify, _KeySet), uri)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise IssuerAway(f"its keys cannot be fetched: {failure_of(error)}") from error
+            raise IssuerAway(failure_of(error)) from error
 
     async def _discover(self, session: aiohttp.ClientSession, verify: ssl.SSLContext | bool) -> str:
         url, metadata = await discover(session, self.issuer, verify, _KeysMetadata)
         if not is_private(metadata.jwks_uri, self.issuer):
-            raise IssuerAway(f"{url} leads to keys without TLS, at {metadata.jwks_uri[:200]!r}: that must be https")
+            raise IssuerAway(f"the jwks_uri in {url} must be an https URL, but is {metadata.jwks_uri[:200]!r}")
         return metadata.jwks_uri
 
-
-def _usable(key_set: _Set) -> dict[str, Key]:
-    """Public keys for signatures, by id. Secret ones are none: a token that was signed with one proves nothing."""
-    keys: dict[str, Key] = {}
-    for number, data in enumerate(key_set.keys[:MAX_KEYS]):
-        if data.get("kty") not in _KINDS or data.get("use", "sig") != "sig":
-            continue
-        public = {name: value for name, value in data.items() if name not in ("d", "p", "q", "dp", "dq", "qi", "oth")}
-        try:
-            key = JWKRegistry.import_key(public)
-        except (JoseError, ValueError, TypeError):
-            log.warning("A key of an issuer cannot be used: %r", str(data.get("kid", number))[:64])
-            continue
-        keys[str(data.get("kid", f"#{number}"))] = key
-    if not keys:
-        raise IssuerAway("it has no usable key")
-    return keys
+    def _usable_keys(self, key_set: _KeySet, uri: str) -> dict[str, Key]:
+        """Public signature keys by id. Symmetric keys are ignored, as everybody who verifies with them can also sign.
+        Raises IssuerAway if no key is usable.
+        """
+        keys: dict[str, Key] = {}
+        for number, data in enumerate(key_set.keys[:MAX_KEYS]):
+            if data.get("kty") not in _KINDS or data.get("use", "sig") != "sig":
+                continue
+            public = {name: value for name, value in data.items() if name not in _PRIVATE}
+            try:
+                key = JWKRegistry.import_key(public)
+            except (JoseError, ValueError, TypeError):
+                kid = str(data.get("kid", number))[:64]
+                log.warning("Key %r of issuer %s cannot be used and is ignored", kid, self.issuer.issuer)
+                continue
+            keys[str(data.get("kid", f"#{number}"))] = key
+        if not keys:
+            raise IssuerAway(f"{uri} has no usable public key for signatures")
+        return keys

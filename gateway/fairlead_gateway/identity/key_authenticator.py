@@ -1,8 +1,8 @@
-"""Vouches for API keys, from any number of places where they are kept.
+"""Authenticates API keys, which are read from any number of sources such as files and Secrets.
 
-An `Authenticator`. Each place tells of its document whenever that changes; a key that is gone or different then is
-revoked at once, with the streams that it opened. A place that cannot be read keeps what it told last: an outage of the
-API server locks nobody out and lets nobody in.
+Each source delivers its document of keys whenever the document changes. A key that was deleted or changed is revoked at
+once, and its streams end. The last document of a source stays in use while the source cannot be read, so an outage of
+the API server neither locks anybody out nor lets anybody in.
 """
 
 from __future__ import annotations
@@ -24,31 +24,33 @@ from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 log = logging.getLogger(__name__)
 
 ALONE: Final = Issuers(api_keys=True)
-UNKNOWN_KEY: Final = CredentialRefusal(401, "this API key is not known, has expired or was revoked", "invalid_token")
-_NOBODY: Final = "0" * 64
-"""Hash that an unknown key is compared with, so that every key takes equally long."""
+UNKNOWN_KEY: Final = CredentialRefusal(401, "this API key is unknown, has expired or was revoked", "invalid_token")
+_NO_HASH: Final = "0" * 64
+"""Hash that an unknown key is compared with, so that the check takes the same time for every key."""
 
 
-class KeyPlace(Protocol):
-    """Where keys are kept."""
+class KeySource(Protocol):
+    """Source of API keys."""
 
     name: str
 
-    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
-        """Tell of the document now and whenever it changes, until cancelled."""
+    async def run(self, deliver: Callable[[KeyDocument], None]) -> None:
+        """Deliver the document of keys now and whenever it changes, until cancelled."""
         ...
 
 
 class ApiKeys:
-    """Authenticator of API keys. `now` is the time of day in seconds, `known` all issuers of names."""
+    """`Authenticator` of API keys. `now` is the time in seconds since the epoch; `issuers` are all issuers that
+    policies may name.
+    """
 
     kind: Kind = "apiKey"
     keeps = float("inf")
 
-    def __init__(self, places: Sequence[KeyPlace], now: Callable[[], float], issuers: Issuers = ALONE) -> None:
-        self._places = tuple(places)
+    def __init__(self, sources: Sequence[KeySource], now: Callable[[], float], issuers: Issuers = ALONE) -> None:
+        self._sources = tuple(sources)
         self._now = now
-        self._told: dict[str, KeyDocument] = {}
+        self._documents: dict[str, KeyDocument] = {}
         self._issuers = issuers
         self._records: Mapping[str, KeyRecord] = {}
         self._names: frozenset[Key] = frozenset()
@@ -60,13 +62,13 @@ class ApiKeys:
 
     def check(self, token: str) -> Verdict | None:
         record = self._records.get(id_of(token) or "")
-        right = hmac.compare_digest(digest(token), _NOBODY if record is None else record.hash)
-        if record is None or not right:
-            return UNKNOWN_KEY if len(self._told) == len(self._places) else AWAY
+        matches = hmac.compare_digest(digest(token), _NO_HASH if record is None else record.hash)
+        if record is None or not matches:
+            return UNKNOWN_KEY if self._all_read else AWAY
         if record.expires_at <= self._now():
             return UNKNOWN_KEY
         if record.maker is not None:
-            return self._verdict_on_made(record, record.maker)
+            return self._check_made(record, record.maker)
         return Identity(
             kind=self.kind,
             principal=f"key:{record.agent}",
@@ -78,16 +80,23 @@ class ApiKeys:
             expires_at=record.expires_at,
         )
 
-    def _verdict_on_made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
-        """The maker under another credential, as long as the one that it made the key with is good."""
+    @property
+    def _all_read(self) -> bool:
+        """Whether every source has delivered its document."""
+        return len(self._documents) == len(self._sources)
+
+    def _check_made(self, record: KeyRecord, maker: KeyMaker) -> Verdict:
+        """Verdict on a key that a principal created: the principal's identity, if the API key is still valid by which
+        the principal was authenticated at the time.
+        """
         agent = record.agent or None
         if maker.kind == "jwt":
             doubtful = self._issuers.of_token(agent, record.groups)
         else:
             parent = self._records.get(maker.credential)
             if parent is None:
-                return UNKNOWN_KEY if len(self._told) == len(self._places) else AWAY
-            if parent.maker is not None or not _is_same(parent, record) or parent.expires_at <= self._now():
+                return UNKNOWN_KEY if self._all_read else AWAY
+            if parent.maker is not None or not _has_same_names(parent, record) or parent.expires_at <= self._now():
                 return UNKNOWN_KEY
             doubtful = self._issuers.of_api_key(record.groups)
         return Identity(
@@ -112,12 +121,12 @@ class ApiKeys:
         return self.check(token) or UNKNOWN_KEY
 
     def carries(self, name: Key) -> bool:
-        """Whether an API key has that name of an agent or a group. Until every place was read, each may have it."""
-        return name in self._names or len(self._told) < len(self._places)
+        """Whether any API key has that agent or group. True for all names until every source was read."""
+        return name in self._names or not self._all_read
 
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
-        for source in self._places:
+        for source in self._sources:
             work = source.run(partial(self.take_document, source.name))
             self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {source.name}"))
 
@@ -131,21 +140,23 @@ class ApiKeys:
             self._revoked(concerns)
 
     def take_document(self, name: str, document: KeyDocument) -> None:
-        """A place has another document now."""
-        if self._told.get(name) == document:
+        """Replace the document of the source called `name`, and revoke keys that were deleted or changed."""
+        if self._documents.get(name) == document:
             return
-        before, names, complete = self._records, self._names, len(self._told) == len(self._places)
-        self._told[name] = document
+        before, names, complete = self._records, self._names, self._all_read
+        self._documents[name] = document
         records: dict[str, KeyRecord] = {}
-        for source in self._places:
-            for record in self._told.get(source.name, KeyDocument()).keys:
+        for source in self._sources:
+            for record in self._documents.get(source.name, KeyDocument()).keys:
                 if records.setdefault(record.id, record) is not record:
-                    log.error("The API key %s of %s has the id of another and is not taken", record.id, source.name)
+                    log.error(
+                        "API key %s of %s is ignored: another source has a key with this id", record.id, source.name
+                    )
         self._records = records
         self._names = frozenset(
             key
             for record in records.values()
-            if record.maker is None  # a made one has its maker's names, by the maker's issuer
+            if record.maker is None  # the names of a created key come from the issuer of its creator
             for key in keys_of_names(record.agent, record.groups)
         )
         gone = {ident for ident, record in before.items() if records.get(ident) != record}
@@ -154,17 +165,17 @@ class ApiKeys:
         log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
         self._revoke(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
         moved = names ^ self._names
-        if moved or not complete:  # such a name in a token is another's now, or its own again
-            self._revoke(lambda identity: _of_token(identity) and (not complete or _has(identity, moved)))
+        if moved or not complete:  # such a name in a token now belongs to API keys, or no longer does
+            self._revoke(lambda identity: _is_of_token(identity) and (not complete or _has(identity, moved)))
 
 
-def _is_same(parent: KeyRecord, made: KeyRecord) -> bool:
-    """Whether a key still gives the names that one made with it has."""
+def _has_same_names(parent: KeyRecord, made: KeyRecord) -> bool:
+    """Whether a key still has the agent and groups of a key that was created with it."""
     return parent.agent == made.agent and frozenset(parent.groups) == frozenset(made.groups)
 
 
-def _of_token(identity: Identity) -> bool:
-    """Whether its names may be an issuer's of tokens: a key that was made with one has them too."""
+def _is_of_token(identity: Identity) -> bool:
+    """Whether an issuer of tokens may have issued the identity's names, as it has for a key created with a token."""
     return identity.kind == "jwt" or identity.made
 
 

@@ -1,9 +1,8 @@
-"""API keys: their form, their stored hashes, and the document that holds them.
+"""Format of API keys, their stored records, and the document of records.
 
-Pure module but for the randomness given. A key is `flk_<id>_<secret>`, its secret 32 random bytes. Kept are the id, and
-the SHA-256 of the whole key: with 256 bits of randomness there is nothing to guess, so a slow hash, which passwords
-need, would protect nothing and would let anybody keep the gateway busy. The id is not a secret: it finds the one record
-to compare with, in logs and lists it names the key.
+A key is `flk_<id>_<secret>` with a secret of 32 random bytes. The record has the id and the SHA-256 of the whole key. A
+secret of 256 random bits cannot be guessed, so a slow hash, as for passwords, would not protect it, but would let
+attackers keep the gateway busy. The id is not secret: it selects the record, and names the key in logs and lists.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from typing import Any, Final, Literal
 import msgspec
 
 PREFIX: Final = "flk_"
-"""So that scanners for leaked credentials can find them."""
+"""Prefix of keys, by which scanners can find leaked ones."""
 MEMBER: Final = "keys.json"
-"""Member of a Secret that holds keys."""
+"""Key in the data of a Secret whose value is a document of keys."""
 LABEL: Final = "fairlead.dev/api-keys"
-"""With the value `true`, of such a Secret."""
+"""Label of Secrets with API keys; its value is `true`."""
 _KEY: Final = re.compile(r"flk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
 
 class KeyMaker(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """Principal that made a key for itself, as it was then. The key stands for it."""
+    """Principal that created a key for itself, as authenticated at that time. The key authenticates this principal."""
 
     principal: str
     kind: Literal["apiKey", "jwt"]
-    """Kind of the credential that it made the key with."""
+    """Kind of the principal's credential when it created the key."""
     issuers: tuple[str, ...]
     name: str
-    """Name that it gave the key."""
+    """Name of the key that the principal chose."""
     scopes: tuple[str, ...] = ()
     claims: dict[str, Any] = {}
     credential: str = ""
-    """Id of the API key that it made this with: this one ends with it."""
+    """Id of the API key with which this key was created; this key is valid only as long as that one."""
 
 
 class KeyRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
@@ -51,29 +50,30 @@ class KeyRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True,
     agent: str
     groups: tuple[str, ...] = ()
     created: str = ""
-    """RFC 3339; so is `expires`, after which it is refused."""
+    """Creation time (RFC 3339)."""
     expires: str = ""
+    """Expiry (RFC 3339); empty for a key that does not expire."""
     maker: KeyMaker | None = None
-    """Principal that made it at a gateway; None for a key that an operator made."""
+    """Principal that created the key at a gateway; None for a key created by an administrator."""
 
     @property
     def expires_at(self) -> float:
-        """Seconds since the epoch; infinite for a key that does not expire. Raises ValueError for no time."""
+        """Expiry in seconds since the epoch; infinite without expiry. Raises ValueError if `expires` is invalid."""
         return datetime.fromisoformat(self.expires).timestamp() if self.expires else float("inf")
 
 
 class KeyDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of keys, or the member `keys.json` of a Secret."""
+    """Content of a file of keys, or of `keys.json` in a Secret."""
 
     keys: tuple[KeyRecord, ...] = ()
 
 
 class BadKeys(ValueError):
-    """A document of keys that cannot be used. The message quotes nothing of it."""
+    """A document of keys is invalid. The message quotes none of its content."""
 
 
 def read(data: bytes) -> KeyDocument:
-    """The document; an empty one of no bytes. Raises BadKeys."""
+    """Decode a document of keys; empty data is an empty document. Raises BadKeys."""
     if not data.strip():
         return KeyDocument()
     try:
@@ -84,14 +84,14 @@ def read(data: bytes) -> KeyDocument:
         try:
             _ = record.expires_at
         except ValueError:
-            raise BadKeys(f"the key {record.id[:12]!r} expires at no time of RFC 3339") from None
+            raise BadKeys(f"expires of key {record.id[:12]!r} is not a valid RFC 3339 time") from None
     if len({record.id for record in document.keys}) < len(document.keys):
         raise BadKeys("two keys have the same id")
     return document
 
 
 def encode_keys(records: Iterable[KeyRecord]) -> bytes:
-    """The document, for people too."""
+    """Encode a document of keys as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(KeyDocument(tuple(records))), indent=2) + b"\n"
 
 
@@ -103,7 +103,7 @@ def new_key(
     expires: datetime | None = None,
     random: Callable[[int], bytes] = secrets.token_bytes,
 ) -> tuple[str, KeyRecord]:
-    """A key, which is shown once, and what is kept of it."""
+    """Create a key, which is shown once, and its record, which is stored."""
     ident = random(6).hex()
     key = f"{PREFIX}{ident}_{_text(random(32))}"
     ends = "" if expires is None else _time(expires)
@@ -111,13 +111,13 @@ def new_key(
 
 
 def id_of(key: str) -> str | None:
-    """The id in a key; None for what is none."""
+    """The id in an API key; None if the text is not an API key."""
     match = _KEY.fullmatch(key)
     return None if match is None else match[1]
 
 
 def digest(key: str) -> str:
-    """Stored hash of a key."""
+    """Hash of a key as stored in its record."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 

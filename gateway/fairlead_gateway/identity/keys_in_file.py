@@ -1,4 +1,4 @@
-"""A file of API keys, looked at twice a second. A `KeyPlace`."""
+"""Reads API keys from a file, which is checked for changes twice a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BYTES: Final = 16 << 20
 
 
 class KeyFile:
-    """API keys in a file. A file that is gone holds no keys; one that cannot be read changes nothing until it can."""
+    """`KeySource` of a file. A missing file has no keys; while the file is unreadable, the last keys stay in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -25,22 +25,22 @@ class KeyFile:
         self._was_there = False
 
     def load(self) -> KeyDocument:
-        """The keys now. Raises BadKeys and OSError, whose messages quote none."""
+        """Read the keys. Raises BadKeys and OSError, whose messages quote no keys."""
         with self._path.open("rb") as file:
             self._was_there = True
             return read(file.read(MAX_BYTES))
 
-    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
+    async def run(self, deliver: Callable[[KeyDocument], None]) -> None:
         async for _ in FileChanges(self._path):
-            await self._tell(tell)
+            await self._deliver(deliver)
 
-    async def _tell(self, tell: Callable[[KeyDocument], None]) -> None:
+    async def _deliver(self, deliver: Callable[[KeyDocument], None]) -> None:
         try:
-            tell(await asyncio.to_thread(self.load))
+            deliver(await asyncio.to_thread(self.load))
         except FileNotFoundError:
-            if self._was_there:  # that of keys that people make is not, before the first of them
-                log.warning("%s is gone: its API keys are revoked", self._path)
+            if self._was_there:  # the file of keys that principals create does not exist before the first one
+                log.warning("File %s was deleted: its API keys are revoked", self._path)
             self._was_there = False
-            tell(KeyDocument())
+            deliver(KeyDocument())
         except (BadKeys, OSError) as error:
-            log.error("The API keys in %s cannot be read, and stay as they were: %s", self._path, error)
+            log.error("The API keys in %s cannot be read, and the last ones stay in use: %s", self._path, error)

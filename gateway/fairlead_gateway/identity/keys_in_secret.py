@@ -1,7 +1,7 @@
-"""A Secret of API keys, watched through the API: a `KeyPlace`.
+"""Reads API keys from Secrets, which are watched through the Kubernetes API, and writes created keys to one.
 
-A Role cannot grant Secrets by label, so the gateway is granted some by name; one that lacks the label
-`fairlead.dev/api-keys: "true"` is not used all the same, so that a name alone makes nobody a keeper of keys.
+A Role cannot grant access to Secrets by label, so the gateway has access to Secrets by name. A Secret without the label
+`fairlead.dev/api-keys: "true"` is nevertheless ignored, so that a name alone does not make a Secret a source of keys.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from fairlead_kube.resources import SECRETS, Scope
 log = logging.getLogger(__name__)
 
 API_SECONDS: Final = 5.0
-"""Bound on one request to the API server."""
+"""Timeout of one request to the API server."""
 TRIES: Final = 5
 MANAGER: Final = "fairlead-gateway-keys"
-"""Owner of the keys' member among the Secret's fields."""
+"""Field manager of the keys in the Secret."""
 
 
 class KeySecret:
-    """API keys of one Secret. A Secret that is not there holds no keys."""
+    """`KeySource` of one Secret. A missing Secret has no keys."""
 
     def __init__(self, kube: Kube, namespace: str, secret: str) -> None:
         self._kube = kube
         self._scope = Scope(SECRETS, Secret, namespace, name=secret)
         self.name = f"Secret {secret}"
 
-    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
-        await Informer(self._kube, self._scope, _KeyStore(self.name, tell), failed=self._note_failure).run()
+    async def run(self, deliver: Callable[[KeyDocument], None]) -> None:
+        await Informer(self._kube, self._scope, _KeyStore(self.name, deliver), failed=self._note_failure).run()
 
     def _note_failure(self, error: ApiError) -> None:
-        log.warning("The API keys of %s stay as they were: %s", self.name, error)
+        log.warning("The API keys of %s cannot be read, and the last ones stay in use: %s", self.name, error)
 
 
 class SecretKeyStore:
-    """The Secret of made keys, to write: a `made_keys.KeyStore`. The gateway may patch this one, and create none."""
+    """`made_keys.KeyStore` in a Secret, which has to exist: the gateway may patch it but cannot create Secrets."""
 
     def __init__(self, kube: Kube, namespace: str, secret: str) -> None:
         self._kube = kube
@@ -67,14 +67,14 @@ class SecretKeyStore:
                     await self._kube.merge(SECRETS, self._namespace, self._secret, body, manager=MANAGER)
             except Conflict as error:  # another replica wrote in between
                 if attempt == TRIES - 1:
-                    raise KeysUnwritable(f"Secret {self._secret} is being changed: try again") from error
+                    raise KeysUnwritable(f"Secret {self._secret} is being changed by others: try again") from error
             except (ApiError, TimeoutError) as error:
                 raise self._unwritable(error) from error
             else:
                 return
 
     async def _read(self) -> tuple[KeyDocument, str]:
-        """The keys, and the resourceVersion that they are of."""
+        """Read the keys and the resourceVersion of the Secret."""
         try:
             async with asyncio.timeout(API_SECONDS):
                 secret = await self._kube.get(SECRETS, self._namespace, self._secret)
@@ -87,31 +87,34 @@ class SecretKeyStore:
         return document, metadata["resourceVersion"]
 
     def _unwritable(self, error: Exception) -> KeysUnwritable:
-        return KeysUnwritable(f"Secret {self._secret} cannot be used: {str(error) or 'the API server does not answer'}")
+        why = str(error) or "the API server does not respond"
+        return KeysUnwritable(f"the API keys in Secret {self._secret} cannot be read or written: {why}")
 
 
 class _KeyStore:
-    """Hands the keys of the one Secret that its informer follows to `tell`."""
+    """Store of an informer that follows one Secret; it passes the keys to `deliver`."""
 
-    def __init__(self, name: str, tell: Callable[[KeyDocument], None]) -> None:
+    def __init__(self, name: str, deliver: Callable[[KeyDocument], None]) -> None:
         self._name = name
-        self._tell = tell
+        self._deliver = deliver
 
     def replace(self, objects: Sequence[Secret], version: str) -> None:
         if not objects:
-            self._tell(KeyDocument())
+            self._deliver(KeyDocument())
         for secret in objects:
             self.update(secret)
 
     def delete(self, item: Secret) -> None:
-        self._tell(KeyDocument())
+        self._deliver(KeyDocument())
 
     def update(self, item: Secret) -> None:
         if item.metadata.labels.get(LABEL) != "true":
             log.error('%s lacks the label %s: "true": its API keys are not used', self._name, LABEL)
-            self._tell(KeyDocument())
+            self._deliver(KeyDocument())
             return
         try:
-            self._tell(read(item.data.get(MEMBER, b"")))
+            self._deliver(read(item.data.get(MEMBER, b"")))
         except BadKeys as error:
-            log.error("%s, %s: %s; its API keys stay as they were", self._name, MEMBER, error)
+            log.error(
+                "The API keys in %s of %s are invalid, and the last ones stay in use: %s", MEMBER, self._name, error
+            )

@@ -1,8 +1,8 @@
-"""Keys that people make for themselves: who may, what such a key is worth, and where it is kept.
+"""API keys that principals create for themselves: permission to create, listing, revocation and storage.
 
-A made key is its maker under another credential: the same principal, agent, groups and claims, so that every policy
-that holds for the one holds for the other, and limits and audit count both as one. It administers nothing, makes no
-keys, and ends with the API key that it was made with, if it was one.
+A created key authenticates its creator: it has the same principal, agent, groups and claims. So policies apply to it as
+to the creator, and limits and audit entries count for the creator. It cannot administer or create keys. If it was
+created with an API key, it becomes invalid with that key.
 """
 
 from __future__ import annotations
@@ -22,44 +22,46 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyMaker, KeyRecord, encode_keys, new_key, read
 
 MOST_CLAIMS: Final = 4096
-"""Bytes of a maker's claims, as JSON, that are kept with a key."""
+"""Most bytes of the creator's claims, as JSON, in the record of a key."""
 MOST_BYTES: Final = 512 << 10
-"""Bytes of all made keys: a Secret holds a megabyte."""
+"""Most bytes of all created keys, as a Secret is limited to 1 MiB."""
 MOST_NAME: Final = 64
-"""Characters of a key's name."""
+"""Most characters of a key's name."""
 EVERYBODY: Final = "*"
-"""In place of a group: everybody with a credential."""
+"""In a list of groups, stands for every principal with a credential."""
 Change = Callable[[KeyDocument], KeyDocument]
 
 
 class KeysRefused(Exception):
-    """A key is not made or revoked; the message says why and what to do."""
+    """A key cannot be created or revoked; the message says why and what to do."""
 
 
 class KeysUnwritable(Exception):
-    """The place of keys cannot be read or written now; the message says why."""
+    """The store of keys cannot be read or written; the message says why."""
 
 
 class KeyStore(Protocol):
-    """Place that made keys are written to. Every replica watches the same."""
+    """Store of created keys, which all replicas watch."""
 
     async def load(self) -> KeyDocument:
-        """The keys now. Raises KeysUnwritable."""
+        """Read the keys. Raises KeysUnwritable."""
         ...
 
     async def change(self, change: Change) -> None:
-        """Read, change, write, again where somebody else wrote in between. Raises KeysUnwritable, and as `change`."""
+        """Read the keys, apply `change` and write them; repeat after a conflict. Raises KeysUnwritable, and the errors
+        of `change`.
+        """
         ...
 
 
 class FileKeyStore:
-    """A file of one gateway, readable by its owner alone. `tell` takes what was written, as the file is looked at again
-    only after a while, and a new key is used at once.
+    """Store in a file of one gateway, which only its owner can read. `deliver` receives the written document at once,
+    as a new key may be used before the file is checked for changes.
     """
 
-    def __init__(self, path: Path, tell: Callable[[KeyDocument], None]) -> None:
+    def __init__(self, path: Path, deliver: Callable[[KeyDocument], None]) -> None:
         self._path = path
-        self._tell = tell
+        self._deliver = deliver
         self._writing = asyncio.Lock()
 
     async def load(self) -> KeyDocument:
@@ -71,7 +73,7 @@ class FileKeyStore:
         async with self._writing:
             document = change(await self.load())
             await asyncio.to_thread(self._write, document)
-            self._tell(document)
+            self._deliver(document)
 
     def _read(self) -> KeyDocument:
         try:
@@ -79,7 +81,7 @@ class FileKeyStore:
         except FileNotFoundError:
             return KeyDocument()
         except (OSError, BadKeys) as error:
-            raise KeysUnwritable(f"{self._path} cannot be used: {error}") from error
+            raise KeysUnwritable(f"the API keys in {self._path} cannot be read: {error}") from error
 
     def _write(self, document: KeyDocument) -> None:
         try:
@@ -87,11 +89,11 @@ class FileKeyStore:
                 file.write(encode_keys(document.keys))
             os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
         except OSError as error:
-            raise KeysUnwritable(f"{self._path} cannot be written: {error}") from error
+            raise KeysUnwritable(f"the API keys cannot be written to {self._path}: {error}") from error
 
 
 class MadeKeys:
-    """Makes, lists and revokes keys, for those who may."""
+    """Creates, lists and revokes API keys of principals."""
 
     def __init__(
         self,
@@ -103,7 +105,9 @@ class MadeKeys:
         each: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`makers` are keys of groups; `days` the longest life of a key, `each` the most keys of one principal."""
+        """Set the limits. `makers` are the groups that may create keys, or everybody with `everybody`; `days` is the
+        longest lifetime of a key, and `each` the most keys per principal.
+        """
         self._store = store
         self._makers = frozenset(makers)
         self._everybody = everybody
@@ -112,22 +116,24 @@ class MadeKeys:
         self._now = now
 
     def may(self, identity: Identity, subjects: Collection[Key]) -> bool:
-        """Whether a principal may make keys; `subjects` are the names that policies know it by."""
+        """Whether a principal may create keys; `subjects` are its names in policies."""
         if identity.made or identity.kind not in ("apiKey", "jwt"):
             return False
-        sure = (key for key in subjects if key not in identity.doubtful)
-        return self._everybody or not self._makers.isdisjoint(sure)
+        certain = (key for key in subjects if key not in identity.doubtful)
+        return self._everybody or not self._makers.isdisjoint(certain)
 
     async def make(self, identity: Identity, name: str, days: int) -> tuple[str, KeyRecord]:
-        """A key for the principal, shown once, and its record. Raises KeysRefused, KeysUnwritable."""
+        """Create a key for the principal; returns the key, which is shown once, and its record. Raises KeysRefused,
+        KeysUnwritable.
+        """
         name = name.strip()
         if not name or len(name) > MOST_NAME or not name.isprintable():
             raise KeysRefused(f"a key needs a name of at most {MOST_NAME} printable characters")
         if not 1 <= days <= self.days:
-            raise KeysRefused(f"a key lives for 1 to {self.days} days here")
+            raise KeysRefused(f"the lifetime of a key must be 1 to {self.days} days")
         claims = msgspec.json.encode(dict(identity.claims))
         if len(claims) > MOST_CLAIMS:
-            raise KeysRefused(f"your token has more than {MOST_CLAIMS} bytes of claims: ask an operator for a key")
+            raise KeysRefused(f"your token has more than {MOST_CLAIMS} bytes of claims: ask an administrator for a key")
         now = self._now()
         ends = now + timedelta(days=days)
         key, record = new_key(identity.agent or "", sorted(identity.groups), now=now, expires=ends)
@@ -142,39 +148,41 @@ class MadeKeys:
         )
         record = msgspec.structs.replace(record, maker=maker)
 
-        def added(document: KeyDocument) -> KeyDocument:
+        def add_record(document: KeyDocument) -> KeyDocument:
             alive = [key for key in document.keys if key.expires_at > now.timestamp()]
             if sum(_is_of(key, identity) for key in alive) >= self.each:
-                raise KeysRefused(f"you have {self.each} keys, and may have no more: revoke one of them")
-            made = KeyDocument((*alive, record))
-            if len(encode_keys(made.keys)) > MOST_BYTES:
-                raise KeysRefused("this gateway keeps no more keys: ask an operator to revoke some")
-            return made
+                raise KeysRefused(f"you already have {self.each} keys, the most that you may have: revoke one of them")
+            changed = KeyDocument((*alive, record))
+            if len(encode_keys(changed.keys)) > MOST_BYTES:
+                raise KeysRefused("the gateway cannot store more keys: ask an administrator to revoke some")
+            return changed
 
-        await self._store.change(added)
+        await self._store.change(add_record)
         return key, record
 
     async def all(self) -> tuple[KeyRecord, ...]:
-        """Made keys of everybody that are good, oldest first. Raises KeysUnwritable."""
+        """Valid created keys of all principals, oldest first. Raises KeysUnwritable."""
         now = self._now().timestamp()
         document = await self._store.load()
         return tuple(key for key in document.keys if key.maker is not None and key.expires_at > now)
 
     async def of(self, identity: Identity) -> tuple[KeyRecord, ...]:
-        """Made keys of a principal. Raises KeysUnwritable."""
+        """Valid keys that a principal created, oldest first. Raises KeysUnwritable."""
         return tuple(key for key in await self.all() if _is_of(key, identity))
 
     async def revoke(self, identity: Identity, ident: str, *, anybodys: bool) -> KeyRecord:
-        """Take out a key of the principal, or, with `anybodys`, of anybody. Raises KeysRefused, KeysUnwritable."""
+        """Revoke a created key of the principal, or of any principal with `anybodys`, and return its record. Raises
+        KeysRefused, KeysUnwritable.
+        """
         gone: list[KeyRecord] = []
 
-        def without(document: KeyDocument) -> KeyDocument:
+        def remove_record(document: KeyDocument) -> KeyDocument:
             gone[:] = [key for key in document.keys if key.id == ident and (anybodys or _is_of(key, identity))]
             if not gone or gone[0].maker is None:
-                raise KeysRefused(f"there is no key {ident[:16]!r} of yours")
+                raise KeysRefused(f"you have no key with the id {ident[:16]!r}")
             return KeyDocument(tuple(key for key in document.keys if key is not gone[0]))
 
-        await self._store.change(without)
+        await self._store.change(remove_record)
         return gone[0]
 
 

@@ -1,4 +1,4 @@
-"""Why a request is not let in, as a value. Pure module, written out by `endpoint` and `rest`."""
+"""Rejections of requests without a valid credential. Pure module; the endpoints turn them into HTTP responses."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import Final, Literal
 import msgspec
 
 Word = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
-"""The `error` of a challenge (RFC 6750 section 3.1); empty where no credential was shown."""
+"""`error` of a challenge (RFC 6750 section 3.1); empty for a request without a credential."""
 
 
 class CredentialRefusal(msgspec.Struct, frozen=True):
-    """`status`: 400 the header cannot be read, 401 nobody vouches for it, 403 it may not, 503 nobody can say now."""
+    """Rejection of a credential. `status` is 400 for a malformed header, 401 for a missing or invalid credential, 403
+    for missing scopes, and 503 if the credential cannot be verified now.
+    """
 
     status: int
     message: str
     word: Word = ""
     retry_after: int | None = None
-    """Seconds."""
+    """Seconds of `Retry-After`."""
 
 
 NO_CREDENTIAL: Final = CredentialRefusal(
-    401, "this gateway answers nobody that it does not know: send Authorization: Bearer"
+    401, "this gateway requires a credential: send the header Authorization: Bearer"
 )
 MALFORMED: Final = CredentialRefusal(400, "Authorization must be one `Bearer` credential", "invalid_request")
-UNKNOWN_TOKEN: Final = CredentialRefusal(401, "nobody vouches for this token", "invalid_token")
+UNKNOWN_TOKEN: Final = CredentialRefusal(401, "the gateway accepts no tokens of this kind or issuer", "invalid_token")
 BUSY: Final = CredentialRefusal(503, "too many credentials are being looked up", retry_after=1)
 AWAY: Final = CredentialRefusal(503, "the issuer of this token cannot be reached", retry_after=5)

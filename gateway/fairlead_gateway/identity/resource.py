@@ -1,7 +1,8 @@
-"""The gateway as a protected resource: what it tells whom it does not let in, and the document that leads on.
+"""The gateway as an OAuth protected resource: its challenges and its metadata document.
 
-Pure module. MCP 2025-11-25 and 2026-07-28, Authorization: a resource server answers 401 with the address of its
-metadata (RFC 9728), from which a client learns whom to ask for a token, and for which resource (RFC 8707).
+Pure module. A resource server responds with status 401 and the URL of its metadata (RFC 9728). The metadata name the
+authorization servers that issue tokens, and the resource to request tokens for (RFC 8707); see MCP 2025-11-25 and
+2026-07-28, Authorization.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
 
 
 class ResourceMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """RFC 9728 section 2."""
+    """Protected resource metadata (RFC 9728 section 2)."""
 
     resource: str
     authorization_servers: tuple[str, ...]
@@ -30,8 +31,8 @@ class ResourceMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ProtectedResource:
-    """`address` is how clients reach the gateway, such as `https://tools.example.com`; without it they are told what
-    they put into `Host`. Without `issuers` there is no document: nobody issues tokens for it.
+    """Creates challenges and metadata. `address` is the gateway's URL for clients, such as `https://tools.example.com`;
+    if empty, the `Host` of each request is used. Without `issuers` there is no metadata document.
     """
 
     def __init__(
@@ -45,18 +46,20 @@ class ProtectedResource:
         self.address = address.rstrip("/")
         self._issuers = tuple(issuers)
         self.scopes = tuple(scopes)
-        """That every token must have."""
+        """Scopes that every token must have."""
         self._scheme = "https" if secure else "http"
 
     def metadata(self, path: str, host: str) -> ResourceMetadata | None:
-        """The document of the resource at `path`, empty for the whole gateway; None where there is none."""
+        """Metadata of the resource at `path`, which is empty for the whole gateway; None if there are no issuers, or if
+        `path` or `host` is invalid.
+        """
         base = self._base(host)
         if not self._issuers or base is None or _PATH.fullmatch(path) is None:
             return None
         return ResourceMetadata(base + path, self._issuers, ("header",), self.scopes, "Fairlead")
 
     def headers(self, refusal: CredentialRefusal, host: str, path: str) -> dict[str, str]:
-        """Headers of the answer that turns somebody away."""
+        """Headers of the response to a rejected request."""
         headers = {}
         if refusal.retry_after is not None:
             headers["retry-after"] = str(refusal.retry_after)

@@ -1,7 +1,6 @@
-"""Vouches for ServiceAccounts of the cluster: the API server reviews their tokens, and a review holds for a minute.
+"""Authenticates tokens of ServiceAccounts by TokenReviews of the API server.
 
-An `Authenticator`. It takes the right to create TokenReviews, which is not one of a namespace: an
-installation that has none but rights of its own namespace leaves this out.
+TokenReviews are cluster-scoped, so this needs a ClusterRole; installations limited to their namespace cannot use it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fairlead_kube.resources import TOKEN_REVIEWS
 
 log = logging.getLogger(__name__)
 
-REFUSED: Final = CredentialRefusal(401, "the API server does not vouch for this token", "invalid_token")
+REFUSED: Final = CredentialRefusal(401, "the API server does not accept this token", "invalid_token")
 OTHERS: Final = CredentialRefusal(401, "the token is for another audience, or not of a ServiceAccount", "invalid_token")
 _USER: Final = "system:serviceaccount:"
 
@@ -46,7 +45,7 @@ class _TokenReview(msgspec.Struct):
 
 
 class ServiceAccountTokens:
-    """Tokens of ServiceAccounts. `seconds` is how long a review holds."""
+    """`Authenticator` of ServiceAccount tokens. The result of a review is cached for `seconds`."""
 
     kind: Kind = "serviceAccount"
 
@@ -56,7 +55,9 @@ class ServiceAccountTokens:
         self.keeps = seconds
 
     def wants(self, token: str) -> bool:
-        """Any JWT that says whose it is. The API server alone knows which issuer it is."""
+        """Whether the token is a JWT whose subject is a ServiceAccount. Its issuer is not checked here, as only the API
+        server has that name.
+        """
         claims = _claims(token)
         return claims is not None and str(claims.get("sub", "")).startswith(_USER)
 
@@ -68,13 +69,13 @@ class ServiceAccountTokens:
             spec = {"token": token, "audiences": spellings(self._audiences)}
             review = (await self._kube.review(TOKEN_REVIEWS, spec, _TokenReview)).status
         except ApiError as error:
-            log.warning("A token of a ServiceAccount cannot be reviewed: %s", error)
+            log.warning("A token of a ServiceAccount cannot be verified by the API server: %s", error)
             return AWAY
         if not review.authenticated:
             return REFUSED
         parts = review.user.username.removeprefix(_USER).split(":")
-        ours = is_among(review.audiences, self._audiences)
-        if not ours or not review.user.username.startswith(_USER) or len(parts) != 2:
+        accepted = is_among(review.audiences, self._audiences)
+        if not accepted or not review.user.username.startswith(_USER) or len(parts) != 2:
             return OTHERS
         expires = (_claims(token) or {}).get("exp")
         return Identity(

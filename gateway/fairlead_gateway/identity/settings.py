@@ -1,4 +1,4 @@
-"""Settings of who may call."""
+"""Settings of authentication."""
 
 from __future__ import annotations
 
@@ -12,43 +12,44 @@ from fairlead_api.setting_types import HttpUrl, ObjectName, ObjectNames
 
 
 class MadeKeySettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """API keys that people make for themselves."""
+    """API keys that principals create for themselves."""
 
     makers: CommaSeparated = field(default=(), name="key_makers")
-    """Groups whose members may make API keys for themselves, over REST and in the console, written as those of
-    `admin_groups`; `*` is everybody with an API key or a token of an issuer. Nobody by default.
+    """Groups whose members may create API keys for themselves, over REST and in the console, written as in
+    `admin_groups`. `*` is everybody with an API key or a token of an issuer. Nobody by default.
     """
     file: Path | None = field(default=None, name="made_keys")
-    """File that such keys are kept in, off a cluster. One gateway alone writes it."""
+    """File of created keys, for gateways outside of Kubernetes. Only one gateway may write it."""
     secret: ObjectName = field(default="", name="made_keys_secret")
-    """Secret of the release's namespace that such keys are kept in, labelled `fairlead.dev/api-keys: "true"`. It has to
-    be there, and the gateway to have the rights to get, list, watch and patch it.
+    """Secret of created keys in the release's namespace, labelled `fairlead.dev/api-keys: "true"`. It has to exist, and
+    the gateway needs the rights to get, list, watch and patch it.
     """
     days: Annotated[int, Meta(ge=1, le=3650)] = field(default=90, name="made_key_days")
-    """Longest life of such a key, in days."""
+    """Longest lifetime of a created key, in days."""
     each: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="made_keys_each")
-    """Such keys that one principal may have."""
+    """Most created keys of one principal."""
 
 
 class IdentitySettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Identity: clients that are let in, and those who vouch for them."""
+    """Authentication of clients."""
 
     anonymous: Literal["allow", "deny"] | None = None
-    """Whether requests without a credential are let in. By default where nothing else is set up, off a cluster."""
+    """Whether requests without a credential are accepted. Default: `allow` outside of Kubernetes if no other
+    authentication is configured, else `deny`."""
     api_keys: Path | None = None
-    """File of API keys, as `fairlead keys` writes it."""
+    """File of API keys, as written by `fairlead keys`."""
     api_key_secrets: ObjectNames = ()
     """Names of Secrets of API keys in the namespace of the release, labelled `fairlead.dev/api-keys: "true"`."""
     file: Path | None = field(default=None, name="identity")
-    """YAML file about whose tokens are taken: `issuers`, `scopes`, `serviceAccounts`."""
+    """YAML file that configures accepted tokens: `issuers`, `scopes`, `serviceAccounts`."""
     admin_groups: CommaSeparated = ()
-    """Groups of those who may ask what others may do (`/v1/access`). With several issuers, each with its own:
-    `corp#admins`, by the issuer's name in the `identity` file or its URL.
+    """Groups of administrators, who may for example query the permissions of others (`/v1/access`). With several
+    issuers, each group needs its issuer, by its name in the `identity` file or its URL: `corp#admins`.
     """
     made_keys: MadeKeySettings = MadeKeySettings()
     gateway_approvals: bool = False
-    """Whether those may approve definitions of servers with `pin: true` over REST and in the console. As for the
-    operator, which puts them in force.
+    """Whether administrators may approve definitions of servers with `pin: true` over REST and in the console. The
+    operator needs the same setting, as it applies the approvals.
     """
     public_url: HttpUrl = ""
-    """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
+    """URL of the gateway for clients, such as `https://tools.example.com`; the audience of tokens."""

@@ -1,1 +1,1 @@
-"""How many calls: rates and counts per agent, tool and server, and whose turn it is where a server is busy."""
+"""Limits on calls, tokens and buffered bytes per agent, tool and server, and fair queues for busy servers."""

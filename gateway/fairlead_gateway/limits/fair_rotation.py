@@ -1,5 +1,6 @@
-"""Turns of work: a few pieces at once, those that wait in rotation of their agents, so that one with hundreds of pieces
-delays others by one piece.
+"""Semaphore that serves waiting work in rotation of agents.
+
+An agent with hundreds of waiting pieces of work delays every other agent by one piece only.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import FairQueue, ShareTaken
 
 WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
-"""Agent that a task works for, and tasks that it begins; empty for the gateway itself."""
+"""Agent for which an asyncio task and its child tasks work; empty for the gateway itself."""
 
 
 class FairTurns:
-    """Semaphore of `places`, for which no more than `most` pieces of work wait: beyond that the last one of the agent
-    that has most of them is refused. Work that is `patient` is never refused; it and all other work get every second
-    turn. Belongs to the loop of its first use.
+    """Semaphore with `slots` slots, for which at most `most` pieces of work wait.
+
+    Beyond that, the last piece of the agent with the most waiting pieces is refused. Work that is `patient` is never
+    refused; patient and other work get slots alternately. An object belongs to the event loop of its first use.
     """
 
-    def __init__(self, places: int, most: int, counts: ShareCounts | None = None) -> None:
-        self._free = places
+    def __init__(self, slots: int, most: int, counts: ShareCounts | None = None) -> None:
+        self._free = slots
         self._most = most
         self._counts = counts or ShareCounts()
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
@@ -33,12 +35,12 @@ class FairTurns:
 
     @property
     def waiting(self) -> int:
-        """Pieces of work that wait for their turn."""
+        """Number of pieces of work that wait for a slot."""
         return len(self._waiting) + len(self._patient)
 
     @contextlib.asynccontextmanager
     async def turn(self, *, patient: bool = False) -> AsyncIterator[None]:
-        """Wait for a turn of the agent that the task works for, and take it. Raises ShareTaken."""
+        """Wait for a slot for the agent of the current task, and hold it in the context. Raises ShareTaken."""
         if self._free and not self.waiting:
             self._free -= 1
         else:
@@ -58,11 +60,11 @@ class FairTurns:
         except asyncio.CancelledError:
             queue.remove(waiter)
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on()  # it had its turn, and was cancelled before it could take it
+                self._pass_on()  # it was given a slot, and cancelled before it could use it
             raise
 
     def _give_way(self, agent: str) -> None:
-        """Raises ShareTaken where no other agent has more that waits."""
+        """Refuse the last work of the agent with the most waiting work. Raises ShareTaken if that is `agent` itself."""
         last = self._waiting.give_way(agent)
         if last is None:
             self._counts.count("work", "agent")
@@ -72,13 +74,13 @@ class FairTurns:
             last.set_exception(ShareTaken("agent", self._most))
 
     def _pass_on(self) -> None:
-        """Give a turn to who waits, or back."""
+        """Give a slot to the next waiting work, or free it."""
         self._patients_turn = not self._patients_turn
         queues = (self._patient, self._waiting) if self._patients_turn else (self._waiting, self._patient)
         for queue in queues:
             while queue.ring:
                 waiter = queue.next()
-                if not waiter.done():  # else its task was cancelled just now
+                if not waiter.done():  # else its task has just been cancelled
                     waiter.set_result(None)
                     return
         self._free += 1

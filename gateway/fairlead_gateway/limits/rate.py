@@ -1,6 +1,7 @@
-"""Rate limit as one number: when the calls admitted so far would end if they were evenly spread (GCRA, ITU-T I.371).
+"""Rate limit by the generic cell rate algorithm (GCRA, ITU-T I.371).
 
-Pure module. `limits.shared` settles it with other replicas.
+Its state is one number: the time at which the admitted calls would end if they were spread evenly. Pure module;
+`limits.redis_rates` synchronizes rates with other replicas.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ if TYPE_CHECKING:
 
 MINUTE: Final = 60.0
 _EXACT: Final = 1e-9
-"""Seconds that sums of floating point numbers may be off."""
+"""Tolerance in seconds for rounding errors of floating-point sums."""
 
 
 class Sharing:
-    """State that the rates of one gateway share where other replicas take part."""
+    """State of one gateway for synchronizing its limits with other replicas."""
 
     __slots__ = ("blocked", "days", "dirty")
 
     def __init__(self) -> None:
         self.dirty: list[Rate] = []
-        """Those with calls that the others were not told of, each once."""
+        """Rates with calls that are not synchronized yet, each once."""
         self.days: list[DayAccount] = []
-        """Accounts of a day that the others were not told of, or that are to be looked up; each once."""
+        """Accounts of tokens that are to be synchronized, each once."""
         self.blocked = 0.0
-        """Nothing is admitted while this is set: the seconds after which to come again."""
+        """Seconds of `Retry-After` while all calls are refused, since limits cannot be synchronized; else 0."""
 
 
 class Rate:
-    """So many `calls` in so many `seconds`: evenly, and after a pause `burst` at once, by default those of one whole
-    period (at least one call). Times are in seconds of any clock that does not go back.
+    """Limit of `calls` per `seconds`, evenly spread. After a pause, `burst` calls are admitted at once; by default all
+    calls of a period, and at least one. Times are in seconds of any monotonic clock.
     """
 
     __slots__ = ("_sharing", "_until", "calls", "name", "room", "step", "unsettled")
@@ -39,27 +40,29 @@ class Rate:
     def __init__(
         self, calls: float, seconds: float, name: str = "", sharing: Sharing | None = None, burst: int | None = None
     ) -> None:
-        """With `sharing`, `name` is what it is called among replicas. Raises ValueError for a rate of nothing."""
+        """Create the limit; with `sharing`, `name` is its name among replicas. Raises ValueError if `calls` or
+        `seconds` is not positive.
+        """
         if calls <= 0 or seconds <= 0:
-            raise ValueError(f"{calls:g} calls in {seconds:g} s are not a rate")
+            raise ValueError(f"{calls:g} calls in {seconds:g} s are not a valid rate")
         self.calls = calls
         self.step = seconds / calls
-        """Seconds that one call takes up."""
+        """Seconds per call."""
         self.room = max(seconds if burst is None else burst * self.step, self.step)
-        """Seconds of calls that may be ahead of their time."""
+        """Most seconds by which admitted calls may be ahead of an even spread."""
         self.name = name
         self.unsettled = 0
-        """Calls admitted since the other replicas were told."""
+        """Calls admitted since the last synchronization."""
         self._sharing = sharing
         self._until = 0.0
 
     @property
     def blocked(self) -> bool:
-        """Whether nothing is admitted because nobody knows what the other replicas do."""
+        """Whether all calls are refused because the rate cannot be synchronized with other replicas."""
         return self._sharing is not None and self._sharing.blocked > 0
 
     def take(self, now: float) -> float:
-        """Admit one call: 0, or the seconds after which one would be admitted."""
+        """Admit one call and return 0, or return the seconds after which a call will be admitted."""
         until = self._until
         until = (until if until > now else now) + self.step
         early = until - now - self.room
@@ -76,23 +79,25 @@ class Rate:
         return 0.0
 
     def give_back(self) -> None:
-        """A call that was admitted just now will not be made."""
+        """Take back a call that was just admitted but will not be made."""
         self._until -= self.step
         if self.unsettled:
             self.unsettled -= 1
 
     def ahead(self, now: float) -> float:
-        """Seconds of calls that were admitted ahead of their time; 0 where it is as if it had never been used."""
+        """Seconds by which admitted calls are ahead of an even spread; 0 in the initial state."""
         return max(0.0, self._until - now)
 
     def to_settle(self, now: float) -> int:
-        """Calls that the others have to be told of, which then count as told. What was admitted while nobody could be
-        told is over in the meantime: never more than is ahead now.
+        """Take the calls that are not synchronized yet; they then count as synchronized. Calls from an outage of Redis
+        whose time is over are not included, so the number is at most what is ahead now.
         """
         most = int(self.ahead(now) / self.step + 0.5)
         calls, self.unsettled = min(self.unsettled, most), 0
         return calls
 
     def settle(self, ahead: float, now: float) -> None:
-        """All replicas together are `ahead` seconds, without what was admitted here since `to_settle`."""
+        """Set the state of all replicas together, which are `ahead` seconds ahead without the calls that were admitted
+        here since `to_settle`.
+        """
         self._until = now + ahead + self.unsettled * self.step

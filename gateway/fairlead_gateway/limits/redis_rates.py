@@ -1,9 +1,9 @@
-"""Rates that replicas share over Redis: each decides by what it knows, and tells the others beside the calls.
+"""Synchronizes rates and token accounts with other replicas through Redis.
 
-Every `interval` what was admitted here goes to Redis in one script,
-and what all replicas together have admitted comes back; no call ever waits for it. docs/configure/limits.md has the
-bound on what that can let through too much. While Redis is away, each replica goes on by itself, or admits nothing of
-what has a shared limit.
+Each replica decides with the counts that it has. At an interval, a script adds the calls that this replica admitted to
+the state in Redis and returns the state of all replicas; no call waits for it. docs/configure/limits.md has the bound
+on how many calls may exceed a limit. While Redis cannot be reached, each replica applies the limits to its own calls,
+or refuses all calls with a shared limit.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
-"""Between two looks at a Redis that is away, and at one that nothing is to be told."""
+"""Pause between attempts to reach Redis, and between checks of an idle connection."""
 BLOCKED_SECONDS: Final = 1.0
-"""When to come again while nothing is admitted."""
+"""`Retry-After` while calls are refused because Redis cannot be reached."""
 BATCH: Final = 500
-"""Rates in one run of the script, which Redis does nothing beside."""
+"""Most rates per run of the script, as Redis is blocked while it runs."""
 
 SCRIPT: Final = """
 local time = redis.call('TIME')
@@ -44,7 +44,8 @@ for i = 1, #KEYS do
 end
 return told
 """
-"""KEYS: rates. ARGV: seconds of calls to add to each. Returns how many seconds each is ahead then, by Redis' clock."""
+"""KEYS: rates. ARGV: seconds of calls to add to each rate. Returns the seconds by which each rate is ahead afterwards,
+by the clock of Redis."""
 
 
 DAY_SCRIPT: Final = """
@@ -57,16 +58,16 @@ for i = 1, #KEYS do
 end
 return told
 """
-"""KEYS: accounts of a day. ARGV: milliseconds that they are kept, then for each what a replica knows to be spent, and
-what to add. Returns the sums. A Redis that has lost them learns them again from the replicas.
+"""KEYS: token accounts of a day. ARGV: lifetime in milliseconds; then for each account the tokens that the replica
+counts as spent, and the tokens to add. Returns the totals. If Redis has lost an account, the spent tokens restore it.
 """
 KEPT_MS: Final = int(DAY * 2000)
-"""Longer than the day in every time of a replica's clock."""
+"""Lifetime of token accounts in Redis: two days, so that they outlive their day on every replica's clock."""
 
 
 class Settler:
-    """Settles rates with other replicas through Redis. Where limits are closed while Redis is down, nothing is
-    admitted from the start until it has answered.
+    """Synchronizes rates with other replicas through Redis. If limits are closed while Redis is down, calls are refused
+    from the start until Redis has responded.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Settler:
         sharing: Sharing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises BadUrl."""
+        """Create the client; it connects at the first request. Raises BadUrl."""
         self._redis = connect(settings.url, timeout=settings.timeout)
         self._where = host_of(settings.url)
         self._sharing = sharing
@@ -90,7 +91,7 @@ class Settler:
         self._stopping = False
         self._asked_at = clock()
         self.up: bool | None = None
-        """Whether Redis answered last; None before the first time."""
+        """Whether the last request to Redis was successful; None before the first one."""
         self.settlements = 0
         self.failures = 0
 
@@ -100,17 +101,17 @@ class Settler:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="settle limits")
 
     async def stop(self) -> None:
-        """Tell what is left to be told, if that goes at once."""
+        """Stop, after one last synchronization if Redis is reachable."""
         self._stopping = True
         if self._task is not None:
-            self._task.cancel()  # which the client can lose where an answer comes at the same moment
+            self._task.cancel()  # the Redis client can lose a cancellation if a response arrives at the same moment
             await asyncio.gather(self._task, return_exceptions=True)
         if self.up:
             await self.settle()
-        await self._hang_up()
+        await self._disconnect()
 
     async def settle(self) -> None:
-        """Tell Redis what was admitted here, and learn what was admitted elsewhere. Raises nothing."""
+        """Synchronize all rates and token accounts that have changed. Never raises."""
         dirty, self._sharing.dirty = self._sharing.dirty, []
         days, self._sharing.days = self._sharing.days, []
         await self._attempt(partial(self._exchange, dirty, days))
@@ -123,41 +124,43 @@ class Settler:
             if self._sharing.dirty or self._sharing.days or not self.up:
                 await self.settle()
             elif self._clock() - self._asked_at > PAUSE_SECONDS:
-                await self._attempt(self._greet)
+                await self._attempt(self._ping)
 
     async def _exchange(self, dirty: list[Rate], days: list[DayAccount]) -> None:
-        """Takes out of both what was told."""
+        """Synchronize rates and accounts in batches, and remove them from the lists."""
         if not self.up:
-            await self._greet()
+            await self._ping()
         while dirty:
             batch = dirty[:BATCH]
             del dirty[:BATCH]
-            await self._tell(batch)
+            await self._settle_rates(batch)
         while days:
             accounts = days[:BATCH]
             del days[:BATCH]
-            await self._tell_days(accounts)
+            await self._settle_days(accounts)
 
-    async def _greet(self) -> None:
+    async def _ping(self) -> None:
         async with asyncio.timeout(self._timeout):
             await self._redis.ping()
 
-    async def _tell(self, rates: Sequence[Rate]) -> None:
-        """A rate that was told counts as told even if Redis does not answer: it may have heard, and twice is worse."""
+    async def _settle_rates(self, rates: Sequence[Rate]) -> None:
+        """Synchronize rates. Calls count as synchronized even if Redis does not respond: it may have run the script,
+        and counting calls twice would be worse than losing them.
+        """
         now = self._clock()
         added = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
         async with asyncio.timeout(self._timeout):
-            told = await self._script(
+            totals = await self._script(
                 keys=[self._key("rate", rate.name) for rate, _ in added],
                 args=[f"{seconds:.6f}" for _, seconds in added],
             )
         now = self._clock()
-        for (rate, _), ahead in zip(added, told, strict=True):
+        for (rate, _), ahead in zip(added, totals, strict=True):
             rate.settle(float(ahead), now)
         self.settlements += 1
 
-    async def _tell_days(self, accounts: Sequence[DayAccount]) -> None:
-        """As `_tell`, of tokens."""
+    async def _settle_days(self, accounts: Sequence[DayAccount]) -> None:
+        """Synchronize token accounts; tokens count as synchronized even if Redis does not respond."""
         days = [account.day for account in accounts]
         arguments: list[int] = [KEPT_MS]
         for account in accounts:
@@ -165,13 +168,15 @@ class Settler:
             arguments += [spent, account.to_settle()]
         keys = [self._key(f"tokens:{day}", account.name) for account, day in zip(accounts, days, strict=True)]
         async with asyncio.timeout(self._timeout):
-            told = await self._day_script(keys=keys, args=arguments)
-        for account, day, total in zip(accounts, days, told, strict=True):
+            totals = await self._day_script(keys=keys, args=arguments)
+        for account, day, total in zip(accounts, days, totals, strict=True):
             account.settle(day, int(total))
         self.settlements += 1
 
     def _key(self, kind: str, name: str) -> str:
-        """Key of one size for any subject, and on one node of a cluster."""
+        """Redis key of a rate or account: of fixed length, and with a hash tag, so that all keys are on one node of a
+        Redis cluster.
+        """
         return f"{{{self._prefix}}}:{kind}:{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
     async def _attempt(self, exchange: Callable[[], Awaitable[None]]) -> bool:
@@ -180,24 +185,24 @@ class Settler:
             await exchange()
         except UNREACHABLE as error:
             self.failures += 1
-            self._note(error)
-            await self._hang_up()
+            self._record_outcome(error)
+            await self._disconnect()
             return False
-        self._note(None)
+        self._record_outcome(None)
         return True
 
-    def _note(self, error: Exception | None) -> None:
+    def _record_outcome(self, error: Exception | None) -> None:
         before, self.up = self.up, error is None
         if self._closed:
             self._sharing.blocked = 0.0 if self.up else BLOCKED_SECONDS
         if self.up and before is False:
-            log.warning("Redis at %s answers again: limits are shared", self._where)
+            log.warning("Redis at %s responds again: replicas share limits", self._where)
         elif not self.up and before is not False:
-            what = "calls with a shared limit are refused" if self._closed else "each replica goes by its own limits"
-            log.warning("Redis at %s does not answer (%s): %s", self._where, type(error).__name__, what)
+            what = "calls with a shared limit are refused" if self._closed else "each replica counts only its own calls"
+            log.warning("Redis at %s does not respond (%s): %s", self._where, type(error).__name__, what)
 
-    async def _hang_up(self) -> None:
-        """No connection is used on that may still bring an answer to something else."""
+    async def _disconnect(self) -> None:
+        """Close all connections: after a timeout, a connection may still receive the response to an older request."""
         with contextlib.suppress(*UNREACHABLE):
             async with asyncio.timeout(self._timeout):
                 await self._redis.aclose(close_connection_pool=True)

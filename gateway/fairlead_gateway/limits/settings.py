@@ -1,4 +1,4 @@
-"""Settings of what agents may take up."""
+"""Settings of the limits per agent."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class LimitSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
     """Limits of each agent."""
 
     calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
-    """Calls of tools that each agent may make in a minute; those of a whole minute may come at once. Any by default."""
+    """Most tool calls of each agent per minute, all of which may be made at once. Unlimited by default."""
     concurrency: Annotated[int, Meta(ge=1)] | None = None
-    """Calls of tools that each agent may have running at once, at one replica."""
+    """Most tool calls of each agent at once, per replica. Unlimited by default."""
     tokens_per_day: Annotated[int, Meta(ge=1)] | None = None
-    """Tokens that models may read and write for each agent in a UTC day, over the endpoints in front of models. Any by
+    """Most tokens that models may read and write for each agent per UTC day, over the LLM endpoints. Unlimited by
     default.
     """
     redis: RedisSettings = RedisSettings()

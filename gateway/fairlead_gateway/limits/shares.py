@@ -1,8 +1,8 @@
-"""How agents share what is scarce, so that none leaves nothing to others.
+"""Shares limited resources between agents, so that no agent can use all of a resource.
 
-Pure module. What is held for long has a fixed share (`Shares`): nobody can be asked to give a socket back. What can be
-dropped gives way (`oldest_of_largest`): an agent may have all of it until another one needs room. What waits for its
-turn stands in a queue for each agent (`FairQueue`), served in rotation.
+Pure module. Each agent has a fixed share of resources that are held for long, such as sockets (`Shares`). Resources
+that can be dropped may all go to one agent until another agent needs some (`oldest_of_largest`). Waiting calls are in a
+queue per agent, and the queues are served in rotation (`FairQueue`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ Waiter = TypeVar("Waiter")
 """Hashable by identity."""
 
 QUARTER: Final = 4
-"""Agents that it takes to hold everything, where no setting says otherwise."""
+"""By default, an agent's share is the fourth part of a resource."""
 
 
 class ShareTaken(Exception):
-    """An agent has its share, or nothing is left for anybody."""
+    """The limit of an agent, or the limit of all agents together, is reached."""
 
     def __init__(self, bound: Bound, most: int) -> None:
-        super().__init__(f"{most} are held already, the most of {'one agent' if bound == 'agent' else 'all'}")
+        whose = "one agent" if bound == "agent" else "all agents together"
+        super().__init__(f"{most} are in use already, which is the limit of {whose}")
         self.bound: Final[Bound] = bound
         self.most: Final = most
-        """The bound that was reached."""
+        """The limit that was reached."""
 
 
 class Shares:
-    """Counts what agents hold of one kind: `most` in all, of which one agent gets `each`; 0: a part of `parts`.
+    """Counts a resource that agents hold. All agents together may hold `most`, and each agent `each`; `each` 0 means
+    one of `parts` equal parts.
 
-    The agent "" is the gateway itself, which has no share of its own. `kind` is the label of refusals in `counts`.
+    The agent "" is the gateway itself, which has no limit of its own. `kind` is the label of refusals in `counts`.
     """
 
     def __init__(
@@ -50,14 +52,14 @@ class Shares:
         self._held: dict[str, int] = {}
 
     def of(self, agent: str) -> int:
-        """Weight of what an agent holds."""
+        """Amount that an agent holds."""
         return self._held.get(agent, 0)
 
     def bound(self, agent: str, weight: int = 1) -> ShareTaken | None:
-        """The bound that keeps an agent from holding more, counted as a refusal; None where there is room."""
+        """The limit that `weight` more would exceed, counted as a refusal; None if there is room."""
         if agent and self.each < self.most and self.of(agent) + weight > self.each:
             reached = ShareTaken("agent", self.each)
-        elif self.total + weight > self.most:  # also where one agent may have all of it
+        elif self.total + weight > self.most:  # also if one agent may hold everything
             reached = ShareTaken("gateway", self.most)
         else:
             return None
@@ -66,29 +68,29 @@ class Shares:
         return reached
 
     def take(self, agent: str, weight: int = 1) -> None:
-        """Count more for an agent, until `give_back`. Raises ShareTaken."""
+        """Count `weight` for an agent until `give_back`. Raises ShareTaken."""
         reached = self.bound(agent, weight)
         if reached is not None:
             raise reached
         self.add(agent, weight)
 
     def add(self, agent: str, weight: int = 1) -> None:
-        """Count more for an agent, until `give_back`, whatever it holds."""
+        """Count `weight` for an agent until `give_back`, without checking limits."""
         self.total += weight
         self._held[agent] = self.of(agent) + weight
 
     def give_back(self, agent: str, weight: int = 1) -> None:
-        """An agent holds less."""
+        """Subtract `weight` from the amount of an agent."""
         self.total -= weight
-        left = self._held[agent] - weight
-        if left:
-            self._held[agent] = left
+        remaining = self._held[agent] - weight
+        if remaining:
+            self._held[agent] = remaining
         else:
             del self._held[agent]
 
     @contextlib.contextmanager
     def hold(self, agent: str, weight: int = 1) -> Iterator[None]:
-        """Hold it for a while. Raises ShareTaken."""
+        """Count `weight` for an agent within a context. Raises ShareTaken."""
         self.take(agent, weight)
         try:
             yield
@@ -97,8 +99,8 @@ class Shares:
 
 
 def oldest_of_largest(entries: Iterable[tuple[Key, str, int]], excess: int) -> list[Key]:
-    """Keys of entries to drop, of a total weight of `excess` or a little more: each time the oldest of the agent that
-    holds most. `entries` are key, agent and weight, the oldest first.
+    """Select entries to drop until their total weight is at least `excess`, and return their keys. Each step selects
+    the oldest entry of the agent that holds most. `entries` are key, agent and weight, oldest first.
     """
     queues: dict[str, deque[tuple[Key, int]]] = {}
     totals: dict[str, int] = {}
@@ -121,7 +123,7 @@ def oldest_of_largest(entries: Iterable[tuple[Key, str, int]], excess: int) -> l
 
 
 class _AgentQueue(Generic[Waiter]):
-    """The calls of one agent, in their order, with the time until which each waits. Never empty in the ring."""
+    """Waiting calls of one agent in order, each with its deadline. A queue in the ring is never empty."""
 
     __slots__ = ("agent", "waiting")
 
@@ -131,16 +133,17 @@ class _AgentQueue(Generic[Waiter]):
 
 
 class FairQueue(Generic[Waiter]):
-    """Fair queue of waiting calls (deficit round robin, Shreedhar and Varghese 1995). A waiter is in it once.
+    """Fair queue of waiting calls (deficit round robin, Shreedhar and Varghese 1995). Each waiter is in it at most
+    once.
 
-    Weights are equal and every call costs the same, so a turn is one call and no deficit is carried over: how long a
-    call will take is not known when it is admitted. An agent with five hundred calls in the queue waits for its own;
-    one with a single call waits for at most one call of each other agent.
+    All calls have the same cost, as their duration is unknown when they are admitted. So each turn is one call, and no
+    deficit is carried over. An agent with 500 queued calls delays its own calls; an agent with a single call waits for
+    at most one call of each other agent.
     """
 
     def __init__(self) -> None:
         self.ring: deque[_AgentQueue[Waiter]] = deque()
-        """Agents that wait, the next one first: empty when nobody does."""
+        """Queues of the waiting agents, the next one first."""
         self._lines: dict[Hashable, _AgentQueue[Waiter]] = {}
         self._line_of: dict[Waiter, _AgentQueue[Waiter]] = {}
 
@@ -156,7 +159,7 @@ class FairQueue(Generic[Waiter]):
         self._line_of[waiter] = line
 
     def next(self) -> Waiter:
-        """Take out whose turn it is. Raises IndexError where nobody waits."""
+        """Remove and return the next waiter. Raises IndexError if the queue is empty."""
         line = self.ring.popleft()
         waiter, _ = line.waiting.popitem(last=False)
         del self._line_of[waiter]
@@ -167,7 +170,7 @@ class FairQueue(Generic[Waiter]):
         return waiter
 
     def remove(self, waiter: Waiter) -> bool:
-        """Whether it stood here."""
+        """Remove a waiter; False if it is not in the queue."""
         line = self._line_of.pop(waiter, None)
         if line is None:
             return False
@@ -178,29 +181,29 @@ class FairQueue(Generic[Waiter]):
         return True
 
     def give_way(self, agent: Hashable) -> Waiter | None:
-        """For a call of `agent`, take out the last one of the agent that has most of them waiting; None where that is
-        no other, or would then have fewer than `agent`: the queue is full of equals.
+        """Make room for a call of `agent`: remove and return the last waiter of the agent with the most waiting calls.
+        None if that agent does not have more waiting calls than `agent` would have.
         """
         longest = max(self.ring, key=lambda line: len(line.waiting), default=None)
-        own = self._lines.get(agent)
-        if longest is None or len(longest.waiting) <= (0 if own is None else len(own.waiting)) + 1:
+        agent_line = self._lines.get(agent)
+        if longest is None or len(longest.waiting) <= (0 if agent_line is None else len(agent_line.waiting)) + 1:
             return None
         waiter = next(reversed(longest.waiting))
         self.remove(waiter)
         return waiter
 
     def take_late(self, now: float) -> list[Waiter]:
-        """Take out those that waited until now."""
+        """Remove and return the waiters whose deadline has passed."""
         late = [waiter for line in self.ring for waiter, until in line.waiting.items() if until <= now]
         for waiter in late:
             self.remove(waiter)
         return late
 
     def take_all(self) -> Iterator[Waiter]:
-        """Take out everybody, in turn."""
+        """Remove all waiters, in the order of their turns."""
         while self.ring:
             yield self.next()
 
     def first_end(self) -> float:
-        """The earliest time until which one of them waits. Raises ValueError where nobody does."""
+        """The earliest deadline of all waiters. Raises ValueError if the queue is empty."""
         return min(until for line in self.ring for until in line.waiting.values())

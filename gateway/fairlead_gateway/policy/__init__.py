@@ -1,1 +1,1 @@
-"""Which tools an endpoint shows: the one decision that both a list and a call go by."""
+"""Decides which tools a subject may list and call at an endpoint; lists and calls use the same decision."""

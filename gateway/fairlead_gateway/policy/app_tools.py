@@ -1,8 +1,8 @@
-"""Tools of a view by the names that user interfaces call them by: those of their own server (SEP-1865). Pure module.
+"""Finds tools by the unprefixed names by which MCP apps call tools of their own server (SEP-1865). Pure module.
 
-The HTML of an app has its server's names written into it, and nothing on the wire tells its calls from a model's. So
-a name of that kind stands for a tool only where one server alone can be meant: one that has user interfaces, and shows
-the tool to them. Another server's tool is reached by its name in the list, which its HTML cannot know.
+The HTML of an app contains unprefixed names, and its calls look like calls of a model. So an unprefixed name stands for
+a tool only if exactly one server has user interfaces and offers the tool to them. Other calls need the listed name,
+which the HTML of an app does not have.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
 
 def for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
-    """Own names to the names that a view shows, of tools that the apps of their servers may call."""
-    having: set[ServerKey] = set()
+    """Map unprefixed names to listed names, for the tools that apps of their servers may call."""
+    with_apps: set[ServerKey] = set()
     for route in routes.values():
         if route.tool is not None and route.tool.interface.resources:
-            having.add(route.server.key)
+            with_apps.add(route.server.key)
     tools: dict[str, list[str]] = {}
-    for name, route in routes.items() if having else ():
-        if route.server.key in having and route.tool is not None and route.tool.interface.for_app:
+    for name, route in routes.items() if with_apps else ():
+        if route.server.key in with_apps and route.tool is not None and route.tool.interface.for_app:
             tools.setdefault(route.name, []).append(name)
     return tools
 
 
 def ambiguous(name: str, shown: list[str]) -> str:
-    """Message for a name that the apps of several servers may mean."""
-    meant = f"the apps of several servers call a tool {name}"
-    return f"Ambiguous tool: {meant}. Call it by its name in the list: {list_names(shown)}"
+    """Message for a name by which the apps of several servers call a tool."""
+    return (
+        f"Ambiguous tool: the apps of several servers have a tool {name}. Call the tool by its name in the list: "
+        f"{list_names(shown)}"
+    )

@@ -1,7 +1,7 @@
-"""Compiles a snapshot, once, for all subjects: endpoints, tools that tiers hide, policies, bound routes.
+"""Compiles a snapshot into data that all subjects share: endpoints, tools that tiers hide, policies and routes.
 
-Pure module. Every function of this package whose name ends in `*_in_slices` is a generator that pauses about every
-millisecond and returns what it made, so that a large catalog holds up no call.
+Pure module. Functions of this package whose names end in "in_slices" are generators that pause about every
+millisecond, so that compiling a large catalog does not delay calls. They return their result.
 """
 
 from __future__ import annotations
@@ -33,67 +33,67 @@ from fairlead_gateway.policy.view import MERGED, View, server_target
 
 Bind = Callable[[ServerBinding, Tool], Route]
 Routes = Mapping[ServerKey, Mapping[str, Route]]
-"""Routes of each server, by the tools' own names."""
+"""Routes by server and the server's own name of the tool."""
 
 
 class EndpointTools(msgspec.Struct, frozen=True, eq=False):
-    """Everything that one endpoint could show, before tiers and policies take from it."""
+    """All tools and resources of one endpoint, before tiers and policies remove some."""
 
     target: bytes
     tools: Mapping[str, tuple[ToolRef, bytes]]
-    """By shown name, in the order of the names: what it is, and its definition."""
+    """Tools with their definitions by listed name, sorted by name."""
     legacy: Mapping[str, bytes]
-    """Definitions that differ for clients of 2025-11-25 and before; empty where they do not list the tool."""
+    """Definitions that differ for legacy clients; empty for tools that legacy clients are not shown."""
     routes: dict[str, Route]
     resources: ResourceIndex
     servers: tuple[Server, ...]
     alone: bool
-    """Whether it is the endpoint of the only one of them."""
+    """Whether it is the endpoint of a single server."""
     server_info: bytes | None
-    """Raw `serverInfo` of that one; None where the gateway speaks for itself."""
+    """Raw `serverInfo` of the single server; None where the gateway sends its own."""
     lists: WeakValueDictionary[frozenset[str], ToolList]
-    """Lists that views have now, by the names that they leave out: views that show the same share one."""
+    """Lists of existing views by the names that they leave out. Views that show the same tools share a list."""
     indexes: WeakValueDictionary[frozenset[str], ResourceIndex]
-    """Resources of views, by the servers that are left out or escaped."""
+    """Resource indexes of existing views by the servers that are left out or escaped."""
 
 
 class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
-    """One snapshot, worked out for all subjects."""
+    """Data compiled from one snapshot that all subjects share."""
 
     policies: Policies
     endpoints: Mapping[bytes, tuple[EndpointTools, Tier | None]]
-    """Request target to endpoint and the tier that it names. The first is that of all servers."""
+    """Endpoint and tier by request target. The first one is the merged endpoint."""
     hidden: Mapping[str, Mapping[ToolRef, Hidden]]
-    """Tools that each tier does not show."""
+    """Hidden tools by the name of the tier that hides them."""
     default: Tier | None
-    """The installation's; None: clients that name no tier see every tool."""
+    """Default tier of the installation; if None, requests without a tier see every tool."""
     cutter: Cutter
     now: float
-    """The gateway's clock, seconds, when it was made."""
+    """Time of compilation on the gateway's clock, in seconds."""
     views: dict[bytes, View]
-    """By request target, the views of subjects of whom no policy speaks."""
+    """Views of subjects to whom no policy applies, by request target."""
 
 
 def compile_in_slices(
     snapshot: Snapshot,
     routes: Routes,
-    reaches: Mapping[ServerKey, ServerBinding],
+    bindings: Mapping[ServerKey, ServerBinding],
     before: CompiledCatalog | None = None,
     *,
     now: float = 0.0,
     figures: bool = False,
 ) -> Generator[None, None, CompiledCatalog]:
-    """Compile a snapshot that takes the place of another, without its views. `figures`: definitions in lists have what
-    is known of each tool's speed.
+    """Compile a snapshot that replaces that of `before`; the views are not built yet. With `figures`, definitions in
+    lists include the latency of each tool.
     """
 
-    def shown(definition: bytes, server: Server, tool: Tool) -> bytes:
+    def annotated(definition: bytes, server: Server, tool: Tool) -> bytes:
         if not figures:
             return definition
         return annotate(definition, tool, snapshot.states.get(server.key, {}).get(tool.name), floors.of(tool))
 
     def legacy(definition: bytes | None, server: Server, tool: Tool) -> bytes | None:
-        return shown(definition, server, tool) if definition else definition
+        return annotated(definition, server, tool) if definition else definition
 
     tiers = snapshot.rules.tiers
     floors = Floors(tiers)
@@ -102,31 +102,34 @@ def compile_in_slices(
         hidden_before = before.hidden.get(tier.name, {}) if before is not None else {}
         hidden[tier.name] = yield from hide_in_slices(tier, snapshot, hidden_before, now)
     merged = (
-        (name, server, tool, shown(tool.merged, server, tool), legacy(tool.legacy_merged, server, tool))
+        (name, server, tool, annotated(tool.merged, server, tool), legacy(tool.legacy_merged, server, tool))
         for name, (server, tool) in snapshot.merged.items()
     )
     prefixed = tuple(server for server in snapshot.servers.values() if server.catalog.prefix is not None)
-    made = [(yield from _endpoint_in_slices(MERGED, merged, routes, merged_resources(snapshot, reaches), prefixed))]
+    merged_index = merged_resources(snapshot, bindings)
+    compiled = [(yield from _endpoint_in_slices(MERGED, merged, routes, merged_index, prefixed))]
     for key, server in snapshot.servers.items():
-        own = (
+        server_tools = (
             (
                 tool.name,
                 server,
                 tool,
-                shown(tool.definition, server, tool),
+                annotated(tool.definition, server, tool),
                 legacy(tool.legacy_definition, server, tool),
             )
             for tool in server.tools
         )
-        resources = server_resources(server, reaches.get(key))
+        resources = server_resources(server, bindings.get(key))
         target = server_target(key)
-        made.append((yield from _endpoint_in_slices(target, own, routes, resources, (server,), alone=True)))
+        compiled.append(
+            (yield from _endpoint_in_slices(target, server_tools, routes, resources, (server,), alone=True))
+        )
     endpoints: dict[bytes, tuple[EndpointTools, Tier | None]] = {}
-    for endpoint in made:
+    for endpoint in compiled:
         endpoints[endpoint.target] = endpoint, None
         endpoints.update((in_tier(endpoint.target, tier.name), (endpoint, tier)) for tier in tiers)
-    endpoints[ROUTER] = made[0], None
-    endpoints.update((in_tier(ROUTER, tier.name), (made[0], tier)) for tier in tiers)
+    endpoints[ROUTER] = compiled[0], None
+    endpoints.update((in_tier(ROUTER, tier.name), (compiled[0], tier)) for tier in tiers)
     yield
     policies = yield from compile_policies_in_slices(snapshot, before.policies if before is not None else None)
     cutter = before.cutter if before is not None else Cutter()
@@ -144,39 +147,38 @@ def _endpoint_in_slices(
 ) -> Generator[None, None, EndpointTools]:
     tools: dict[str, tuple[ToolRef, bytes]] = {}
     legacy: dict[str, bytes] = {}
-    led: dict[str, Route] = {}
+    endpoint_routes: dict[str, Route] = {}
     for number, (name, server, tool, definition, for_legacy) in enumerate(items):
         tools[name] = tool.ref, definition
         if for_legacy is not None:
             legacy[name] = for_legacy
         route, names = routes[server.key][tool.name], resources.names(server.key)
-        led[name] = route if names is None else replace(route, uris=names)
+        endpoint_routes[name] = route if names is None else replace(route, uris=names)
         if number % SLICE == SLICE - 1:
             yield
     yield
     info = server_info(servers[0]) if alone else None
     lists = WeakValueDictionary[frozenset[str], ToolList]()
     indexes = WeakValueDictionary[frozenset[str], ResourceIndex]()
-    return EndpointTools(target, tools, legacy, led, resources, servers, alone, info, lists, indexes)
+    return EndpointTools(target, tools, legacy, endpoint_routes, resources, servers, alone, info, lists, indexes)
 
 
 def bind_in_slices(
-    reaches: Mapping[ServerKey, ServerBinding], bind: Bind, before: Routes = MappingProxyType({})
+    bindings: Mapping[ServerKey, ServerBinding], bind: Bind, before: Routes = MappingProxyType({})
 ) -> Generator[None, None, dict[ServerKey, Mapping[str, Route]]]:
-    """Routes of every server; those of a server that did not change are taken over from `before` while they lead to the
-    same upstream.
-    """
-    bound: dict[ServerKey, Mapping[str, Route]] = {}
-    for key, reach in reaches.items():
-        server, binding = reach.server, before.get(key)
-        first = binding.get(server.tools[0].name) if binding and server.tools else None
-        if binding and first is not None and first.server is server and first.binding.upstream is reach.upstream:
-            bound[key] = binding
+    """Create the routes of all servers. Routes of `before` are reused if their server and upstream are unchanged."""
+    routes: dict[ServerKey, Mapping[str, Route]] = {}
+    for key, binding in bindings.items():
+        server, routes_before = binding.server, before.get(key)
+        first = routes_before.get(server.tools[0].name) if routes_before and server.tools else None
+        same_server = first is not None and first.server is server
+        if routes_before and first is not None and same_server and first.binding.upstream is binding.upstream:
+            routes[key] = routes_before
             yield
             continue
-        routes = {}
+        server_routes = {}
         for tool in server.tools:
-            routes[tool.name] = bind(reach, tool)
+            server_routes[tool.name] = bind(binding, tool)
             yield
-        bound[key] = routes
-    return bound
+        routes[key] = server_routes
+    return routes

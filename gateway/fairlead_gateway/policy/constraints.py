@@ -1,7 +1,7 @@
-"""The table of what policies change about a call: one row for each attribute of a route that they narrow.
+"""Lists the attributes of a route that policies change.
 
-Pure module. A new constraint of ToolPolicy is a row here and an attribute of `Route`, whose default means that nothing
-is narrowed; a `RuleSet` reads it from what the policies merged to, and a check of `calls` holds calls to it.
+Pure module. A new constraint of ToolPolicy needs an entry here and an attribute of `Route` whose default means "no
+constraint". A `RuleSet` computes its value from merged policies, and the package `calls` enforces it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingPr
         "escapes": lambda rules, server: server in rules.escaping,
     }
 )
-"""Attribute of a route to its value for all tools of one server; what is false leaves the attribute as it is."""
+"""Functions that return the value of an attribute for all tools of a server; a false value leaves the default."""
 OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
     {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual}
 )
-"""Attribute of a route to its values for single tools."""
+"""Functions that return the values of an attribute for single tools."""
 
 Changes = Mapping[str, Any]
-"""Attributes of a route with their new values."""
+"""New values of a route's attributes by name."""
 NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 
 def changes_of_server(rules: RuleSet, server: ServerKey) -> Changes:
-    """Attributes that the rules change of every route to the server."""
+    """Attributes that the rules change in all routes of a server."""
     return {attribute: value for attribute, read in OF_SERVERS.items() if (value := read(rules, server))}
 
 
 def changes_of_tools(rules: RuleSet) -> Mapping[ToolRef, Changes]:
-    """Attributes that the rules change of routes to single tools."""
+    """Attributes that the rules change in routes of single tools."""
     changes: dict[ToolRef, dict[str, Any]] = {}
     for attribute, read in OF_TOOLS.items():
         for tool, value in read(rules).items():

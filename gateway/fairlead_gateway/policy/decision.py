@@ -1,6 +1,6 @@
-"""One decision in full: whether a rule set may call a tool, by which rule, and within which bounds.
+"""Explains one policy decision: whether a rule set may call a tool, by which rule, and within which limits.
 
-Pure module. It explains the decision that lists and calls go by, which is kept per rule set.
+Pure module. It explains the decision that lists and calls use, which is computed per rule set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Decision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str
     told: bool = False
-    """Whether the subject may know the reason of a refusal."""
+    """Whether the reason may be disclosed to the subject."""
     policy: str | None = None
     """`namespace/name` of the policy whose rule decided."""
     rule: int | None = None
@@ -34,11 +34,11 @@ class Decision(msgspec.Struct, frozen=True):
     max_tier: str | None = None
     quota: Quota | None = None
     policies: tuple[str, ...] = ()
-    """All that speak of the asker."""
+    """Names of all policies that apply to the subject."""
 
 
 def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> Decision:
-    """About a tool that exists."""
+    """Decide about one tool. Raises KeyError if the tool does not exist."""
     rules.work_out()
     verdict = policies.verdict(server, tool, rules.key)
     if verdict is None:
@@ -58,12 +58,12 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
 
 
 Denial: TypeAlias = tuple[ServerKey, str, str]
-"""Server, tool and the sentence of the policy that keeps it from an asker."""
+"""Server and tool of a denied call, and the reason as a sentence."""
 
 
 def denial(selection: Selection, identity: Identity, view: View, name: str) -> Denial | None:
-    """Server, tool and the sentence of the policy, of a tool that is kept from an asker who calls it by a name that
-    `view` does not show; None where there is no such tool, or no policy is the reason.
+    """Why the tool called `name` is not in a view: its server, its own name, and the reason. None if there is no such
+    tool, or if policies do not deny it.
     """
     policies, named_tool = selection.policies, _find_named(selection.snapshot, view.base, name)
     if named_tool is None or not policies.enforced:
@@ -74,18 +74,18 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
 
 
 def _find_named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
-    """Server and own name of a tool that a target shows to somebody; None where there is none."""
+    """Server and own name of the tool that an endpoint lists as `name` before policies; None if there is none."""
     if target == MERGED:
-        held = snapshot.merged.get(name)
-        return None if held is None else (held[0].key, held[1].name)
+        merged_tool = snapshot.merged.get(name)
+        return None if merged_tool is None else (merged_tool[0].key, merged_tool[1].name)
     for key, server in snapshot.servers.items():
         if server_target(key) == target:
             return (key, name) if any(tool.name == name for tool in server.tools) else None
     return None
 
 
-class _Foreseen(msgspec.Struct, frozen=True):
-    """A tool of which a call says the name alone."""
+class _UnlistedTool(msgspec.Struct, frozen=True):
+    """A tool of which only the name in a call is known, since its server has no catalog yet."""
 
     name: str
     tags: tuple[str, ...] = ()
@@ -93,20 +93,21 @@ class _Foreseen(msgspec.Struct, frozen=True):
     definition: bytes = b"{}"
 
 
-def foreseen(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool: str | None = None) -> bool:
-    """Whether a rule set may know of a server that has no catalog yet: as of one that lists no tools. With `tool`,
-    whether it might call a tool of that name there.
+def allows_unready(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool: str | None = None) -> bool:
+    """Whether a rule set may see a server without a catalog; policies decide as for a server without tools. With
+    `tool`, whether they would allow a call of a tool of that name.
     """
     if not policies.enforced:
         return True
-    own, judged = policies.of_namespace(server.namespace), policies.rules.judged.get(server.namespace)
+    namespace_policies = policies.of_namespace(server.namespace)
+    judged = policies.rules.judged.get(server.namespace)
     if judged is not None and server.name not in judged:
-        return False  # a selector that was not asked about it yet may select it
-    if not any(selects(policy, server.name) for policy in own.values()):
+        return False  # the operator has not yet matched the server against the selectors of policies
+    if not any(selects(policy, server.name) for policy in namespace_policies.values()):
         return policies.allow_by_default
-    tools = () if tool is None else (_Foreseen(tool),)
-    index, speaking = ToolIndex([IndexedServer(server.name, tools, trusted=False)]), frozenset(rules)
+    tools = () if tool is None else (_UnlistedTool(tool),)
+    index, applying = ToolIndex([IndexedServer(server.name, tools, trusted=False)]), frozenset(rules)
     allow = policies.allow_by_default
     if tool is None:
-        return server.name in merge_policies(index, own, speaking, allow_by_default=allow).bare
-    return verdict(index, own, speaking, 0, allow_by_default=allow).allowed
+        return server.name in merge_policies(index, namespace_policies, applying, allow_by_default=allow).bare
+    return verdict(index, namespace_policies, applying, 0, allow_by_default=allow).allowed

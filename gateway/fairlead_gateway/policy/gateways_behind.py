@@ -1,4 +1,4 @@
-"""Installations of Fairlead that the tools of an endpoint come through. Pure module."""
+"""Lists the other Fairlead installations that the servers of an endpoint are behind, to detect loops. Pure module."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from fairlead_gateway.policy.view import server_target
 
 
 def gateways_behind(snapshot: Snapshot, base: bytes) -> Iterator[str]:
-    """Names of those behind the servers of the endpoint at `base`, as far as they are online; of all of them where it
-    is not one server's.
-    """
+    """Names of the Fairlead installations behind the online servers of the endpoint with the target `base`."""
     for key, server in snapshot.servers.items():
         catalog = server.catalog
         merged = catalog.prefix is not None and not base.startswith(b"/servers/")

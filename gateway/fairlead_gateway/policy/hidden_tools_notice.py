@@ -1,7 +1,7 @@
-"""Notice in a list about the tools that its tier hides: how many, why, and where they are.
+"""Notice about the tools that a tier hides: how many, why, and which tier shows them.
 
-Pure module. MCP has it as `_meta["fairlead.dev/hidden"]` of `tools/list`, the REST plane as a field of its answers, and
-the refusal of a call in its text. Tools that a policy denies, or cuts by a limit on lists, are in none of them.
+Pure module. `tools/list` has the notice as `_meta["fairlead.dev/hidden"]`, REST responses as a member, and refusals of
+calls in their text. Tools that a policy denies, or that a limit on lists cuts, are not in the notice.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from fairlead_gateway.policy.tiers import Hidden, in_tier
 
 META_HIDDEN: Final = "fairlead.dev/hidden"
 MOST_NAMED: Final = 50
-"""Hidden tools that a list names; the rest are counted. It bounds the bytes that a tier adds to a short list."""
+"""Most hidden tools that a notice names, which limits its size; further ones are only counted."""
 REASON_CHARACTERS: Final = 256
-"""Characters of a reason that a list repeats."""
+"""Most characters of a reason in a notice."""
 
 
 class HiddenTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A tool that policies allow and a tier hides."""
 
     name: str
-    """As the endpoint that shows it has it."""
+    """Name of the tool at the endpoint that lists it."""
     tier: str
-    """The tier that hides it."""
+    """The tier that hides the tool."""
     reason: str
-    """As `explain` has it, such as `over_budget p95=812ms tier=500ms`."""
+    """Reason as in the tool's latency explanation, such as `over_budget p95=812ms tier=500ms`."""
     shown_in: str | None = None
-    """The fastest tier that shows it. Absent: none does."""
+    """The fastest tier that lists the tool; absent if no tier does."""
     endpoint: str | None = None
-    """Path of the MCP endpoint that shows it: that of `shownIn`, else the one without a tier. Absent: none does."""
+    """Path of the MCP endpoint that lists the tool: of the tier `shownIn`, or else without a tier. Absent if no
+    endpoint does.
+    """
 
 
 class HiddenTools(msgspec.Struct, frozen=True):
@@ -40,11 +42,11 @@ class HiddenTools(msgspec.Struct, frozen=True):
 
     count: int
     tools: tuple[HiddenTool, ...]
-    """By name; the first 50."""
+    """The first 50, sorted by name."""
 
 
 def notice(hidden: Mapping[str, Hidden], base: bytes) -> HiddenTools | None:
-    """The notice of a list; None where no tier hides anything. `base` is the target of its endpoint without a tier."""
+    """Notice for a list; None if no tier hides a tool. `base` is the target of the list's endpoint without a tier."""
     count, named = 0, []
     for name, why in hidden.items():
         if why.by is not None:
@@ -55,7 +57,7 @@ def notice(hidden: Mapping[str, Hidden], base: bytes) -> HiddenTools | None:
 
 
 def hidden_tool(name: str, tier: str, hidden: Hidden, base: bytes) -> HiddenTool:
-    """One tool of a notice, hidden by `tier`."""
+    """Describe one tool that `tier` hides."""
     target = base if hidden.untiered else None
     if hidden.tier is not None:
         target = in_tier(base, hidden.tier)
@@ -64,23 +66,23 @@ def hidden_tool(name: str, tier: str, hidden: Hidden, base: bytes) -> HiddenTool
 
 
 def member_of(hidden: HiddenTools | None) -> bytes:
-    """The member of `_meta`, without the braces around it; empty for None."""
+    """Member of `_meta` as JSON text without braces; empty for None."""
     return b"" if hidden is None else b'"%b":%b' % (META_HIDDEN.encode(), msgspec.json.encode(hidden))
 
 
 def over_budget(name: str, hidden: Hidden, base: bytes) -> str:
-    """Why a hidden tool is not called at the endpoint, and where it is."""
+    """Message for a refused call of a hidden tool: the reason, and the endpoint that lists the tool."""
     if hidden.by is None:
         return f"{name} is left out of the list: {hidden.reason}"
     return sentence(hidden_tool(name, hidden.by, hidden, base))
 
 
 def sentence(tool: HiddenTool) -> str:
-    """Why a tier hides the tool, and where it is."""
+    """Why a tier hides a tool, and which endpoint lists it."""
     if tool.shown_in is not None:
-        elsewhere = f"tier {tool.shown_in} has it, at {tool.endpoint}"
+        alternative = f"tier {tool.shown_in} has it, at {tool.endpoint}"
     elif tool.endpoint is not None:
-        elsewhere = f"no tier has it now; without a tier it is shown, at {tool.endpoint}"
+        alternative = f"no tier has it now; the endpoint without a tier has it, at {tool.endpoint}"
     else:
-        elsewhere = "no tier has it now"
-    return f"{tool.name} does not fit tier {tool.tier}: {tool.reason}; {elsewhere}"
+        alternative = "no tier has it now"
+    return f"{tool.name} does not fit tier {tool.tier}: {tool.reason}; {alternative}"

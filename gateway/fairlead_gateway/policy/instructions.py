@@ -1,9 +1,9 @@
-"""Instructions of an endpoint that shows several servers: those of each, under its prefix, within a bound of tokens.
+"""Merges the instructions of several servers for one endpoint, within a limit on tokens.
 
-Pure module. Instructions go into the prompt of every client, so the bound is for all of them together, and the room
-is shared fairly: a server that needs less than its share leaves the rest to those that need more. Tokens are estimated,
-so that every replica cuts alike, whatever it can count with; the estimate is above what the o200k vocabulary counts for
-prose of any script, Markdown, JSON and code.
+Pure module. Instructions go into the prompt of every client, so the limit applies to all servers together. It is shared
+fairly: what a server does not need of its share goes to servers that need more. Tokens are estimated, so that all
+replicas cut at the same place whether or not they have a tokenizer. For prose of any script, Markdown, JSON and code,
+the estimate is higher than the count of the o200k vocabulary.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MAX_TOKENS: Final = 2000
 MAX_CHARACTERS: Final = 8 * MAX_TOKENS
-"""Characters of one server's instructions that are read: so many have more tokens than there is room for."""
+"""Characters of one server's instructions that are read; so many characters always exceed `MAX_TOKENS`."""
 LEAST: Final = 100
-"""Tokens of a server's section, heading and mark included, below which it is left out altogether."""
+"""Fewest tokens of a server's section, including heading and cut mark; a shorter section is left out."""
 OPENING: Final = "Instructions of the servers behind this endpoint, each for its own tools:"
 _REST: Final = 40
 """Tokens reserved for the line that says how many servers are left out."""
@@ -33,14 +33,14 @@ _HEADING: Final = re.compile(r"^([ \t]{0,3})#")
 _PIECE: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.", re.DOTALL)
 
 
-class Spoken(NamedTuple):
+class ServerInstructions(NamedTuple):
     """Instructions of one server."""
 
     title: str
-    """Name of the server and how its tools are called, on one line."""
+    """Heading with the server's name and the prefix of its tools, on one line."""
     text: str
     location: str
-    """Target of the endpoint that tells all of it."""
+    """Target of the endpoint that has the full text."""
 
 
 def instructions_of(
@@ -49,22 +49,22 @@ def instructions_of(
     denied_servers: Collection[ServerKey],
     escaping: Collection[ServerKey],
 ) -> str | None:
-    """Instructions of the servers of the tools behind `routes`, and of those that have no tools at all but are not
-    `denied_servers`. With the control characters of some made visible. None where no server says anything.
+    """Merged instructions of the servers with tools in `routes`, and of servers without tools that are not in
+    `denied_servers`. Control characters of the servers in `escaping` are escaped. None if no server has instructions.
     """
-    speaking = [server for server in endpoint.servers if server.catalog.instructions]
-    if endpoint.alone or not speaking:
-        return _instructions_of(speaking[0], escaping) if speaking else None
-    seen = {route.server.key for route in routes.values()}
-    return together(
+    instructing = [server for server in endpoint.servers if server.catalog.instructions]
+    if endpoint.alone or not instructing:
+        return _instructions_of(instructing[0], escaping) if instructing else None
+    shown = {route.server.key for route in routes.values()}
+    return merge_instructions(
         [
-            Spoken(
+            ServerInstructions(
                 title(server.key.name, server.catalog.prefix or ""),
                 _instructions_of(server, escaping) or "",
                 server_target(server.key).decode(),
             )
-            for server in speaking
-            if server.key in seen
+            for server in instructing
+            if server.key in shown
             or (not server.tools and server.offered != Offered() and server.key not in denied_servers)
         ]
     )
@@ -76,12 +76,12 @@ def _instructions_of(server: Server, escaping: Collection[ServerKey]) -> str | N
 
 
 def title(name: str, prefix: str) -> str:
-    """The heading over a server's instructions."""
+    """Heading of a server's instructions."""
     return f"# {name} (tools {prefix}__*)" if prefix else f"# {name} (tools under their own names)"
 
 
-def together(servers: Sequence[Spoken]) -> str | None:
-    """The instructions of all, in order, with a mark wherever some of them are cut; None where nobody says anything."""
+def merge_instructions(servers: Sequence[ServerInstructions]) -> str | None:
+    """Merge the instructions of servers in order, with a mark where a text is cut; None without servers."""
     if not servers:
         return None
     room = MAX_TOKENS - tokens(OPENING) - 1
@@ -91,18 +91,18 @@ def together(servers: Sequence[Spoken]) -> str | None:
         sections = sections[: _fitting([min(section.needs, LEAST) for section in sections], room)]
     shares = _shares([section.needs for section in sections], room)
     parts = [section.within(share) for section, share in zip(sections, shares, strict=True)]
-    left = len(servers) - len(sections)
-    rest = [f"[{left} more servers have instructions, told at /servers/NAMESPACE/NAME/mcp]"] if left else []
+    left_out = len(servers) - len(sections)
+    rest = [f"[{left_out} more servers have instructions, see /servers/NAMESPACE/NAME/mcp]"] if left_out else []
     return "\n\n".join([OPENING, *parts, *rest])
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many than too few."""
+    """Estimate the tokens of a text; the estimate is rather too high than too low."""
     return sum(cost for _, cost in _pieces(text))
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Where each word, number or run of signs ends, and its tokens."""
+    """End position and estimated tokens of each word, number or run of other characters."""
     for match in _PIECE.finditer(text):
         piece = match.group()
         if piece.isspace():
@@ -119,23 +119,24 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 class _Section:
-    """One server's part, with the line breaks before it."""
+    """Section of one server in merged instructions."""
 
-    def __init__(self, spoken: Spoken) -> None:
-        self._spoken = spoken
-        # a heading of the first level is ours: by one, a server could speak in another's name
-        lines = spoken.text[:MAX_CHARACTERS].splitlines()
+    def __init__(self, instructions: ServerInstructions) -> None:
+        self._instructions = instructions
+        # headings of the first level are reserved for sections: by one, a server could imitate another server
+        lines = instructions.text[:MAX_CHARACTERS].splitlines()
         self._text = "\n".join(_HEADING.sub(r"\1##", line) for line in lines).strip()
-        self._heading = f"{spoken.title}\n"
-        more = MAX_TOKENS if len(spoken.text) > MAX_CHARACTERS else 0
-        self.needs = tokens(self._heading) + tokens(self._text) + 1 + more
-        """Tokens of all of it."""
+        self._heading = f"{instructions.title}\n"
+        unread = MAX_TOKENS if len(instructions.text) > MAX_CHARACTERS else 0
+        self.needs = tokens(self._heading) + tokens(self._text) + 1 + unread
+        """Tokens of the whole section, with the line break before it."""
 
     def within(self, share: int) -> str:
-        """As much of it as fits so many tokens, cut at the end of a word."""
+        """The section within `share` tokens, cut at the end of a word."""
         if self.needs <= share:
             return self._heading + self._text
-        mark = f"\n[cut here; all {len(self._spoken.text):,} characters are told at {self._spoken.location}]"
+        length, location = len(self._instructions.text), self._instructions.location
+        mark = f"\n[cut here; see {location} for all {length:,} characters]"
         room, end = share - 1 - tokens(self._heading) - tokens(mark), 0
         for after, cost in _pieces(self._text):
             room -= cost
@@ -146,7 +147,7 @@ class _Section:
 
 
 def _fitting(needs: Sequence[int], room: int) -> int:
-    """How many of them, from the first on, have room."""
+    """Number of leading sections that fit into `room` tokens."""
     for count, need in enumerate(needs):
         room -= need
         if room < 0:
@@ -155,7 +156,7 @@ def _fitting(needs: Sequence[int], room: int) -> int:
 
 
 def _shares(needs: Sequence[int], room: int) -> list[int]:
-    """Tokens for each: what it needs, or an equal part of what the more modest leave."""
+    """Tokens of each section: what it needs, or an equal part of what smaller sections leave."""
     shares = [0] * len(needs)
     for done, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
         shares[index] = min(needs[index], room // (len(needs) - done))

@@ -1,8 +1,8 @@
-"""Figures of a tool's speed, written into the `_meta` of its definition: only where the installation asks for it
-(`FAIRLEAD_META_LATENCY`), for with it a list changes whenever a published figure does.
+"""Adds a tool's latency to the `_meta` of its definition.
 
-Pure module. Every replica writes the same bytes, as figures come from the state document
-alone, in which one changes only when it has moved by more than a tenth.
+This is done only if `FAIRLEAD_META_LATENCY` is set, as lists then change whenever a published latency changes. Pure
+module. All replicas write the same bytes, as latencies come from the state document, where a value is updated only when
+it has changed by more than 10 %.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ PREFIX: Final = "fairlead.dev/"
 
 
 def annotate(definition: bytes, tool: Tool, state: ToolState | None, floor: Floor | None = None) -> bytes:
-    """The definition with the fields that `GET /v1/tools` has as `latency`, each under `fairlead.dev/`, and with the
-    `floor` as `fairlead.dev/min_tier`; what is not known is left out. Members that its author gave there under these
-    names are replaced, all others stay.
+    """Add to a definition the members of `latency` in `GET /v1/tools`, each prefixed by `fairlead.dev/`, and `floor` as
+    `fairlead.dev/min_tier`. Unknown values are left out. Members of the same names in the author's `_meta` are
+    replaced; all others are kept.
     """
-    figures = state.quantiles if state is not None else None
+    quantiles = state.quantiles if state is not None else None
     hints = {
         "estimated_duration_ms": tool.estimated_duration_ms,
         "max_duration_ms": tool.max_duration_ms,
-        "measured_duration_ms": round(figures.p50_ms) if figures else None,
-        "measured_p99_ms": round(figures.p99_ms) if figures else None,
+        "measured_duration_ms": round(quantiles.p50_ms) if quantiles else None,
+        "measured_p99_ms": round(quantiles.p99_ms) if quantiles else None,
         "idempotent": tool.idempotent,
         "cacheable_seconds": tool.cacheable_seconds,
         "min_tier": None if floor is None else floor.tier,

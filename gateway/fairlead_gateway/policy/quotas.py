@@ -1,7 +1,7 @@
-"""Which tools of a list go where a quota of a namespace bounds it. Pure module.
+"""Cuts a tool list to the limits of a namespace's quota. Pure module.
 
-Tools are taken in the order of their names, pinned ones first, as `budget.plan` does for a model. Tokens are estimated
-from bytes: every replica has to come to the same list, at once and with every catalog, whatever it can count with.
+Tools are kept in the order of their names, pinned tools first, as when tools are planned for a model's window. Tokens
+are estimated from bytes, so that all replicas cut the same tools whether or not they have a tokenizer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fairlead_formats.tokens.sizes import Sizes
 from fairlead_gateway.core.quota import Quota
 
 SLICE: Final = 64
-"""Definitions that are measured between two pauses."""
+"""Definitions that are measured per slice."""
 _ANY: Final = RouteModel("any", ContextWindow(MAX_WINDOW, source="none"))
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 
 
 class Cutter:
-    """Remembers what definitions cost. One per gateway, handed on from selection to selection."""
+    """Cuts lists, with a cache of the sizes of definitions that one selection passes on to the next."""
 
     def __init__(self) -> None:
         self._sizes = Sizes(BytesCounter())
@@ -34,7 +34,9 @@ class Cutter:
     def cut_in_slices(
         self, tools: Sequence[tuple[str, bytes, bool]], quota: Quota
     ) -> Generator[None, None, dict[str, str]]:
-        """`tools`: names in order, definitions, and whether they are pinned. Names to reasons of those that go."""
+        """Select the tools to cut; returns the reasons by name. `tools` are names in order, with definitions and
+        whether they are pinned.
+        """
         if quota.tool_tokens is None and quota.max_tools is not None and len(tools) <= quota.max_tools:
             return {}
         candidates = []

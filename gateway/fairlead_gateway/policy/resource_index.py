@@ -62,7 +62,7 @@ class ResourceIndex:
     def __init__(
         self,
         items: ResourceItems,
-        reaches: Mapping[ServerKey, ServerBinding],
+        bindings: Mapping[ServerKey, ServerBinding],
         *,
         servers: Iterable[Server],
         alone: ServerBinding | None = None,
@@ -80,7 +80,7 @@ class ResourceIndex:
         self._prompts = items.prompts
         self._templates = items.templates
         self._skills = items.skills
-        self._reaches = reaches
+        self._reaches = bindings
         self._servers = tuple(servers)
         self._alone = alone
         self._interfaces = {
@@ -167,10 +167,10 @@ class ResourceIndex:
         """The server whose prefix is in a URI, whether or not the server lists the URI."""
         parts = uris.split(uri)
         server = None if parts is None else self._by_part.get(parts[0])
-        reach = None if server is None else self._reaches.get(server.key)
-        if parts is None or server is None or reach is None or self._is_withheld(server.key, parts[1]):
+        binding = None if server is None else self._reaches.get(server.key)
+        if parts is None or server is None or binding is None or self._is_withheld(server.key, parts[1]):
             return None
-        return reach, parts[1]
+        return binding, parts[1]
 
     def _resolve_owner(self, uri: str) -> Resolved | None:
         """The server that has a URI without a prefix, if only one server has it. Texts of servers name their resources
@@ -178,8 +178,8 @@ class ResourceIndex:
         """
         owners = self._names_of_owners.get(uri) or self._owners_by_template(uri)
         owners = [server for server in owners if not self._is_withheld(server.key, uri)]
-        reach = self._reaches.get(owners[0].key) if len(owners) == 1 else None
-        return None if reach is None else (reach, uri)
+        binding = self._reaches.get(owners[0].key) if len(owners) == 1 else None
+        return None if binding is None else (binding, uri)
 
     def _owners_by_template(self, uri: str) -> list[Server]:
         matching = (server for template, server in self._own_templates if template.matches(uri))
@@ -283,18 +283,18 @@ class ResourceIndex:
         return [(uri_template(name), server, item) for name, (server, item) in self._templates.items()]
 
     def _resolve(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
-        reach = self._alone or self._reaches.get(server.key)
-        return None if reach is None else (reach, item.name if name is None else name)
+        binding = self._alone or self._reaches.get(server.key)
+        return None if binding is None else (binding, item.name if name is None else name)
 
 
-def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
+def merged_resources(snapshot: Snapshot, bindings: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
     """Index of the merged endpoints."""
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
     items = ResourceItems(snapshot.prompts, snapshot.resources, snapshot.templates, snapshot.skills)
-    return ResourceIndex(items, reaches, servers=shown)
+    return ResourceIndex(items, bindings, servers=shown)
 
 
-def server_resources(server: Server, reach: ServerBinding | None) -> ResourceIndex:
+def server_resources(server: Server, binding: ServerBinding | None) -> ResourceIndex:
     """Index of the endpoint of one server."""
     offered = server.offered
     items = ResourceItems(
@@ -303,7 +303,7 @@ def server_resources(server: Server, reach: ServerBinding | None) -> ResourceInd
         {item.name: (server, item) for item in offered.templates},
         {item.name: (server, item) for item in offered.skills},
     )
-    return ResourceIndex(items, {}, servers=[server], alone=reach)
+    return ResourceIndex(items, {}, servers=[server], alone=binding)
 
 
 class Interfaces:
@@ -342,7 +342,7 @@ def is_watchable(server: Server) -> bool:
 
 
 def passes_log_messages(server: Server) -> bool:
-    """Whether a server's log messages reach clients. They do not over a message stream that clients share, as a log
+    """Whether a server's log messages binding clients. They do not over a message stream that clients share, as a log
     message does not say which client it is for.
     """
     return isinstance(server.catalog.endpoint, HttpEndpoint) or server.catalog.session == "PerClient"

@@ -1,6 +1,7 @@
-"""The router endpoint: three tools, and those that policies pin, in front of everything that a subject may call.
+"""The router endpoint, which lists three built-in tools instead of all tools that a subject may call.
 
-Pure module. Its views stand in front of those of the merged endpoint, which decide: nothing is decided here.
+It also lists the tools that policies pin. Pure module. A view of the router wraps a view of the merged endpoint, which
+decides what the subject may call.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from fairlead_gateway.policy.view import MERGED, View, ViewTarget, ViewTools
 from fairlead_mcp.escaping import escape
 
 ROUTER: Final = b"/router/mcp"
-"""Target without a tier; each tier has its own below it."""
+"""Request target of the router without a tier; the target of a tier is this path with its name appended."""
 
 
 def behind(target: bytes) -> bytes | None:
-    """Target of the merged endpoint that a target of the router stands in front of; None for any other target."""
+    """Target of the merged endpoint for a target of the router; None for any other target."""
     if target == ROUTER or target.startswith(ROUTER + b"/"):
         return MERGED + target.removeprefix(ROUTER)
     return None
 
 
 def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy: Mapping[str, bytes]) -> View:
-    """The view of the router in front of a view of the merged endpoint; `tools` has the definitions of its tools, and
-    `legacy` those that differ for clients of 2025-11-25 and before, empty where these do not list the tool.
+    """Create the router's view for a view of the merged endpoint. `tools` has the definitions of all tools, and
+    `legacy` those that differ for legacy clients, empty for tools that legacy clients are not shown.
     """
     names = [name for name in sorted(whole.pinned) if name in whole.routes and name not in OWN_TOOLS]
     pinned = {name: whole.routes[name] for name in names}
-    own = sorted((*DEFINITIONS, *((READ_DEFINITION,) if whole.reads else ())))
+    built_in = sorted((*DEFINITIONS, *((READ_DEFINITION,) if whole.reads else ())))
 
     def definitions(differing: Mapping[str, bytes]) -> list[bytes]:
         shown = ((route, differing.get(name, tools[name][1])) for name, route in pinned.items())
-        return [*own, *(bytes(escape(raw)) if route.escapes else raw for route, raw in shown if raw)]
+        return [*built_in, *(bytes(escape(raw)) if route.escapes else raw for route, raw in shown if raw)]
 
     for_legacy = None if pinned.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
     shown = ViewTools(

@@ -1,6 +1,6 @@
-"""The decision which tools each subject sees at each target, and the views that it comes to.
+"""Selects the tools that each subject sees at each request target, as views.
 
-Pure module. There is one `Selection` per snapshot. Policies and tiers narrow views in this package and nowhere else.
+Pure module. There is one `Selection` per snapshot. Only this package applies policies and tiers to views.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from fairlead_gateway.policy.view import MERGED, KnownViews, View
 from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20
-"""Bound of the views of rule sets; those of the least recently used go first."""
+"""Most bytes of the views of all rule sets; the views of the least recently used rule set are dropped first."""
 SUBJECTS: Final = 8192
-"""Subjects whose rule set is remembered."""
+"""Most subjects whose rule set is cached."""
 
 
 def select_in_slices(
     snapshot: Snapshot,
-    reaches: Mapping[ServerKey, ServerBinding],
+    bindings: Mapping[ServerKey, ServerBinding],
     bind: Bind,
     before: Selection | None = None,
     *,
@@ -39,12 +39,12 @@ def select_in_slices(
     figures: bool = False,
     view_bytes: int = VIEW_BYTES,
 ) -> Generator[None, None, Selection]:
-    """The selection of a snapshot, which takes the place of another. `now`: seconds of the gateway's clock; `figures`:
-    lists have what is known of each tool's speed.
+    """Create the selection of a snapshot, which replaces `before`. `now` is in seconds of the gateway's clock. With
+    `figures`, definitions in lists include the latency of each tool.
     """
-    routes = yield from bind_in_slices(reaches, bind, {} if before is None else before.routes)
+    routes = yield from bind_in_slices(bindings, bind, {} if before is None else before.routes)
     catalog_before = None if before is None else before.catalog
-    catalog = yield from compile_in_slices(snapshot, routes, reaches, catalog_before, now=now, figures=figures)
+    catalog = yield from compile_in_slices(snapshot, routes, bindings, catalog_before, now=now, figures=figures)
     yield from build_unconstrained_in_slices(catalog)
     return Selection(snapshot, routes, catalog, before, view_bytes)
 
@@ -60,7 +60,7 @@ class Selection:
         before: Selection | None = None,
         view_bytes: int = VIEW_BYTES,
     ) -> None:
-        """`before` is the selection that this one takes the place of. Without `catalog` nothing is shown."""
+        """Create a selection that replaces `before`. Without `catalog` it shows no tools."""
         if catalog is None:
             catalog = finish(compile_in_slices(EMPTY, {}, {}))
             finish(build_unconstrained_in_slices(catalog))
@@ -68,21 +68,21 @@ class Selection:
         self.routes = routes
         self.catalog = catalog
         self.hidden = catalog.hidden
-        """Tools that each tier does not show: the one decision behind every list and call."""
+        """Hidden tools by the name of the tier that hides them; lists and calls both use this."""
         self.targets = catalog.views
-        """The views of subjects of whom no policy speaks."""
+        """Views of subjects to whom no policy applies, by request target."""
         self.policies = catalog.policies
         self.known_views = KnownViews(catalog.views, enforced=catalog.policies.enforced)
-        """Views that were put together before, for the look-up of each request."""
+        """Table of the views that are built already, for the look-up of each request."""
         self._earlier = before.bounded_lists() if before is not None else {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
-        """The REST plane looks from a thread of its own."""
+        """Protects the views, as the REST API reads them from another thread."""
 
     def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
-        """The views of a subject, by request target. A target that is not in it does not exist for the subject. The
-        first look of a rule set at a target takes up to tens of milliseconds, unless `prepare_in_slices` went before.
+        """Views of a subject by request target; the subject sees no other targets. Building the first view of a rule
+        set at a target may take tens of milliseconds, unless `prepare_in_slices` has built it before.
         """
         if not self.policies.enforced:
             return self.targets
@@ -90,9 +90,9 @@ class Selection:
         return self.targets if views.rules.ready and views.rules.open else views
 
     def views_of(self, identity: Identity) -> SubjectViews:
-        """The views of a subject, also where policies leave nothing out."""
+        """Views of a subject with its rule set, even if policies do not restrict the subject."""
         views = self.known_views.of_subject.get(identity)
-        if views is None:  # not by its truth, which is that of its length: that would work its rules out at once
+        if views is None:  # `not views` would call `__len__`, which works the rule set out without pauses
             views = self._find(identity)
         views.is_used = True
         return views
@@ -108,8 +108,8 @@ class Selection:
         return views
 
     def prepare_in_slices(self, before: Selection) -> Generator[None, None, None]:
-        """Put together what is looked at in the selection before, so that nobody has to wait for it when
-        this one takes its place: the views of rule sets that somebody asked with, and lists that somebody read.
+        """Build the views and lists that are in use in the previous selection, so that no request has to wait for them
+        after this selection has replaced it.
         """
         for target, view in self.targets.items():
             old = before.targets.get(target)
@@ -118,25 +118,27 @@ class Selection:
         for identity, views in [*before.known_views.of_subject.items()]:
             if not views.is_used or not self.policies.enforced:
                 continue
-            mine = self.known_views.of_subject.get(identity)
-            if mine is None:
-                mine = self._find(identity)
+            new_views = self.known_views.of_subject.get(identity)
+            if new_views is None:
+                new_views = self._find(identity)
             yield
             for target in [*views.views]:
-                if not mine.ready(target):
-                    yield from mine.build_in_slices(target)
+                if not new_views.ready(target):
+                    yield from new_views.build_in_slices(target)
 
     def ready(self, identity: Identity, target: bytes) -> bool:
-        """Whether the view of a target can be had at once. `SubjectViews.build_in_slices` makes it."""
+        """Whether the view of a target is built already; if not, `SubjectViews.build_in_slices` builds it."""
         return not self.policies.enforced or self.views_of(identity).ready(target)
 
     @property
     def weight(self) -> int:
-        """Bytes, about, that the views of rule sets take up."""
+        """Approximate bytes of the views of all rule sets."""
         return sum(each.weight for each in self._of_rules.values())
 
     def parts_in_slices(self) -> Generator[None, None, list[object]]:
-        """Its parts, the small ones before those that hold them: to be let go of from the end, in turns."""
+        """Objects of the selection, with small objects before the objects that contain them. Releasing them in slices
+        from the end of the list avoids one long deallocation.
+        """
         servers = [*self.snapshot.servers.values()]
         endpoints = [endpoint for endpoint, tier in self.catalog.endpoints.values() if tier is None]
         of_rules = [*self._of_rules.values()]
@@ -168,20 +170,20 @@ class Selection:
 
     def _new(self, key: tuple[int, ...]) -> SubjectViews:
         rules = RuleSet(self.policies, key)
-        # nothing in a selection leads back to it: it ends with its last call
-        bound_views = weakref.WeakMethod(self._bound_views)
+        # a weak reference avoids a cycle, so that a selection is freed with the last call that uses it
+        evict_views = weakref.WeakMethod(self._evict_views)
 
-        def told(views: SubjectViews) -> None:
-            bound = bound_views()
-            if bound is not None:
-                bound(views)
+        def evict(views: SubjectViews) -> None:
+            method = evict_views()
+            if method is not None:
+                method(views)
 
-        made = SubjectViews(self.catalog, rules, self._earlier.get(rules.names, {}), told)
+        new_views = SubjectViews(self.catalog, rules, self._earlier.get(rules.names, {}), evict)
         with self._lock:
-            return self._of_rules.setdefault(key, made)
+            return self._of_rules.setdefault(key, new_views)
 
-    def _bound_views(self, views: SubjectViews) -> None:
-        """Let go of those that nobody looked with for longest. Requests that hold their views keep them."""
+    def _evict_views(self, views: SubjectViews) -> None:
+        """Drop the least recently used views beyond the limit. Requests in flight keep a reference to theirs."""
         with self._lock:
             if views.rules.key in self._of_rules:
                 self._of_rules.move_to_end(views.rules.key)
@@ -191,8 +193,8 @@ class Selection:
                 self.known_views.of_subject = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
-        """By policies, the views of rule sets whose lists are bounded: what is cut from them now stays callable for a
-        while.
+        """Views of rule sets with quotas, by the names of their policies. The next selection needs them to keep tools
+        callable for a grace period after they were cut from a list.
         """
         with self._lock:
             bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
@@ -200,7 +202,7 @@ class Selection:
 
 
 class ServedSelection:
-    """Holder of the selection that is served now, which is replaced as a whole; empty before the first catalog."""
+    """Reference to the selection in service, which is replaced atomically; empty before the first catalog."""
 
     __slots__ = ("selection",)
 

@@ -1,4 +1,4 @@
-"""`serverInfo` of a server as clients take it. Pure module."""
+"""Repairs the `serverInfo` of a server, so that clients accept it. Pure module."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _decode_icons = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
 def server_info(server: Server) -> bytes | None:
-    """The server's raw `serverInfo` without members that clients refuse (MCP 2025-11-25, schema, Implementation); None
-    where it lacks a name. A version that is not a text becomes one.
+    """The server's raw `serverInfo` without members that clients reject (MCP 2025-11-25, schema, Implementation). A
+    version that is not a string is converted to one. None if the name is missing.
     """
     info = bytes(server.catalog.server_info)
     try:

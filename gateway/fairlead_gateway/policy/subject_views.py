@@ -1,6 +1,6 @@
-"""The views of one rule set, by request target: built when first asked for, in slices, and kept.
+"""Views of one rule set by request target, built in slices at the first use.
 
-Pure module. A target that does not exist for the rule set is not in it.
+Pure module.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.policy.view_builder import ViewBuilder, tiers_at
 
 _A_TOOL: Final = 200
-"""Bytes that a tool in a view takes beside its definition."""
+"""Bytes per tool of a view in addition to its definition."""
 _A_NOTICE: Final = 400
-"""Bytes that a hidden tool takes in what a list says of it."""
+"""Bytes per hidden tool that a list names."""
 
 
 class SubjectViews(Mapping[bytes, View]):
-    """Views of the subjects that have one rule set in common."""
+    """Views by request target of all subjects with the same rule set. Targets that the rule set may not see are
+    missing.
+    """
 
     def __init__(
         self,
@@ -33,16 +35,16 @@ class SubjectViews(Mapping[bytes, View]):
         before: Mapping[bytes, View],
         grown: Callable[[SubjectViews], None] = lambda views: None,
     ) -> None:
-        """`before`: views of the same rule set in the selection before. `grown` is called with these when they take up
-        more.
+        """Create an empty table. `before` are the views of the same rule set in the previous selection. `grown` is
+        called with this table after each new view.
         """
         self.rules = rules
         self.weight = 0
-        """Bytes, about."""
+        """Approximate bytes of the views."""
         self.views: dict[bytes, View] = {}
-        """Those that were asked for."""
+        """Views that are built already."""
         self.is_used = False
-        """Whether somebody asked since it was made."""
+        """Whether any request has used the table."""
         self._catalog = catalog
         self._before = before
         self._grown = grown
@@ -71,11 +73,11 @@ class SubjectViews(Mapping[bytes, View]):
         return sum(1 for _ in self)
 
     def ready(self, target: bytes) -> bool:
-        """Whether looking the target up costs nothing."""
+        """Whether a look-up of the target needs no computation."""
         return target in self.views or (self.rules.ready and target not in self)
 
     def build_in_slices(self, target: bytes) -> Generator[None, None, None]:
-        """Put the view of a target together, with its list, if it exists."""
+        """Build the view of a target and its list, if the rule set may see the target."""
         if not self.rules.ready:
             yield from self.rules.work_out_in_slices()
         if target in self.views or target not in self:
@@ -101,7 +103,7 @@ class SubjectViews(Mapping[bytes, View]):
 
     @property
     def default_tier(self) -> str | None:
-        """The tier of subjects who name none; None where there is none, or one per server."""
+        """The tier for requests without a tier; None if there is none, or if servers have different ones."""
         tiers = tiers_at(self._catalog, self.rules, self._catalog.endpoints[MERGED][0], None)
         names = {tier.name if tier is not None else None for tier in tiers.values()}
         return names.pop() if len(names) == 1 else None
@@ -112,6 +114,6 @@ class SubjectViews(Mapping[bytes, View]):
             return False
         if tier is None or not rules.tiered:
             return True
-        lit = [server.key for server in endpoint.servers if server.key not in rules.denied_servers]
-        most = [rules.tiers(key).max for key in lit]
-        return not lit or any(name is None or ranks[name] >= ranks[tier.name] for name in most)
+        visible = [server.key for server in endpoint.servers if server.key not in rules.denied_servers]
+        slowest = [rules.tiers(key).max for key in visible]
+        return not visible or any(name is None or ranks[name] >= ranks[tier.name] for name in slowest)

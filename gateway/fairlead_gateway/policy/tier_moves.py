@@ -1,7 +1,6 @@
-"""Moves of tools between latency tiers, as the snapshots that this process served show them.
+"""Records moves of tools between latency tiers, from the differences of consecutive snapshots.
 
-The operator decides and publishes; a move is what two snapshots in a row differ in. A process knows those since its own
-start, and keeps the last ones within a bound.
+The operator decides about tiers. Each gateway process records the moves since its own start, up to a limit.
 """
 
 from __future__ import annotations
@@ -22,33 +21,33 @@ from fairlead_gateway.core.server import Tool, ToolRef
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 
 KEPT: Final = 500
-"""Moves that are kept: with the bounds below, less than a megabyte."""
+"""Most stored moves; with the limits below they take less than 1 MB."""
 MOST_TIERS: Final = 16
-"""Tiers that one move names."""
+"""Most tiers that one move names."""
 MOST_CHARACTERS: Final = 256
-"""Bound on a tool's name, on a tier's, and on a reason."""
+"""Most characters of a tool's name, of a tier's name, and of a reason."""
 
 
 class TierMove(msgspec.Struct, frozen=True):
-    """One tool that other tiers show than before."""
+    """A change of the tiers that show a tool."""
 
     at: str
-    """RFC 3339, when this process began to serve the decision."""
+    """When this process began to serve the change (RFC 3339)."""
     tool: ToolRef
     left: tuple[str, ...]
-    """Tiers that do not show it any more, the fastest first."""
+    """Tiers that no longer show the tool, fastest first."""
     entered: tuple[str, ...]
-    """Tiers that show it again, or for the first time, the fastest first."""
+    """Tiers that newly show the tool, fastest first."""
     before: str | None
-    """The fastest tier that showed it; None where none did."""
+    """The fastest tier that showed the tool before; None if none did."""
     after: str | None
-    """The fastest tier that shows it now."""
+    """The fastest tier that shows the tool now; None if none does."""
     reason: str
-    """Reason of the fastest tier of those that it left, else of those that it entered; empty where none is known."""
+    """Reason for the fastest tier that the tool left, or else entered; empty if unknown."""
 
 
 class TierMoves:
-    """The last moves, oldest first. Belongs to the gateway's loop."""
+    """The last moves, oldest first; only for use in the gateway's event loop."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
         self._now = now
@@ -57,16 +56,18 @@ class TierMoves:
 
     @property
     def since(self) -> str:
-        """Time from which every move is known, RFC 3339: the start of this, or the oldest move that is kept."""
+        """Time from which all moves are stored (RFC 3339): the start of the process, or the time of the oldest stored
+        move.
+        """
         return self._since if len(self._moves) < (self._moves.maxlen or 0) else self._moves[0].at
 
     @property
     def all(self) -> Sequence[TierMove]:
-        """Moves since then, oldest first: a copy."""
+        """Copy of all stored moves, oldest first."""
         return tuple(self._moves)
 
     def on_swap(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
-        """Another snapshot is served; in slices."""
+        """Record the moves between two consecutive snapshots; in slices."""
         at = self._stamp()
         for move in (yield from moves_between(before, after, at)):
             self._moves.append(move)
@@ -76,7 +77,7 @@ class TierMoves:
 
 
 def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None, None, list[TierMove]]:
-    """Moves of the tools that both snapshots have, between tiers that both have."""
+    """Find the moves between two snapshots, for the tools and tiers that both have."""
     moves: list[TierMove] = []
     tiers_before = {tier.name: tier for tier in before.rules.tiers}
     tiers = [(tiers_before[tier.name], tier) for tier in by_speed(after.rules.tiers) if tier.name in tiers_before]

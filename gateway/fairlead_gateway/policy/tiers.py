@@ -1,7 +1,7 @@
-"""Which tools a latency tier shows, and how long one that it no longer shows may still be called.
+"""Decides which tools a latency tier hides, and how long a hidden tool can still be called.
 
-Pure module. The operator decides by what was measured and publishes the decision; here it is read, the same way for
-every list, format and call. A tool of which nothing was decided yet goes by what is declared.
+Pure module. The operator decides by measurements and publishes its decisions, which this module applies to all lists,
+formats and calls. A tool without a decision is shown or hidden by its declared duration.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Tool, ToolRef
 
 GRACE_SECONDS: Final = 60.0
-"""A list lives for its `ttlMs` (30 s) at a client; what has left it stays callable for longer than that."""
+"""Seconds for which a tool stays callable after it was hidden; longer than clients cache a list (`ttlMs`, 30 s)."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """A tool that a tier, or a limit on lists, does not show."""
+    """Why a tier or a limit on lists hides a tool."""
 
     reason: str
-    """As the operator gave it, such as `over_budget p95=812ms tier=500ms`."""
+    """Reason from the operator, such as `over_budget p95=812ms tier=500ms`."""
     tier: str | None
-    """The fastest tier that shows it; None where none does."""
+    """The fastest tier that shows the tool; None if none does."""
     callable_until: float
-    """Seconds of the gateway's clock: up to then calls from lists that still show it are made."""
+    """End of the grace period in which the tool can still be called, in seconds of the gateway's clock."""
     by: str | None = None
-    """The tier that does not show it; None: a policy's limit on lists."""
+    """The tier that hides the tool; None if a policy's limit on lists does."""
     untiered: bool = False
-    """Whether the endpoint shows it where no tier is named."""
+    """Whether the endpoint without a tier shows the tool."""
 
 
 def by_speed(tiers: tuple[Tier, ...]) -> list[Tier]:
-    """The fastest first; those without a limit last."""
+    """Sort tiers, fastest first; tiers without a limit are last."""
     return sorted(tiers, key=lambda tier: (tier.max_latency_ms or float("inf"), tier.name))
 
 
 def fastest_limit(tiers: Iterable[Tier]) -> float:
-    """Milliseconds: what takes longer is late in some tier."""
+    """The smallest limit of all tiers in milliseconds; infinite if no tier has a limit."""
     return min((tier.max_latency_ms for tier in tiers if tier.max_latency_ms is not None), default=float("inf"))
 
 
 def default_tier(tiers: tuple[Tier, ...]) -> Tier | None:
-    """The tier that the installation names for clients which name none. None: they see every tool."""
+    """The installation's tier for requests without a tier; if None, such requests see every tool."""
     return next((tier for tier in tiers if tier.default), None)
 
 
 def in_tier(target: bytes, tier: str) -> bytes:
-    """Target of the endpoint that shows of `target` the tools of one tier."""
+    """Request target for one tier of an endpoint."""
     return b"%b/%b" % (target, quote(tier, safe="").encode())
 
 
 def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | None) -> str | None:
-    """Why the tier does not show the tool; None: it does. `floor`: the slowest that holds for it."""
+    """Why a tier hides a tool; None if the tier shows it. `floor` is the fastest tier that may show the tool."""
     if floor is not None and floor.hides(tier):
         return floor.reason(tier)
     if state is not None and state.tiers is not None:
@@ -78,7 +78,9 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | N
 def hide_in_slices(
     tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float
 ) -> Generator[None, None, dict[ToolRef, Hidden]]:
-    """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""
+    """Find the tools that a tier hides. Tools in `before` were hidden already and keep the end of their
+    grace period.
+    """
     hidden: dict[ToolRef, Hidden] = {}
     ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
     floors = Floors(snapshot.rules.tiers)

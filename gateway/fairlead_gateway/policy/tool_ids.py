@@ -1,8 +1,8 @@
-"""Tools of a view by their ids, `mcp.{server}.{tool}`, as REST and the Python API show them. Pure module.
+"""Finds tools of a view by their ids, `mcp.{server}.{tool}`, which REST and the Python API use. Pure module.
 
-An id does not say the namespace, nor where the name of a server ends: both names may hold dots. So it stands for a tool
-only where one server alone can be meant, whatever tools the others have: else what a client calls would become another
-server's as soon as the first loses its tool.
+An id has no namespace, and its parts may contain dots. So an id stands for a tool only if exactly one server matches
+it, whatever tools other matching servers have. Otherwise a client's call would go to another server as soon as the
+first server removes its tool.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 ID: Final = "mcp."
 MAX_ID: Final = 1024
-"""Characters of an id that is looked up: the longest server and tool have fewer."""
+"""Most characters of an id; the longest names of server and tool are shorter together."""
 MOST_NAMED: Final = 5
-"""Servers, and tools, that an error names."""
+"""Most servers, and most tools, that an error message names."""
 ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
-"""Name of a server to those that have it, and their tools: own names to the names that the view shows."""
+"""Servers by name; for each server, the listed names of its tools by their unprefixed names."""
 
 
 def by_server(routes: Mapping[str, Route]) -> ByServer:
-    """The tools behind routes, by the names of their servers."""
+    """Index the tools of routes by the names of their servers."""
     servers: ByServer = {}
     for name, route in routes.items():
         key = route.server.key
@@ -34,27 +34,29 @@ def by_server(routes: Mapping[str, Route]) -> ByServer:
 
 
 def find_named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
-    """The tools, by shown names, and the servers that `{server}.{tool}` may mean."""
+    """Listed names of the tools that match `{server}.{tool}`, and all servers whose name matches."""
     shown: list[str] = []
     servers: list[ServerKey] = []
     dot = rest.find(".")
     while dot >= 0:
-        meant, tool = tools_by_server.get(rest[:dot], {}), rest[dot + 1 :]
-        having = [tools[tool] for tools in meant.values() if tool in tools]
-        if having:
-            shown += having
-            servers += meant
+        candidates, tool = tools_by_server.get(rest[:dot], {}), rest[dot + 1 :]
+        matching = [tools[tool] for tools in candidates.values() if tool in tools]
+        if matching:
+            shown += matching
+            servers += candidates
         dot = rest.find(".", dot + 1)
     return shown, servers
 
 
 def ambiguous(name: str, servers: Sequence[ServerKey], shown: Sequence[str]) -> str:
-    """Message for an id that may mean several servers; `shown` are the names of the tools that have it."""
-    meant = f"{name} may mean the servers {list_names(servers)}"
-    return f"Ambiguous tool: {meant}. Call it by its name in the list: {list_names(shown)}"
+    """Message for an id that several servers match; `shown` are the listed names of the matching tools."""
+    return (
+        f"Ambiguous tool: {name} matches the servers {list_names(servers)}. Call the tool by its name in the list: "
+        f"{list_names(shown)}"
+    )
 
 
 def list_names(names: Sequence[object]) -> str:
-    """The first few of some names, for a message."""
+    """Join the first names for a message, with the number of further ones."""
     more = len(names) - MOST_NAMED
     return ", ".join(map(str, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")

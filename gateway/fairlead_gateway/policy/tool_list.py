@@ -1,6 +1,7 @@
-"""The list of tools that a view shows, as the bytes that answer `tools/list`.
+"""The tool list of a view, as the bytes of a `tools/list` result.
 
-Pure module. Not in `policy.view`, which is compiled: a list is held weakly, so that views which show the same share it.
+Pure module. It is separate from `policy.view`, which mypyc compiles: lists are referenced weakly, so that views can
+share them, and compiled classes cannot be.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Final
 from fairlead_api.slices import finish
 
 PIECE: Final = 256
-"""Definitions that are put together between two pauses."""
+"""Definitions that are joined per slice."""
 
 
 class ToolList:
-    """The definitions of a list as bytes, put together at the first use. Views that show the same share one. A long one
-    stays in several parts: to make one of seven megabytes stops everybody for milliseconds.
+    """The definitions of a list as bytes, joined at the first use. Views with the same tools share a list. A long list
+    stays in several parts, as joining seven megabytes would block the event loop for milliseconds.
     """
 
     __slots__ = ("__weakref__", "_definitions", "_parts", "legacy")
@@ -25,15 +26,15 @@ class ToolList:
         self._definitions = definitions
         self._parts: tuple[bytes, ...] = ()
         self.legacy = self if legacy is None else legacy
-        """The list for clients of 2025-11-25 and before: this one where nothing in it differs for them."""
+        """The list for legacy clients; this list itself if nothing differs for them."""
 
     @property
     def ready(self) -> bool:
-        """Whether it was put together."""
+        """Whether the list is joined already."""
         return bool(self._parts)
 
     def join_in_slices(self) -> Generator[None, None, None]:
-        """Put it together now."""
+        """Join the list now, and its legacy list."""
         definitions = self._definitions
         pieces = []
         for start in range(0, len(definitions), PIECE):
@@ -47,7 +48,7 @@ class ToolList:
             yield from self.legacy.join_in_slices()
 
     def read(self) -> tuple[bytes, ...]:
-        """In parts."""
+        """The parts of the list; joins it if needed."""
         if not self._parts:
             finish(self.join_in_slices())
         return self._parts

@@ -1,7 +1,7 @@
-"""Servers that are declared and have no catalog: which of them somebody may know of, and which one a name means.
+"""Finds unready servers: servers that are declared but have no catalog yet.
 
-Pure module. Policies decide as for a server without tools, and for a call by the name of its tool. A server that has a
-catalog is never among them, whatever its state: its tools are known.
+Pure module. Policies decide about an unready server as about a server without tools, and about a call by the name of
+its tool. A server with a catalog is never unready, whatever its state.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry, worth_waitin
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.policy.decision import foreseen
+from fairlead_gateway.policy.decision import allows_unready
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED, server_target
 
@@ -20,70 +20,72 @@ ID = "mcp."
 
 
 def unready(selection: Selection) -> Iterator[ServerEntry]:
-    """Entries of all servers without a catalog, before policies say who may know of them."""
+    """Entries of all unready servers, regardless of policies."""
     servers = selection.snapshot.servers
     return (entry for key, entry in selection.snapshot.entries.items() if key not in servers)
 
 
 def unready_for(selection: Selection, identity: Identity) -> Iterator[ServerEntry]:
-    """Those that somebody may know of."""
-    return (entry for entry in unready(selection) if may_know(selection, identity, entry.key))
+    """Entries of the unready servers that a principal may see."""
+    return (entry for entry in unready(selection) if may_see(selection, identity, entry.key))
 
 
-def may_know(selection: Selection, identity: Identity, server: ServerKey, tool: str | None = None) -> bool:
-    """Whether somebody may know of a server without a catalog; with `tool`, because of a call of that name."""
+def may_see(selection: Selection, identity: Identity, server: ServerKey, tool: str | None = None) -> bool:
+    """Whether a principal may see an unready server; with `tool`, whether it may call a tool of that name."""
     policies = selection.policies
     if not policies.enforced:
         return True
-    return foreseen(policies, selection.views_of(identity).rules.key, server, tool)
+    return allows_unready(policies, selection.views_of(identity).rules.key, server, tool)
 
 
-def of_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
-    """The server without a catalog whose tool a name may be, at an endpoint: by its prefix, its id (`mcp.SERVER.TOOL`),
-    or because its tools have no prefix. None where there is none that the asker may know of.
+def unready_by_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
+    """The unready server that a tool name in a call at an endpoint belongs to: by its prefix, by a tool id
+    (`mcp.SERVER.TOOL`), or because its tools have no prefix. None if there is none that the principal may see.
     """
     for entry, tool in _candidates(selection, name, target):
-        if may_know(selection, identity, entry.key, tool):
+        if may_see(selection, identity, entry.key, tool):
             return entry
     return None
 
 
-def of_server(selection: Selection, identity: Identity, name: str) -> ServerEntry | None:
-    """The server without a catalog of that `namespace/name`, name or prefix, if the asker may know of it."""
+def unready_by_name(selection: Selection, identity: Identity, name: str) -> ServerEntry | None:
+    """The unready server with a `namespace/name`, name or prefix; None if the principal may not see it or if the name
+    is ambiguous.
+    """
     unready = [*unready_for(selection, identity)]
     exact = [entry for entry in unready if str(entry.key) == name]
     matches = exact or [entry for entry in unready if name in (entry.name, entry.prefix)]
     return matches[0] if len(matches) == 1 else None
 
 
-def of_endpoint(selection: Selection, identity: Identity, target: bytes) -> ServerEntry | None:
-    """The server without a catalog that an MCP endpoint is of, in any tier, if the asker may know of it."""
+def unready_by_endpoint(selection: Selection, identity: Identity, target: bytes) -> ServerEntry | None:
+    """The unready server of an MCP endpoint, in any tier; None if the principal may not see it."""
     for entry in unready(selection):
-        own = server_target(entry.key)
+        base = server_target(entry.key)
         if (
             not entry.removed
-            and (target == own or target.startswith(own + b"/"))
-            and may_know(selection, identity, entry.key)
+            and (target == base or target.startswith(base + b"/"))
+            and may_see(selection, identity, entry.key)
         ):
             return entry
     return None
 
 
-def on_the_way(selection: Selection, server: ServerKey) -> bool:
-    """Whether a server may have a catalog in a moment, and has none."""
+def is_starting(selection: Selection, server: ServerKey) -> bool:
+    """Whether a server is unready and still starting or being listed."""
     entry = selection.snapshot.entries.get(server)
     return entry is not None and entry.state in ON_THE_WAY and server not in selection.snapshot.servers
 
 
-def comes_soon(selection: Selection, server: ServerKey) -> bool:
-    """Whether to wait for a server: it is on the way, and nothing is known that keeps it."""
+def is_worth_waiting(selection: Selection, server: ServerKey) -> bool:
+    """Whether a call should wait for an unready server: it is starting, and no problem of it is known."""
     entry = selection.snapshot.entries.get(server)
     return entry is not None and worth_waiting(entry.state, entry.cause) and server not in selection.snapshot.servers
 
 
 def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tuple[ServerEntry, str]]:
     prefix, separator, tool = name.partition(SEPARATOR)
-    bare = []
+    without_prefix = []
     for entry in unready(selection):
         if entry.removed:
             continue
@@ -95,5 +97,5 @@ def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tupl
         elif name.startswith(f"{ID}{entry.name}."):
             yield entry, name.removeprefix(f"{ID}{entry.name}.")
         elif entry.prefix == "":
-            bare.append((entry, name))
-    yield from bare
+            without_prefix.append((entry, name))
+    yield from without_prefix

@@ -1,6 +1,6 @@
-"""URI templates of servers (RFC 6570), and which URIs they can make. Pure module.
+"""Matches URIs against the URI templates of servers (RFC 6570). Pure module.
 
-Matching takes time in proportion to the URI, whatever a server's template is: it runs in the loop.
+Matching runs in the event loop, so it takes linear time in the length of the URI for every template.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 import jsonschema_rs
 
 MAX_TEMPLATE: Final = 2048
-"""Characters of a template that is matched against."""
+"""Characters; longer templates match no URI."""
 MAX_URI: Final = 8192
-"""Characters of a URI that is matched."""
+"""Characters; longer URIs match no template."""
 MAX_EXPRESSIONS: Final = 16
 MAX_SHARED: Final = 1024
-"""Templates that are compiled once for all views; each takes about 11 KB."""
+"""Most compiled templates in the cache that all views share; each takes about 11 KB."""
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _ANY: Final = r"[\s\S]*"
 _OF_OPERATOR: Final = MappingProxyType(
@@ -27,8 +27,8 @@ _OF_OPERATOR: Final = MappingProxyType(
 
 
 class UriTemplate:
-    """URIs of a template, whatever values its variables have: an expression stands for anything but what separates
-    parts of a path, one with `+` for anything. One beyond the bounds of this module matches none.
+    """Compiled URI template. An expression matches any text without path separators, and an expression with `+` any
+    text. A template beyond the limits of this module matches no URI.
     """
 
     __slots__ = ("_checker",)
@@ -44,17 +44,17 @@ class UriTemplate:
             pieces.append(_OF_OPERATOR.get(expression.group(1), "[^/?#]*"))
             end = expression.end()
         pieces.append(re.escape(template[end:]))
-        # Its expressions never go back; those of `re` take hours for {a}{b}{c}{d}{e} and a URI that does not fit.
+        # These regular expressions do not backtrack; `re` takes hours for {a}{b}{c}{d}{e} and a URI without a match.
         self._checker = jsonschema_rs.validator_for(
             {"pattern": f"^(?:{''.join(pieces)})$"}, offline=True, pattern_options=jsonschema_rs.RegexOptions()
         )
 
     def matches(self, uri: str) -> bool:
-        """Whether the template can make a URI."""
+        """Whether the template can expand to a URI."""
         return self._checker is not None and len(uri) <= MAX_URI and self._checker.is_valid(uri)
 
 
 @lru_cache(MAX_SHARED)
 def uri_template(template: str) -> UriTemplate:
-    """The compiled template, the same object for all views."""
+    """Compiled template from the shared cache."""
     return UriTemplate(template)

@@ -1,1 +1,1 @@
-"""The last calls of this gateway, with what their time went to: kept in memory, within bounds, for people who look."""
+"""Stores the last calls of this gateway with their phases in memory, for `/v1/calls` and the console."""

@@ -1,4 +1,4 @@
-"""One call that is over: packed, as the path of a call leaves it, and unpacked, as it is read."""
+"""A finished call: as a tuple, in which it is stored, and as an object, as which it is read."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.recent.phases import CallPhase
 
 MAX_NAME: Final = 256
-"""Characters of a name, of an agent, of a principal."""
+"""Most characters of a tool name, an agent or a principal."""
 MAX_MESSAGE: Final = 300
 MAX_ADDRESS: Final = 64
 
 
 class KeptCaller(NamedTuple):
-    """Principal of calls, as far as it is kept with them: an `Identity` may have large claims."""
+    """The part of an `Identity` that is stored with calls; the whole may have large claims."""
 
     owner: str
-    """Mark of the principal (`Identity.owner`); empty for anonymous callers."""
+    """`Identity.owner` of the principal; empty for anonymous callers."""
     principal: str
     agent: str
-    """Name that policies know it by; empty for none."""
+    """Name of the agent in policies; empty if there is none."""
     letters: int
-    """Characters of its strings."""
+    """Total characters of the strings."""
 
     @classmethod
     def of(cls, identity: Identity) -> KeptCaller:
@@ -37,63 +37,63 @@ NOBODY: Final = KeptCaller.of(ANONYMOUS)
 
 
 class EndedCall(msgspec.Struct, frozen=True):
-    """One call. Times are in seconds of the gateway's clock."""
+    """A finished call. Times are in seconds of the gateway's clock."""
 
     began: float
     ended: float
     sent: float
-    """When its last attempt began, unless that is in `trail`; below 0 for none."""
+    """Start of the last attempt, unless that is in `trail`; negative if there is none."""
     answered: float
-    """When that ended; below 0 where the end of the call cut it off."""
+    """End of that attempt; negative if it was aborted by the end of the call."""
     method: str
     name: str
-    """The server's own name of the tool; of anything else what was asked for."""
+    """The server's own name of the tool; for other requests, the requested name or URI."""
     server: ServerKey | None
-    """None for a tool of the gateway's own, and for names that nobody has."""
+    """None for the gateway's built-in tools and for unknown names."""
     outcome: str
-    """Empty where all is well; else as in the audit log."""
+    """Outcome as in the audit log; empty for a success."""
     caller: KeptCaller
     address: str
     tier: str | None
     trace_id: str
-    """32 hexadecimal digits; empty for none."""
+    """32 hexadecimal digits; empty without a trace."""
     arguments_bytes: int
     result_bytes: int
     arguments: bytes | None = None
-    """Where the audit log has them too, raw JSON; empty for such that are too large to be kept."""
+    """Raw JSON; None unless the audit log records arguments too, and empty if they are too large to be stored."""
     why: CallRefusal | None = None
     trail: tuple[CallPhase, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """Time that its client waited."""
+        """Duration of the call for its client."""
         return self.ended - self.began
 
     @property
     def hidden(self) -> bool:
-        """Whether the client does not know of the tool: its server is for administrators."""
+        """Whether the client may not see the tool, so that only administrators may see its server."""
         return self.why is not None and self.why.hidden
 
 
 class CallRefusal(NamedTuple):
-    """Why a call was not answered by its server."""
+    """Why the gateway refused a call."""
 
     message: str = ""
-    """Sentence that the client got."""
+    """Message to the client."""
     reason: str = ""
-    """Policy and rule that denied it."""
+    """Policy and rule that denied the call."""
     limit: str = ""
-    """Limit that refused it: that of `agent`, `policy`, `tool` or `server`."""
+    """Limit that was exceeded: that of the `agent`, `policy`, `tool` or `server`."""
     hidden: bool = False
 
     @property
     def weight(self) -> int:
-        """Bytes of it, at most."""
+        """Upper bound of the object's size in bytes."""
         return 400 + 4 * (len(self.message) + len(self.reason))
 
     @classmethod
     def cut(cls, message: str, reason: str, limit: str = "", *, hidden: bool = False) -> CallRefusal:
-        """With texts of a bounded length."""
+        """Create an object with texts cut to `MAX_MESSAGE` characters."""
         return cls(message[:MAX_MESSAGE], reason[:MAX_MESSAGE], limit, hidden)
 
 
@@ -116,4 +116,4 @@ PackedCall: TypeAlias = tuple[
     CallRefusal | None,
     tuple[CallPhase, ...],
 ]
-"""Members of an EndedCall in their order: a tuple is made in a fifth of the time of an object."""
+"""Members of an `EndedCall` in order. Creating a tuple takes a fifth of the time of creating an object."""

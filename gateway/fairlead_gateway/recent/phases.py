@@ -1,7 +1,7 @@
-"""Phases of a call: what its time went to, from its arrival to its answer.
+"""Phases of a call, which split its duration.
 
-Pure module. A plain call has three: checks, an attempt at its server, translation of the answer; two numbers say when
-they began. What comes between them in other calls is kept in a `CallTrail`, which is made when it is first needed.
+Pure module. A plain call has three phases: checks, one attempt, and translation of the response. Two times describe
+them. Other calls record their further phases in a `CallTrail`, which is created when it is first needed.
 """
 
 from __future__ import annotations
@@ -10,45 +10,47 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 CHECKS: Final = "checks"
-"""The gateway's checks, and its request to the server put together."""
+"""Checks of the gateway, and preparation of the request to the server."""
 CACHE: Final = "cache"
-"""A kept result, or the wait for that of an equal call."""
+"""Look-up of a cached result, or wait for the result of an equal call in flight."""
 QUEUE: Final = "queue"
-"""A wait for a place at the server."""
+"""Wait for admission to the server."""
 SESSION: Final = "session"
-"""A session with the server opened."""
+"""Opening of a session with the server."""
 ATTEMPT: Final = "attempt"
-"""From the request to the server to its answer."""
+"""From the request to the server to its response."""
 BACKOFF: Final = "backoff"
-"""A wait before another attempt."""
+"""Pause before another attempt."""
 CLIENT: Final = "client"
-"""A question of the server at the client."""
+"""Request of the server to the client, such as elicitation."""
 TASK: Final = "task"
-"""A wait for the task that the server made of the call."""
+"""Wait for the task that the server created for the call."""
 TRANSLATION: Final = "translation"
-"""From the server's answer to the client's: translation, checks, and keeping of the result."""
+"""From the server's response to the client's: translation, checks, and storage of the result."""
 KINDS: Final = (CHECKS, CACHE, QUEUE, SESSION, ATTEMPT, BACKOFF, CLIENT, TASK, TRANSLATION)
 
 NEVER: Final = -1.0
-"""In place of a time that has not come."""
+"""Stands for a time that is not set."""
 MAX_PHASES: Final = 32
-"""Phases that a trail keeps; a call that asks its client again and again has no more."""
+"""Most phases in a trail, even if a server keeps sending requests to the client."""
 _SMALL: Final = 1e-5
-"""Seconds between two phases that do not count as one."""
+"""Shortest gap in seconds between two phases that is shown as a phase of its own."""
 
 
 class CallPhase(NamedTuple):
-    """One phase. Times are in seconds: of the gateway's clock on the path, from the call's beginning on for readers."""
+    """One phase. Times are in seconds: of the gateway's clock while recorded, and since the start of the call in a
+    timeline.
+    """
 
     kind: str
     begin: float
     end: float
     error: str = ""
-    """Error that ended an attempt, by the name of its class."""
+    """Class name of the error that ended an attempt; empty without an error."""
 
 
 class CallTrail:
-    """Phases of a call that is not plain, in their order, and the one that it is in."""
+    """Recorded phases of a call in order, and its current phase."""
 
     __slots__ = ("_kind", "_since", "phases")
 
@@ -58,19 +60,19 @@ class CallTrail:
         self._since = NEVER
 
     def begin(self, kind: str, now: float) -> None:
-        """Leave the phase that the call is in for another."""
+        """End the current phase and begin another."""
         self.end(now)
         self._kind = kind
         self._since = now
 
     def end(self, now: float) -> None:
-        """Leave the phase that the call is in; no-op where it is in none."""
+        """End the current phase; no-op if there is none."""
         if self._kind:
             self.add(CallPhase(self._kind, self._since, now))
             self._kind = ""
 
     def add(self, phase: CallPhase) -> None:
-        """Keep a phase that is over."""
+        """Record a finished phase, up to `MAX_PHASES`."""
         if len(self.phases) < MAX_PHASES:
             self.phases.append(phase)
 
@@ -78,8 +80,8 @@ class CallTrail:
 def timeline(
     trail: Sequence[CallPhase], sent: float, answered: float, began: float, ended: float
 ) -> Iterator[CallPhase]:
-    """All phases of a call, without gaps, in seconds from its beginning on. `sent` and `answered`: its last attempt
-    that is not in the trail; NEVER for none, and for one that the end of the call cut off.
+    """All phases of a call without gaps, in seconds since its start. `sent` and `answered` are the times of the last
+    attempt if it is not in the trail: `sent` is NEVER without one, `answered` is NEVER if it was aborted.
     """
     phases, seconds = [*trail], ended - began
     if sent >= 0:

@@ -1,7 +1,7 @@
-"""The ring of the last calls, bounded in number and in bytes.
+"""Ring buffer of the last calls, limited in number and in bytes.
 
-A call that ends costs a tuple and an append. Nothing is queued per reader: those who follow ask for what came behind a
-number, and a slow one misses the oldest.
+Recording a call costs a tuple and an append. There are no queues per reader: a reader that follows requests the calls
+after a number, and a slow reader misses the oldest ones.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.recent.ended_call import NOBODY, EndedCall, KeptCaller, PackedCall
 
 LEAST_BYTES: Final = 256 << 10
-"""Smallest bound in bytes: half of it is more than the largest call takes."""
+"""Smallest limit in bytes; half of it has room for the largest call."""
 PLAIN_LETTERS: Final = 160
-"""Characters of all strings of a plain call."""
+"""Most characters of all strings of a plain call."""
 WIDEST: Final = 4
-"""Bytes of a character, at most."""
+"""Most bytes of a character."""
 PLAIN_BYTES: Final = 640 + WIDEST * PLAIN_LETTERS
-"""Bytes of a plain call, at most: its tuple, its numbers, its strings, its place in the ring."""
+"""Most bytes of a plain call: its tuple, numbers, strings and slot in the ring."""
 PHASE_BYTES: Final = 200
-ArgumentTeller = Callable[[Raw], dict[str, Any]]
+ArgumentRenderer = Callable[[Raw], dict[str, Any]]
+"""Renders raw arguments as members of a response."""
 
 
 class KeptCalls:
-    """Calls of the ring at one moment, oldest first. `number` is that of the newest, `epoch` what to add to seconds of
-    the gateway's clock for those since the epoch.
+    """Stored calls at one moment, oldest first. `number` is the number of the newest call. Adding `epoch` to a time of
+    the gateway's clock gives seconds since the epoch.
     """
 
     def __init__(self, packed: Sequence[PackedCall], number: int, epoch: float) -> None:
@@ -46,45 +47,47 @@ class KeptCalls:
 
     @property
     def first(self) -> int:
-        """Number of the oldest."""
+        """Number of the oldest call."""
         return self.number - len(self._packed) + 1
 
     def call(self, number: int) -> EndedCall:
-        """The call of a number. Raises IndexError where it is not kept."""
+        """The call with a number. Raises IndexError if it is not stored."""
         if number < self.first:
             raise IndexError(number)
         return EndedCall(*self._packed[number - self.first])
 
     def newest_first(self) -> Iterator[tuple[int, EndedCall]]:
-        """Numbers and calls."""
+        """Numbers and calls, newest first."""
         for offset, packed in enumerate(reversed(self._packed)):
             yield self.number - offset, EndedCall(*packed)
 
-    def behind(self, number: int) -> KeptCalls:
-        """Those with a higher number."""
+    def after(self, number: int) -> KeptCalls:
+        """The calls with a higher number."""
         return KeptCalls(self._packed[max(0, number - self.first + 1) :], self.number, self.epoch)
 
 
 class RecentCalls:
-    """Ring of the last `most` calls. All methods are called in the gateway's loop, but for `tell`."""
+    """Ring buffer of the last `most` calls. All methods have to be called in the gateway's event loop; `tell` may be
+    called in any thread.
+    """
 
     def __init__(
         self,
         most: int,
         most_bytes: int,
-        tell: ArgumentTeller | None = None,
+        tell: ArgumentRenderer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `tell` makes members of an answer from
-        raw arguments, as the audit log's; None: arguments are not kept. `clock`: seconds, that of calls.
+        """Create an empty ring. `most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `tell` renders raw
+        arguments as in the audit log; if None, arguments are not stored. `clock` is the clock of calls, in seconds.
         """
         self._most = min(most, most_bytes // 2 // PLAIN_BYTES)
         self._spare = most_bytes - self._most * PLAIN_BYTES
-        """Bytes beside those of plain calls."""
+        """Most bytes that calls may take in addition to plain calls."""
         self._clock = clock
         self._ring: deque[PackedCall] = deque(maxlen=self._most)
         self._large: deque[tuple[int, int]] = deque()
-        """Numbers of calls that are not plain, and the bytes that each has more."""
+        """Numbers of calls that are not plain, with their additional bytes."""
         self._large_bytes = 0
         self._life = secrets.token_hex(4)
         self._fresh: asyncio.Event | None = None
@@ -97,50 +100,56 @@ class RecentCalls:
 
     @property
     def size(self) -> int:
-        """Bytes of all calls that are kept, at most."""
+        """Upper bound of the bytes of all stored calls."""
         self._settle()
         return len(self._ring) * PLAIN_BYTES + self._large_bytes
 
     def put(self, call: PackedCall) -> None:
-        """Keep a plain call, in place of the oldest."""
+        """Store a plain call; if the ring is full, it replaces the oldest call."""
         self._ring.append(call)
         self.number += 1
         if self._fresh is not None:
             self._fresh.set()
             self._fresh = None
 
-    def put_large(self, call: PackedCall, more: int) -> None:
-        """Keep a call that takes up to `more` bytes beside those of a plain one, in place of as many as that takes."""
+    def put_large(self, call: PackedCall, extra_bytes: int) -> None:
+        """Store a call that takes up to `extra_bytes` more than a plain one; the oldest calls are dropped
+        to make room.
+        """
         self.put(call)
-        self._large.append((self.number, more))
-        self._large_bytes += more
+        self._large.append((self.number, extra_bytes))
+        self._large_bytes += extra_bytes
         self._settle()
 
     def _settle(self) -> None:
-        """Let large calls go that have left the ring, and the oldest that are too many, with all before them."""
+        """Uncount large calls that have left the ring. If large calls take too many bytes, drop the oldest of them with
+        all calls before them.
+        """
         first, large = self.number - len(self._ring) + 1, self._large
         while large and (large[0][0] < first or self._large_bytes > self._spare):
-            number, more = large.popleft()
-            self._large_bytes -= more
+            number, extra_bytes = large.popleft()
+            self._large_bytes -= extra_bytes
             for _ in range(number - first + 1):
                 self._ring.popleft()
             first = max(first, number + 1)
 
     def caller(self, identity: Identity) -> KeptCaller:
-        """The part of a principal that is kept; that of the last call is remembered."""
+        """The part of an identity that is stored with calls; that of the last identity is cached."""
         if identity is not self._identity:
             self._identity = identity
             self._caller = KeptCaller.of(identity)
         return self._caller
 
     def arguments(self, raw: Raw | None) -> bytes | None:
-        """The part of a call's arguments that is kept; a copy, for a part of a message keeps the whole of it."""
+        """Arguments to store with a call: empty if too large, None if arguments are not stored. They are copied, as a
+        part of a message would keep the whole message in memory.
+        """
         if raw is None or self.tell is None:
             return None
         return bytes(raw) if len(raw) <= MAX_ARGUMENTS else b""
 
     def snapshot(self) -> KeptCalls:
-        """All calls that are kept."""
+        """All stored calls."""
         return KeptCalls([*self._ring], self.number, time.time() - self._clock())
 
     def ident(self, number: int) -> str:
@@ -148,13 +157,13 @@ class RecentCalls:
         return f"{self._life}-{number}"
 
     def number_of(self, ident: str) -> int | None:
-        """Number in an id; None for one of another life or replica, and for such that there is no call of yet."""
+        """Number of a call by its id; None for an id of another process, or of no call yet."""
         life, _, number = ident.rpartition("-")
-        good = life == self._life and number.isascii() and number.isdecimal() and len(number) < 20
-        return int(number) if good and int(number) <= self.number else None
+        valid = life == self._life and number.isascii() and number.isdecimal() and len(number) < 20
+        return int(number) if valid and int(number) <= self.number else None
 
-    async def newer(self, number: int, seconds: float) -> bool:
-        """Whether there is a call with a higher number, after a wait for it of up to `seconds`."""
+    async def wait_newer(self, number: int, seconds: float) -> bool:
+        """Wait up to `seconds` for a call with a higher number; False if there is none then."""
         try:
             async with asyncio.timeout(seconds):
                 while self.number <= number and not self.closed:
@@ -166,7 +175,7 @@ class RecentCalls:
         return self.number > number
 
     def close(self) -> None:
-        """No more is to come: nobody waits any longer."""
+        """Wake all readers that wait; no more calls will be stored."""
         self.closed = True
         if self._fresh is not None:
             self._fresh.set()

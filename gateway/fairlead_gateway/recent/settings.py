@@ -13,7 +13,7 @@ class RecentCallSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=
     """Recent calls."""
 
     most: Annotated[int, Meta(ge=0, le=100_000)] = field(default=1000, name="recent_calls")
-    """Calls that each replica keeps in memory for `/v1/calls` and the console, the last ones; 0 keeps none."""
+    """Number of last calls that each replica stores in memory for `/v1/calls` and the console; 0 stores none."""
     bytes: Annotated[int, Meta(ge=262_144, le=1_073_741_824)] = 4 << 20
-    """Bytes of these, at most. A call takes up to 1.3 kB, of half of them; those with long names, and with arguments,
-    where the audit log has them, take of the other half."""
+    """Most bytes of stored calls. One half is for plain calls, which take up to 1.3 kB each. The other half is for long
+    names and, if the audit log records them, for arguments."""

@@ -1,4 +1,4 @@
-"""Reports for the operator to fetch: the duration of each attempt, unreachable servers and requested refreshes.
+"""Reports that the operator polls: the duration of each attempt, unreachable servers and requested refreshes.
 
-Recorded on the path of a call (`samples`), put together and served when the operator asks (`outbox`, `endpoint`).
+`samples` records attempts during calls; `outbox` and `endpoint` create and serve a report when the operator polls.
 """

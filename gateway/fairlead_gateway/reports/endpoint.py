@@ -1,4 +1,4 @@
-"""`GET /samples?since=CURSOR&wait=SECONDS` on the operations port: one of its pages, guarded by the pull token."""
+"""Serves `GET /samples?since=CURSOR&wait=SECONDS` on the operations port, which requires the pull token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_gateway.reports.outbox import Outbox
 
 
 def reports_page(outbox: Outbox) -> Page:
-    """The page for an outbox."""
+    """Create the page that serves the reports of an outbox."""
 
     async def page(request: PageRequest) -> PageResponse:
         query = request.query
@@ -23,7 +23,7 @@ def reports_page(outbox: Outbox) -> Page:
 
 
 def _seconds(text: str) -> float:
-    """Within bounds, whatever was asked for."""
+    """Parse the waiting time, limited to 0 to `LONGEST_WAIT_S`; 0 for an invalid value."""
     try:
         value = float(text)
     except ValueError:

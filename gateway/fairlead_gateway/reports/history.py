@@ -1,6 +1,7 @@
-"""The last attempts of one tool, kept as long as somebody can call it.
+"""Stores the last attempts of one tool as long as routes of the tool exist.
 
-Made and read by `reports.samples`. A module of its own, as it is held weakly, which nothing compiled can be.
+`reports.samples` creates and reads it. It is a module of its own, as it is referenced weakly, and classes compiled by
+mypyc cannot be.
 """
 
 from __future__ import annotations
@@ -24,4 +25,4 @@ class History:
         self.tool = tool
         self.attempts = attempts
         self.tally: Tally | None = None
-        """Histogram of all attempts, where the installation keeps aggregates."""
+        """Histogram of all attempts, if the installation collects aggregates."""

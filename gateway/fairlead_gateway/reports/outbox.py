@@ -1,6 +1,7 @@
-"""Everything that the operator is told when it asks, and the wait until there is something to tell.
+"""Collects reports for the operator, and waits until there is something to report (long polling).
 
-One per gateway, in its loop. What nobody fetches is forgotten, oldest first.
+There is one per gateway, in its event loop. Beyond a limit, items that no operator has fetched are dropped, oldest
+first.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from fairlead_gateway.reports.samples import SampleLog
 from fairlead_mcp.waiting import wait_until_set
 
 MOST_KEPT: Final = 1000
-"""Requests, doubts and approvals that wait to be fetched."""
+"""Most refresh requests, doubts and approvals that are stored until they are fetched."""
 DOUBT_SECONDS: Final = 1.0
-"""Between two doubts about one server."""
+"""Shortest time between two doubts about one server."""
 LOOK_SECONDS: Final = 0.05
-"""How often attempts that still run are looked at while an operator waits."""
+"""Interval at which running attempts are checked for lateness while an operator waits."""
 
 
 class Outbox:
-    """Builds the reports of a gateway, on request. `clock` is the one that calls are timed by, `wall` the time of day,
-    both in seconds. `own` are catalogs that only this gateway knows of.
+    """Creates the reports of a gateway on request. `clock` is the clock that measures calls, and `wall` the time since
+    the epoch, both in seconds. `own` are the catalogs of this gateway's custom tools.
     """
 
     def __init__(
@@ -52,30 +53,35 @@ class Outbox:
         self._awake = asyncio.Event()
         self._told_overdue = 0
         self.asked_at: float | None = None
-        """When an operator asked last, by the time of day."""
+        """When an operator last polled, in seconds since the epoch; None before the first time."""
 
     def ask_refresh(self, server: ServerKey) -> None:
-        """Somebody wants the lists of a server asked for now."""
-        self._tell(server)
+        """Request that the operator lists a server's tools now."""
+        self._add_item(server)
 
     def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
-        """An administrator approves what has that hash of a server's definitions that are held back."""
-        self._tell(AskedApproval(server.namespace, server.name, approval, by))
+        """Request that the operator applies an administrator's approval of the held-back definitions with the hash
+        `approval`.
+        """
+        self._add_item(AskedApproval(server.namespace, server.name, approval, by))
 
     def server_lost(self, server: ServerKey, reason: str) -> None:
-        """A call could not reach a server; the operator has a look. Many calls at once are one doubt."""
+        """Report that a call could not reach a server, so that the operator checks the server. Reports within
+        `DOUBT_SECONDS` count as one.
+        """
         now = self._clock()
         if now - self._doubted.get(server, float("-inf")) < DOUBT_SECONDS:
             return
         if len(self._doubted) >= MOST_KEPT:
             self._doubted.clear()
         self._doubted[server] = now
-        self._tell(Doubt(server.namespace, server.name, reason))
+        self._add_item(Doubt(server.namespace, server.name, reason))
 
     async def wait(self, cursor: str, seconds: float) -> Report:
-        """The report since a cursor: at once where there is a request, a doubt or a late attempt, else after a while.
+        """The report since a cursor: at once if there is a request, a doubt or a late attempt, or else after up to
+        `seconds`.
 
-        `cursor` is what `report` gave; of another replica, or none, everything is told.
+        `cursor` is that of the previous report; an empty one, or one of another replica, requests everything.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -87,11 +93,11 @@ class Outbox:
         return self.report(cursor)
 
     def report(self, cursor: str) -> Report:
-        """Everything since a cursor."""
+        """Create the report of everything since a cursor."""
         self.asked_at = self._wall()
         samples, happened = self._read(cursor)
         while self._happened and self._happened[0][0] <= happened:
-            self._happened.popleft()  # an operator has it; the next one need not do it again
+            self._happened.popleft()  # fetched by an operator; another replica of it need not handle the item again
         now = self._clock()
         tools = tuple(
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))
@@ -110,7 +116,7 @@ class Outbox:
             own=() if cursor.startswith(f"{self._replica}.") else self._own,
         )
 
-    def _tell(self, item: ServerKey | Doubt | AskedApproval) -> None:
+    def _add_item(self, item: ServerKey | Doubt | AskedApproval) -> None:
         self._number += 1
         self._happened.append((self._number, item))
         self._wake()
@@ -125,7 +131,7 @@ class Outbox:
         return self._awake.is_set() and self.samples.sequence > samples
 
     def _read(self, cursor: str) -> tuple[int, int]:
-        """The last sample and the last piece of news that a cursor knows of."""
+        """Numbers of the last sample and of the last item that a cursor includes; 0 for another replica's cursor."""
         replica, _, rest = cursor.partition(".")
         samples, _, happened = rest.partition(".")
         if replica != self._replica or not (samples.isdigit() and happened.isdigit()):

@@ -1,4 +1,4 @@
-"""Maps the failure of an attempt, or what it was answered with, to its outcome for the tool. Pure."""
+"""Maps the error or the result of an attempt to its outcome in the tool's statistics. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OF_THE_CALL = frozenset({jsonrpc.INVALID_PARAMS, jsonrpc.MISSING_CLIENT_CAPABIL
 
 
 def outcome_of(error: Exception) -> str:
-    """BAD for what the server or the way to it is to blame for, UNREADABLE for an answer that is not MCP, NEUTRAL for
-    what the call or the gateway is to blame for.
+    """Outcome of a failed attempt: BAD if the server or the network caused it, UNREADABLE for a response that is not
+    valid MCP, NEUTRAL if the call or the gateway caused it.
     """
     if not isinstance(error, McpError) or isinstance(error, PoolFull):
         return NEUTRAL
@@ -25,14 +25,16 @@ def outcome_of(error: Exception) -> str:
 
 
 def outcome_of_refusal(error: Exception) -> str:
-    """UNREADABLE for a result that could not be decoded, NEUTRAL for one that is refused for another reason."""
+    """Outcome of an attempt whose result the gateway rejected: UNREADABLE if the result could not be decoded, else
+    NEUTRAL.
+    """
     # the context, as mypyc drops the cause of a `raise … from`
     undecodable = isinstance(error, RecursionError) or isinstance(error.__context__, jsonrpc.UNREADABLE)
     return UNREADABLE if undecodable else NEUTRAL
 
 
 def outcome_of_result(result: Raw) -> str:
-    """OK for a raw `tools/call` result, NEUTRAL where it says that the tool failed, UNREADABLE for what is none."""
+    """Outcome of an attempt by its raw `tools/call` result: OK, NEUTRAL for `isError`, UNREADABLE if it is invalid."""
     try:
         head = jsonrpc.decode_result_head(tool_results.strict(result))
     except jsonrpc.UNREADABLE:

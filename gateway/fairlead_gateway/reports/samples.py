@@ -1,8 +1,8 @@
-"""Samples: the duration of every upstream attempt, the last hundred of each tool in 28 bytes each (as objects they
-would be seven times as much).
+"""Records samples: the duration of every attempt, for the last hundred attempts of each tool.
 
-Pure module. On the path of a call two dictionary operations and a place in a ring; everything else is done when a
-report is made. Bounded by the number of tools: while nobody asks, older attempts fall out.
+Pure module. Recording costs two dictionary operations and a write to a ring buffer; all other work is done when a
+report is created. A sample takes 28 bytes, a seventh of an object. Memory is limited by the number of tools, as old
+samples are overwritten.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fairlead_gateway.core import ports
 from fairlead_gateway.reports.history import History
 
 KEPT: Final = 100
-"""Attempts of each tool."""
+"""Attempts that are stored per tool."""
 _RECORD: Final = struct.Struct("<QQdf")
-"""Sequence; number and outcome in one; end; and milliseconds, of which seven digits are kept."""
+"""Sequence number; attempt number and outcome in one integer; end in seconds; duration in milliseconds (7 digits)."""
 _SIZE: Final = _RECORD.size
 _pack_into: Final = _RECORD.pack_into
 _OUTCOMES: Final = (OK, BAD, NEUTRAL, UNREADABLE)
@@ -29,26 +29,26 @@ _OUTCOME_BITS: Final = 2
 _OUTCOME_MASK: Final = (1 << _OUTCOME_BITS) - 1
 _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 FIRST_ROOM: Final = 8
-"""Attempts that a ring has room for at first."""
+"""Attempts for which a ring allocates memory at first."""
 
 
 class Ring:
-    """Ring buffer of attempts, packed in bytes. `kept` of them at most."""
+    """Ring buffer of at most `size` attempts, packed in bytes."""
 
     __slots__ = ("_count", "_data", "_room", "_size", "last")
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._count = 0
-        """Attempts that were ever added."""
+        """Number of all attempts that were added."""
         self._data = bytearray()
         self._room = 0
-        """Attempts that `_data` has bytes for."""
+        """Number of attempts that fit into `_data`."""
         self.last = 0
-        """Sequence of the newest; 0 while there is none."""
+        """Sequence number of the newest attempt; 0 if there is none."""
 
     def add(self, sequence: int, number: int, ended: float, took: float, outcome: str) -> None:
-        """An attempt ended. `sequence` grows from one to the next; `ended`: seconds, `took`: milliseconds."""
+        """Add a finished attempt. `sequence` has to increase; `ended` is in seconds, `took` in milliseconds."""
         index = self._count % self._size
         if index >= self._room:
             self._grow()
@@ -58,7 +58,7 @@ class Ring:
         self.last = sequence
 
     def since(self, cursor: int) -> Iterator[tuple[int, float, float, str]]:
-        """Number, end, milliseconds and outcome of those with a higher sequence, the oldest first."""
+        """Number, end, milliseconds and outcome of the attempts with a higher sequence number, oldest first."""
         if self._count > self._size:
             oldest = self._count % self._size * _SIZE
             ordered = self._data[oldest:] + self._data[:oldest]
@@ -69,14 +69,14 @@ class Ring:
                 yield numbered >> _OUTCOME_BITS, ended, took, _OUTCOMES[numbered & _OUTCOME_MASK]
 
     def _grow(self) -> None:
-        # In two steps: of many thousand tools most are called a few times, and buffers that grow with each attempt,
-        # a thousand of them in turn, leave a third as much again between them that nothing fits into.
+        # It grows in two steps only. Most tools are called a few times; if thousands of buffers grew with each attempt,
+        # fragmentation would waste a third of their memory.
         self._room = self._size if self._room else min(FIRST_ROOM, self._size)
         self._data += bytes(self._room * _SIZE - len(self._data))
 
 
 class Meter(ports.AttemptMeter):
-    """Times the attempts of one tool, into a history that the routes of the tool share."""
+    """Measures the attempts of one tool and records them in the history that all routes of the tool share."""
 
     __slots__ = ("_attempts", "_history", "_log")
 
@@ -87,18 +87,18 @@ class Meter(ports.AttemptMeter):
 
     @property
     def tally(self) -> Tally | None:
-        """The aggregates of all attempts, where the installation keeps some."""
+        """Histogram of all attempts; None if the installation collects no aggregates."""
         return self._history.tally
 
     def begin(self, now: float) -> int:
-        """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
+        """Start an attempt and return the number to end it with. `now` is in seconds of the gateway's clock."""
         log = self._log
         log.attempts = number = log.attempts + 1
         log.running[number] = (self._history, now)
         return number
 
     def end(self, number: int, now: float, outcome: str) -> None:
-        """It is over."""
+        """End the attempt with that number and record it."""
         log = self._log
         started = log.running[number][1]
         del log.running[number]
@@ -114,27 +114,31 @@ class Meter(ports.AttemptMeter):
 
 
 class SampleLog:
-    """All of them. `late_ms` is the limit of the fastest tier: whatever takes longer is worth telling at once."""
+    """Samples of all tools. `late_ms` is the limit of the fastest tier; attempts that take longer are
+    reported at once.
+    """
 
     def __init__(self, late: Callable[[], None] = lambda: None, *, tallying: bool = False) -> None:
-        """`late` is called when an attempt ended late; `tallying` keeps aggregates of all attempts beside the last."""
+        """Create an empty log. `late` is called when a late attempt ends; with `tallying`, histograms of all attempts
+        are collected too.
+        """
         self.tallying = tallying
         self.late_ms = float("inf")
         self.sequence = 0
-        """Sequence number of the newest end."""
+        """Sequence number of the last finished attempt."""
         self.running: dict[int, tuple[History, float]] = {}
-        """Attempt to what it belongs to and its start, in the order of their starts."""
+        """Running attempts by number, with their history and start, in the order of their starts."""
         self.late = late
         self.attempts = 0
         self._histories: WeakValueDictionary[tuple[ServerKey, str], History] = WeakValueDictionary()
 
     def tell_beyond(self, late_ms: float) -> None:
-        """Call `late` for attempts that take longer than this from now on."""
+        """Set the duration in milliseconds above which `late` is called."""
         self.late_ms = late_ms
 
     def meter(self, server: ServerKey, tool: str, definition: str = "") -> Meter:
-        """A meter of a tool, whose history is the same for everybody who holds one; its aggregates are of one
-        definition, by hash.
+        """Create a meter of a tool. All meters of a tool share one history. `definition` is the hash of its definition;
+        a changed definition starts a new histogram.
         """
         history = self._histories.get((server, tool))
         if history is None:
@@ -144,12 +148,12 @@ class SampleLog:
         return Meter(self, history)
 
     def tally(self, server: ServerKey, tool: str) -> Tally | None:
-        """The aggregates of a tool that is served; None where none are kept."""
+        """Histogram of a tool; None if there is none."""
         history = self._histories.get((server, tool))
         return None if history is None else history.tally
 
     def overdue(self, now: float) -> int:
-        """How many attempts run longer than a call in the fastest tier may take."""
+        """Number of running attempts that have exceeded the limit of the fastest tier."""
         count = 0
         for _, started in self.running.values():
             if (now - started) * 1000 <= self.late_ms:
@@ -158,8 +162,8 @@ class SampleLog:
         return count
 
     def since(self, cursor: int, now: float, epoch: float) -> list[tuple[History, list[Attempt]]]:
-        """Attempts that ended after `cursor`, and those that are overdue at `now`; `epoch` is what has to be added to
-        the gateway's clock to get seconds since the epoch.
+        """Attempts that ended after `cursor`, and running ones that are overdue at `now`. Adding `epoch` to a time of
+        the gateway's clock gives seconds since the epoch.
         """
         attempts: dict[History, list[Attempt]] = {}
         for history in list(self._histories.values()):

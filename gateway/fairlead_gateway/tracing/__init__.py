@@ -1,1 +1,1 @@
-"""Spans of calls for OpenTelemetry, where it is configured. docs/operate/traces.md says how."""
+"""OpenTelemetry spans of calls, if traces are configured; docs/operate/traces.md explains the configuration."""

@@ -1,4 +1,4 @@
-"""Spans of a gateway whose traces are exported. Nothing of OpenTelemetry is loaded where they are not."""
+"""Creates the spans of a gateway that exports traces; OpenTelemetry is not imported otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def spans_of(pipelines: Pipelines | None) -> OtelSpans | None:
-    """None where no traces are exported."""
+    """Create the source of spans; None if no traces are exported."""
     if pipelines is None or pipelines.tracer_provider is None:
         return None
     from fairlead_gateway.tracing.exporting import OtelSpans

@@ -1,8 +1,8 @@
-"""Spans by OpenTelemetry's SDK. The only module of the gateway that knows it; loaded where traces are exported.
+"""Creates spans with the OpenTelemetry SDK. Only this module of the gateway imports the SDK, if traces are exported.
 
-Names and attributes are those of the semantic conventions for MCP and GenAI: a server span for
-what the client asked, and a client span below it for each attempt, whose context the server or the provider gets.
-Where a caller sampled its trace, or did not, that is followed.
+Names and attributes follow the semantic conventions for MCP and GenAI. A client's request has a server span, and each
+attempt has a client span below it, whose context is sent to the server or provider. The caller's sampling decision is
+respected.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NAMED_BY: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _URI: Final = "mcp.resource.uri"
 MAX_TEXT: Final = 1024
-"""Bytes or characters of what a client made up: spans wait for their collector."""
+"""Most characters of a value that a client chose, as spans are buffered until they are exported."""
 
 
 class OtelCallSpan:
-    """As of `tracing.spans`."""
+    """`CallSpan` of the OpenTelemetry SDK."""
 
     __slots__ = ("_attempt", "_attributes", "_name", "_span", "_tracer")
 
@@ -47,24 +47,24 @@ class OtelCallSpan:
         return _ids_of(self._span)
 
     def attempt(self, params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes]:
-        self.attempt_over()
+        self.end_attempt()
         within = set_span_in_context(self._span)
         self._attempt = span = self._tracer.start_span(self._name, within, SpanKind.CLIENT, self._attributes)
         trace = _trace_of(span)
         return with_trace(params, trace), trace.lines
 
-    def attempt_over(self, error_type: str = "") -> None:
+    def end_attempt(self, error_type: str = "") -> None:
         span, self._attempt = self._attempt, None
         if span is not None:
             _finish(span, error_type)
 
     def end(self, error_type: str) -> None:
-        self.attempt_over(error_type)
+        self.end_attempt(error_type)
         _finish(self._span, error_type)
 
 
 class OtelModelSpan:
-    """As of `tracing.spans`."""
+    """`ModelSpan` of the OpenTelemetry SDK."""
 
     def __init__(self, tracer: Tracer, span: Span) -> None:
         self._tracer = tracer
@@ -76,8 +76,8 @@ class OtelModelSpan:
     def ids(self) -> SpanIds | None:
         return _ids_of(self._span)
 
-    def round_began(self, provider: str, model: str) -> str:
-        self.round_ended()
+    def start_round(self, provider: str, model: str) -> str:
+        self.end_round()
         attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
@@ -87,7 +87,7 @@ class OtelModelSpan:
         self._round = self._tracer.start_span(f"chat {model[:MAX_TEXT]}", within, SpanKind.CLIENT, attributes)
         return _trace_of(self._round).parent.decode()
 
-    def round_ended(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
+    def end_round(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
         span, self._round = self._round, None
         if span is None:
             return
@@ -97,12 +97,12 @@ class OtelModelSpan:
         _finish(span, error_type)
 
     def end(self, error_type: str) -> None:
-        self.round_ended(error_type)
+        self.end_round(error_type)
         _finish(self._span, error_type)
 
 
 def _ids_of(span: Span) -> SpanIds | None:
-    """None where its trace is not sampled."""
+    """Ids of a span; None if its trace is not sampled."""
     context = span.get_span_context()
     if not context.trace_flags.sampled:
         return None
@@ -125,7 +125,7 @@ def _finish(span: Span, error_type: str) -> None:
 
 
 class OtelSpans:
-    """As of `tracing.spans`."""
+    """`Spans` of the OpenTelemetry SDK."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("fairlead", VERSION)
@@ -142,14 +142,14 @@ class OtelSpans:
         if method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
         version = exchange.headers.get(b"mcp-protocol-version")
-        own = {
+        request_attributes = {
             "jsonrpc.request.id": request.id[:MAX_TEXT].decode(errors="replace").strip('"'),
             "client.address": exchange.address,
             "network.protocol.name": "http",
             "mcp.protocol.version": eras.MODERN_VERSION if request.modern else version.decode() if version else "",
             "fairlead.principal": exchange.identity.principal,
         }
-        present = {key: value for key, value in own.items() if value}
+        present = {key: value for key, value in request_attributes.items() if value}
         parent = _parent(exchange.headers, request)
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, {**attributes, **present})
         return OtelCallSpan(self._tracer, span, name, attributes)

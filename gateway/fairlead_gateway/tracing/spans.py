@@ -1,6 +1,6 @@
-"""Spans as the path of a call sees them. Nothing here knows OpenTelemetry, so nothing of it is loaded without need.
+"""Interface of spans for the code that serves calls. It does not import OpenTelemetry, which is loaded only if needed.
 
-Pure declarations, implemented by `tracing.exporting`.
+Declarations only; `tracing.exporting` implements them.
 """
 
 from __future__ import annotations
@@ -15,62 +15,64 @@ from fairlead_mcp import jsonrpc
 
 
 class SpanIds(msgspec.Struct, frozen=True):
-    """Ids of a span that is exported, in hexadecimal digits."""
+    """Hexadecimal ids of an exported span."""
 
     trace_id: str
     span_id: str
 
 
 class CallSpan(Protocol):
-    """A request from its beginning to its answer, with a span of its own for each attempt at the server."""
+    """Span of a client's request, with a child span for each attempt at the server."""
 
     @property
     def ids(self) -> SpanIds | None:
-        """Its ids; None where its trace is not sampled."""
+        """Ids of the span; None if its trace is not sampled."""
         ...
 
     def attempt(self, params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes]:
-        """An attempt begins: its params, and lines for the head of its request, both naming its span."""
+        """Start the span of an attempt; returns params and header lines that have its trace context."""
         ...
 
-    def attempt_over(self, error_type: str = "") -> None:
-        """No-op where none runs."""
+    def end_attempt(self, error_type: str = "") -> None:
+        """End the span of the running attempt; no-op if there is none."""
         ...
 
     def end(self, error_type: str) -> None:
-        """End the span, and that of an attempt that runs. `error_type` as of `telemetry.Recorder`."""
+        """End the span, and that of a running attempt. `error_type` is empty for a success."""
         ...
 
 
 class ModelSpan(Protocol):
-    """A request to an endpoint in front of models, with a span of its own for each round at a model."""
+    """Span of a request to an LLM endpoint, with a child span for each round at a model."""
 
     traceparent: bytes
-    """Context that calls of tools within the request get (W3C Trace Context)."""
+    """Trace context for tool calls within the request (W3C Trace Context)."""
 
     @property
     def ids(self) -> SpanIds | None:
-        """Its ids; None where its trace is not sampled."""
+        """Ids of the span; None if its trace is not sampled."""
         ...
 
-    def round_began(self, provider: str, model: str) -> str:
-        """A round is sent to a model; the `traceparent` of its span."""
+    def start_round(self, provider: str, model: str) -> str:
+        """Start the span of a round at a model, and return its `traceparent`."""
         ...
 
-    def round_ended(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
-        """No-op where none runs."""
+    def end_round(self, error_type: str = "", input_tokens: int = 0, output_tokens: int = 0) -> None:
+        """End the span of the running round; no-op if there is none."""
         ...
 
     def end(self, error_type: str) -> None:
-        """End the span, and that of a round that runs. `error_type`: empty where the request went well."""
+        """End the span, and that of a running round. `error_type` is empty for a success."""
         ...
 
 
 class Spans(Protocol):
-    """Begins spans. One per gateway."""
+    """Starts spans; there is one object per gateway."""
 
     def begin(self, exchange: Exchange, request: McpRequest, named: str, server: ServerKey) -> CallSpan: ...
 
     def begin_model(self, parent: bytes | None, state: bytes | None, path: str, principal: str) -> ModelSpan:
-        """A request to a path of the endpoints in front of models; `parent` and `state` as its headers have them."""
+        """Start the span of a request to an LLM endpoint; `parent` and `state` are its headers `traceparent` and
+        `tracestate`.
+        """
         ...

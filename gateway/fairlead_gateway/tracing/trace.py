@@ -1,8 +1,8 @@
-"""The trace that a request belongs to: W3C Trace Context, from its HTTP headers or its `_meta`, and on to the server.
+"""Reads the trace context of a request (W3C Trace Context) and passes it on to the server.
 
-Pure module. In MCP a trace travels in `params._meta` as `traceparent` and `tracestate` (SEP-414, OpenTelemetry semantic
-conventions for MCP); HTTP clients that are traced as such send headers of the same names. `_meta` counts where both
-are there. Nothing is passed on that is not of the form that the recommendation gives.
+Pure module. MCP requests have `traceparent` and `tracestate` in `params._meta` (SEP-414, OpenTelemetry semantic
+conventions for MCP); traced HTTP clients send headers of the same names. `_meta` takes precedence over headers. Values
+that do not conform to the recommendation are dropped.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _STATE: Final = re.compile(rb"[\x20-\x7e]{1,512}")
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """The caller's place in a trace, both as they go into a header; `state` may be empty."""
+    """Trace context of the caller, as the values of the headers; `state` may be empty."""
 
     parent: bytes
     state: bytes = b""
 
     @property
     def lines(self) -> bytes:
-        """As lines of an HTTP head."""
+        """Header lines of the trace context."""
         state = b"tracestate: %b\r\n" % self.state if self.state else b""
         return b"traceparent: %b\r\n%b" % (self.parent, state)
 
@@ -45,20 +45,20 @@ _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
 def read_trace(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
-    """The trace of a request with these headers, or None, and this `_meta`; None for none of the proper form."""
+    """Trace context of a request from its headers and its `_meta`; None if it has no valid one."""
     if meta is not None and _IN_META in bytes(meta):
         try:
             members = _decode_meta(meta)
         except jsonrpc.UNREADABLE:
             members = _Meta()
         if isinstance(members.traceparent, str):
-            of_state = members.tracestate if isinstance(members.tracestate, str) else ""
-            return _check(members.traceparent.encode(), of_state.encode())
+            tracestate = members.tracestate if isinstance(members.tracestate, str) else ""
+            return _check(members.traceparent.encode(), tracestate.encode())
     return None if parent is None else _check(parent, state or b"")
 
 
 class TracePlace(msgspec.Struct, frozen=True):
-    """A span by its ids, in hexadecimal digits."""
+    """Span of a caller by its hexadecimal ids."""
 
     trace_id: str
     span_id: str
@@ -66,13 +66,13 @@ class TracePlace(msgspec.Struct, frozen=True):
 
 
 def trace_id(parent: bytes, meta: Raw | None) -> str:
-    """32 hexadecimal digits; empty for no trace."""
+    """Trace id of a request, 32 hexadecimal digits; empty without a trace."""
     ids = read_trace(parent or None, None, meta)
     return "" if ids is None else ids.parent[3:35].decode()
 
 
 def trace_place(parent: bytes, meta: Raw | None) -> TracePlace | None:
-    """The caller's span, of a request with this `traceparent` header, empty for none, and this `_meta`; None for no
+    """Span of the caller of a request, from its `traceparent` header (empty without one) and `_meta`; None without a
     trace.
     """
     ids = read_trace(parent or None, None, meta)
@@ -83,7 +83,7 @@ def trace_place(parent: bytes, meta: Raw | None) -> TracePlace | None:
 
 
 def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
-    """Params whose `_meta` names the trace."""
+    """Copy params and set the trace context in their `_meta`."""
     meta = params.get("_meta")
     members = {} if meta is None else jsonrpc.decode_object(meta)
     members["traceparent"] = Raw(b'"%b"' % trace.parent)
@@ -95,15 +95,15 @@ def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
 
 
 def carry(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
-    """Params and lines of a head for the server of a request that came with a `traceparent` header; in `_meta`, where
-    it names none itself.
+    """Params and header lines that pass a request's trace context on to the server. The context is added to `_meta`
+    unless it is there already.
     """
     meta = params.get("_meta")
     trace = read_trace(headers.get(TRACEPARENT), headers.get(TRACESTATE), meta)
     if trace is None:
         return params, b""
-    told = meta is not None and _IN_META in bytes(meta)
-    return params if told else with_trace(params, trace), trace.lines
+    in_meta = meta is not None and _IN_META in bytes(meta)
+    return params if in_meta else with_trace(params, trace), trace.lines
 
 
 def _check(parent: bytes, state: bytes) -> Trace | None:

@@ -26,7 +26,7 @@ from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import by_speed, in_tier
-from fairlead_gateway.policy.unready_servers import of_server, of_tool, on_the_way, unready_for
+from fairlead_gateway.policy.unready_servers import is_starting, unready_by_name, unready_by_tool, unready_for
 from fairlead_gateway.policy.view import MERGED, View, server_target
 from fairlead_offers.catalogs.visible_tools import MAX_KEPT_VIEWS, VisibleTools
 from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem, unready_problem
@@ -109,15 +109,15 @@ class SubjectCatalog:
         name, code = problem.missing, problem.document.code
         if code == UNKNOWN_TOOL and name:
             return self.unready_of_tool(name)
-        return of_server(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
+        return unready_by_name(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
         """The server without a catalog that may have a tool, by the tool's name on `/mcp`, its id, or
         `[namespace/]server/tool`.
         """
         server = name.rpartition("/")[0]
-        entry = of_tool(self._selection, self.identity, name)
-        return entry or (of_server(self._selection, self.identity, server) if server else None)
+        entry = unready_by_tool(self._selection, self.identity, name)
+        return entry or (unready_by_name(self._selection, self.identity, server) if server else None)
 
     def unready_servers(self) -> list[ServerEntry]:
         """The servers without a catalog that the subject may see, in the order of their names."""
@@ -221,4 +221,4 @@ class SubjectCatalogs:
 
     def starts(self, entry: ServerEntry | None) -> bool:
         """Whether a server may have a catalog in a moment, and has none; False for no server."""
-        return entry is not None and on_the_way(self._selection(), entry.key)
+        return entry is not None and is_starting(self._selection(), entry.key)

@@ -174,7 +174,7 @@ async def _tail(
     yield opened_piece(recent.ident(number), missed=last is not None and resumed is None)
     told_at = time.monotonic()
     while not recent.closed:
-        if await recent.newer(number, HEARTBEAT):
+        if await recent.wait_newer(number, HEARTBEAT):
             await asyncio.sleep(GATHER_SECONDS)
         event = _end_of(recent, _reader(context, request), wanted, number)
         number = recent.number
@@ -189,7 +189,7 @@ async def _tail(
 
 def _end_of(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
     """The event about calls behind a number; None where none passes."""
-    calls_kept = recent.snapshot().behind(number)
+    calls_kept = recent.snapshot().after(number)
     newest_calls = [*newest(reader, wanted, calls_kept.newest_first())]
     if not newest_calls:
         return None

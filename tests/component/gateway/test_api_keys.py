@@ -183,7 +183,7 @@ async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_
     async with running(tmp_path, DEMO, trust=trusted(Settings.of(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)
         file.write_text("{")
-        await eventually(lambda: "cannot be read, and stay as they were" in caplog.text)
+        await eventually(lambda: "cannot be read, and the last ones stay in use" in caplog.text)
         assert await status(gateway, key) == 200
         file.write_bytes(encode_keys([record, second]))
         await until_status(gateway, other, 200)

@@ -74,8 +74,8 @@ async def test_two_servers_of_that_name_are_an_error_that_names_both(tmp_path: P
     ):
         text = message(await ask(gateway, calling("mcp.demo.add")))
         assert text == (
-            "Ambiguous tool: mcp.demo.add may mean the servers team-a/demo, team-b/demo. "
-            "Call it by its name in the list: a__add, b__add"
+            "Ambiguous tool: mcp.demo.add matches the servers team-a/demo, team-b/demo. "
+            "Call the tool by its name in the list: a__add, b__add"
         )
         alone = message(await ask(gateway, calling("mcp.demo.mine")))
         assert "team-a/demo, team-b/demo" in alone, "it would be another server's if the first lost its tool"

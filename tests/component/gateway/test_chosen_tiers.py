@@ -222,7 +222,7 @@ async def test_rest_answers_a_tool_that_a_tier_hides_with_the_place_where_it_is(
     assert (
         shown.message["detail"] == f"shop__slow does not fit tier fast: {SLOW}; tier standard has it, at /mcp/standard"
     )
-    assert nowhere.message["detail"].endswith("; no tier has it now; without a tier it is shown, at /mcp")
+    assert nowhere.message["detail"].endswith("; no tier has it now; the endpoint without a tier has it, at /mcp")
     assert here.status == servers == 200
     assert (call["state"], call["code"], call["message"]) == ("refused", "OVER_BUDGET", shown.message["detail"])
 

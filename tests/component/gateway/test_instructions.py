@@ -113,7 +113,7 @@ async def test_merged_instructions_have_2000_tokens_and_a_server_tells_all_on_it
     long = "Use the search before the export. " * 2000
     async with running(tmp_path, speaking("long", long), speaking("short", "Be brief.")) as gateway:
         text = str(await instructions(gateway))
-        assert f"[cut here; all {len(long):,} characters are told at /servers/default/long/mcp]" in text
+        assert f"[cut here; see /servers/default/long/mcp for all {len(long):,} characters]" in text
         assert text.endswith("Be brief.")
         assert len(text) < 2000 * 6
         assert await instructions(gateway, "/servers/default/long/mcp") == long

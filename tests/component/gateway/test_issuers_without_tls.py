@@ -34,7 +34,7 @@ def loaded(folder: Path, **issuer: Any) -> Issuer:
     ],
 )
 def test_an_issuer_without_tls_is_refused_with_the_way_out(tmp_path: Path, issuer: dict[str, str]) -> None:
-    with pytest.raises(BadSetting, match=r"must be an https URL: .* write `allowHttp: true`"):
+    with pytest.raises(BadSetting, match=r"must be an https URL: .* set `allowHttp: true`"):
         loaded(tmp_path, **issuer)
     assert loaded(tmp_path, **issuer, allowHttp=True).issuer == issuer["issuer"]
 
@@ -50,4 +50,4 @@ async def test_a_discovery_that_leads_to_keys_without_tls_is_not_followed(caplog
         issuer.keys_at = issuer.url.replace("127.0.0.1", "0") + JWKS
         tokens = Tokens([Issuer(issuer=issuer.url)], address=HERE, now=time.time, clock=time.monotonic)
         assert await tokens.look_up(issuer.token(aud=HERE)) is AWAY
-        assert f"leads to keys without TLS, at '{issuer.keys_at}': that must be https" in caplog.text
+        assert f"must be an https URL, but is {issuer.keys_at!r}" in caplog.text

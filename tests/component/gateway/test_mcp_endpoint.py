@@ -125,7 +125,7 @@ async def test_an_unknown_session_is_answered_with_404_so_that_its_client_opens_
 ) -> None:
     answer = await ask(gateway, request_)
     assert answer.status == 404
-    assert "open another one with initialize" in answer.message["error"]["message"]
+    assert "open a new one with initialize" in answer.message["error"]["message"]
 
 
 async def test_an_unknown_session_is_nothing_to_initialize_and_to_modern_clients(gateway: Gateway) -> None:

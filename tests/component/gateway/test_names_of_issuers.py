@@ -171,7 +171,7 @@ async def test_administrators_are_those_of_their_issuer(tmp_path: Path, written_
 async def test_a_group_of_administrators_needs_its_issuer_where_there_are_two(tmp_path: Path) -> None:
     async with issuing() as ours, issuing() as theirs:
         with pytest.raises(
-            BadSetting, match=r"FAIRLEAD_ADMIN_GROUPS: each of 2 issuers .* write ISSUER#admins, .*corp"
+            BadSetting, match=r"FAIRLEAD_ADMIN_GROUPS: group .* as there are 2 issuers: write ISSUER#admins, .*corp"
         ):
             believing(tmp_path, ours, theirs, admin_groups=("admins",))
         with pytest.raises(BadSetting, match="same name"):

@@ -162,7 +162,7 @@ async def test_calls_go_on_while_the_collector_is_gone_and_what_is_lost_is_count
     assert f'fairlead_otel_dropped_total{{reason="queue_full",signal="traces"}} {traces.lost[QUEUE_FULL]}.0' in page
     warnings = [record.getMessage() for record in caplog.records if record.name.startswith("fairlead_otel")]
     assert len(warnings) == 1
-    assert "traces do not reach http://127.0.0.1:" in warnings[0]
+    assert "export of traces to http://127.0.0.1:" in warnings[0]
 
 
 async def _fetched(request: HttpRequest) -> str:

@@ -178,12 +178,12 @@ async def test_a_disk_that_hangs_holds_up_no_call_and_no_result(tmp_path: Path) 
 
     results = DiskStore(tmp_path, BOUNDS, clock, patience=0.05)
     hangs.set()
-    with pytest.raises(ContextUnavailable, match="does not answer"):
+    with pytest.raises(ContextUnavailable, match="does not respond"):
         await results.append("ada", "one", "a0", blob("a0"))
     await eventually(lambda: results.hangs)
     entry = blob("a1")
     holders = sys.getrefcount(entry)
-    with pytest.raises(ContextUnavailable, match="does not answer"):
+    with pytest.raises(ContextUnavailable, match="does not respond"):
         await results.append("ada", "one", "a1", entry)
     gc.collect()
     assert sys.getrefcount(entry) == holders, "what is refused meanwhile is held nowhere"

@@ -159,7 +159,7 @@ async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_
         await eventually(lambda: first.call(1, "probe") + second.call(1, "probe") == 0)
         told = [record.getMessage().partition("(")[0].strip() for record in caplog.records]
         assert sorted(told) == sorted(
-            ["Redis at 127.0.0.1 does not answer", "Redis at 127.0.0.1 answers again: limits are shared"] * 2
+            ["Redis at 127.0.0.1 does not respond", "Redis at 127.0.0.1 responds again: replicas share limits"] * 2
         )
         assert "sesame" not in caplog.text
 

@@ -84,8 +84,8 @@ async def test_every_verb_says_what_it_could_not_do() -> None:
     ("status", "says"),
     [
         (401, "does not accept the credentials: renew the kubeconfig"),
-        (403, "refuses it (cannot list configmaps in namespace team (403): words). Grant it."),
-        (422, "refuses it (cannot list configmaps in namespace team (422): words)"),
+        (403, "rejects the request (cannot list configmaps in namespace team (403): words). Grant it."),
+        (422, "rejects the request (cannot list configmaps in namespace team (422): words)"),
         (
             503,
             "is not ready (cannot list configmaps in namespace team (503): words): try again later",
@@ -120,7 +120,7 @@ async def test_an_answer_has_a_bound_whatever_its_length_says() -> None:
             reply.chunk(b" " * 1000)
 
     async with answering(endless, answer_bytes=20_000) as kube:
-        with pytest.raises(errors.Unavailable, match="team: the answer exceeds 20000 bytes"):
+        with pytest.raises(errors.Unavailable, match="team: the response exceeds 20000 bytes"):
             await kube.list(SCOPE)
 
 
@@ -183,7 +183,7 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
         listed, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
         assert len(listed) == 2
         assert listed[0]["metadata"]["name"] == "a"
-        with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the answer is not"):
+        with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the response cannot be decoded"):
             await store.replace(listed, version)
     assert store.values() == ["2", "2"]
 

@@ -34,8 +34,8 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("routes: [", "is not YAML"),
-        ("routes: 2026-13-45", "is not YAML"),
+        ("routes: [", "is not valid YAML"),
+        ("routes: 2026-13-45", "is not valid YAML"),
         ("[" * 5000, "nested too deeply"),
         ("- a", "the members routes, models, liveModels or providers"),
         ("route: {}", "the members routes, models, liveModels or providers"),

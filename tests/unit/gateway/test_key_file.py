@@ -26,4 +26,4 @@ async def test_a_file_of_keys_is_said_to_be_gone_only_after_it_was_there(
             file.unlink()
             await documents.get()
         reading.cancel()
-    assert caplog.messages == [f"{file} is gone: its API keys are revoked"]
+    assert caplog.messages == [f"File {file} was deleted: its API keys are revoked"]

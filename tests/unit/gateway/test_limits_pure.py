@@ -72,7 +72,7 @@ def test_a_call_that_is_not_made_after_all_costs_nothing() -> None:
 
 @pytest.mark.parametrize(("calls", "seconds"), [(0, 60), (-1, 1), (1, 0)])
 def test_a_rate_of_nothing_is_refused(calls: float, seconds: float) -> None:
-    with pytest.raises(ValueError, match="not a rate"):
+    with pytest.raises(ValueError, match="not a valid rate"):
         Rate(calls, seconds)
 
 

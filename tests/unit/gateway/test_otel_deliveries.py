@@ -35,9 +35,9 @@ def test_a_collector_that_is_gone_is_one_warning_and_one_more_when_it_is_back(
         for well in (True, False, False, False, True, True, False):
             logs.end(1, well=well, reason="refused")
     assert [record.getMessage().split(". ")[0] for record in caplog.records] == [
-        "OpenTelemetry: logs do not reach http://collector:4318 (refused)",
-        "OpenTelemetry: logs reach http://collector:4318 again",
-        "OpenTelemetry: logs do not reach http://collector:4318 (refused)",
+        "OpenTelemetry: export of logs to http://collector:4318 failed (refused)",
+        "OpenTelemetry: export of logs to http://collector:4318 works again",
+        "OpenTelemetry: export of logs to http://collector:4318 failed (refused)",
     ]
 
 

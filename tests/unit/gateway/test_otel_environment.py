@@ -53,9 +53,9 @@ def test_the_endpoint_of_a_signal_counts_before_that_of_all() -> None:
     [
         (
             {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json'; http/protobuf and grpc are possible",
+            "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json', but only http/protobuf and grpc are supported",
         ),
-        ({"OTEL_LOGS_EXPORTER": "console"}, "OTEL_LOGS_EXPORTER is 'console'; otlp and none are possible"),
+        ({"OTEL_LOGS_EXPORTER": "console"}, "OTEL_LOGS_EXPORTER is 'console', but only otlp and none are supported"),
     ],
 )
 def test_otel_variables_that_cannot_be_honoured_are_named_and_nothing_is_exported(

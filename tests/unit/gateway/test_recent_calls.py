@@ -155,18 +155,18 @@ def test_ids_of_other_replicas_and_of_calls_to_come_are_not_taken() -> None:
 
 async def test_followers_of_recent_calls_get_later_calls_and_end_with_the_ring() -> None:
     recent = RecentCalls(2, LEAST_BYTES)
-    waiting = asyncio.create_task(recent.newer(0, 30))
+    waiting = asyncio.create_task(recent.wait_newer(0, 30))
     await asyncio.sleep(0)
     recent.put(packed("one"))
     assert await waiting
-    assert [call.name for _, call in recent.snapshot().behind(0).newest_first()] == ["one"]
-    assert not await recent.newer(1, 0.001)
+    assert [call.name for _, call in recent.snapshot().after(0).newest_first()] == ["one"]
+    assert not await recent.wait_newer(1, 0.001)
     for name in ("two", "three", "four"):
         recent.put(packed(name))
-    missed = recent.snapshot().behind(1)
+    missed = recent.snapshot().after(1)
     assert [number for number, _ in missed.newest_first()] == [4, 3]
     assert missed.first == 3
-    waiting = asyncio.create_task(recent.newer(4, 30))
+    waiting = asyncio.create_task(recent.wait_newer(4, 30))
     await asyncio.sleep(0)
     recent.close()
     assert not await waiting

@@ -19,8 +19,8 @@ def test_an_empty_file_names_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("issuers: [", "is not YAML"),
-        ("issuers: 2026-13-45", "is not YAML"),
+        ("issuers: [", "is not valid YAML"),
+        ("issuers: 2026-13-45", "is not valid YAML"),
         ("[" * 5000, "nested too deeply"),
         ("- a", "the members issuers, scopes or serviceAccounts"),
         ("issuers: [{issuer: 'https://a.example'}, {issuer: 'https://a.example'}]", "names an issuer twice"),

@@ -203,7 +203,7 @@ class Attempts(ResponseSink):
         caller_timeout = isinstance(error, Timeout) and self._is_bounded_by_caller()
         self.measure(NEUTRAL if caller_timeout else outcome_of(error))
         if self.span is not None:
-            self.span.attempt_over(type(error).__name__)
+            self.span.end_attempt(type(error).__name__)
         self._leave_attempt(type(error).__name__)
         self._leave(error, given_up=caller_timeout)
         if not self._retry_later(error):

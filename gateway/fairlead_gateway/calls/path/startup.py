@@ -12,7 +12,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready_servers import comes_soon, on_the_way
+from fairlead_gateway.policy.unready_servers import is_starting, is_worth_waiting
 from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
 
 START_SECONDS: Final = 10.0
@@ -57,11 +57,11 @@ class StartupWait:
         try:
             with self.shares.hold(agent):
                 async with asyncio.timeout(seconds):
-                    while comes_soon(self._selection(), server):
+                    while is_worth_waiting(self._selection(), server):
                         await self._swapped.wait()
         except (ShareTaken, TimeoutError):
             pass
-        return not on_the_way(self._selection(), server)
+        return not is_starting(self._selection(), server)
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
