@@ -67,7 +67,7 @@ class ReleaseSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Name of the Secrets with the gateways' copies of servers' credentials, without their number (`-0` to `-15`)."""
     installation_secret: ObjectName = ""
     """Name of a Secret in the release's namespace with the keys `pullToken`, `sessionKey` and `auditKey`. The operator
-    creates it if it is missing, and reads `pull_token` from it. Empty: `pull_token` is as set.
+    creates it if it is missing, and uses its `pullToken` instead of FAIRLEAD_PULL_TOKEN. Empty: none.
     """
 
     @property
@@ -148,7 +148,7 @@ class PodSettings(EnvironmentSettings, frozen=True, kw_only=True):
     Standard "restricted". `Any`: those of `spec.unrestrictedPodTemplate` too.
     """
     any_templates_in: NamespaceNames = field(default=(), name="any_pod_templates_in")
-    """Namespaces whose servers may set any field even if `pod_templates` is `Restricted`."""
+    """Namespaces whose servers may set any field even if FAIRLEAD_POD_TEMPLATES is `Restricted`."""
     logs: bool = field(default=False, name="pod_logs")
     """Whether the failure of a stdio server is explained by the last lines of its pod's log. Requires the right to get
     pods/log.
@@ -219,7 +219,7 @@ class MeasurementSettings(EnvironmentSettings, frozen=True, kw_only=True):
     installation: InstallationName = ""
     """Name of the installation in the `Via` header of requests to servers (`fairlead-` and 16 hexadecimal digits), by
     which gateways detect servers that lead back to them. Set the same value for the gateways. Empty: derived from
-    `pull_token`, or random without one.
+    FAIRLEAD_PULL_TOKEN, or random without one.
     """
     environment: EnvironmentName = "cluster"
     """Name under which this installation's measurements are stored; the same as FAIRLEAD_ENVIRONMENT of the
