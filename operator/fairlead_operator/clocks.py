@@ -1,4 +1,4 @@
-"""Clocks, and the source of chance, that the parts of one operator share."""
+"""Clocks and random number generator that the components of one operator share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True, kw_only=True)
 class Clocks:
-    """Time of day, monotonic time, and by how much waits differ from each other."""
+    """Wall clock, monotonic clock and random number generator; tests replace them."""
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    """Time of day."""
+    """Wall-clock time, with a time zone."""
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds."""
+    """Monotonic time in seconds."""
     rng: random.Random = field(default_factory=random.Random)
-    """For jitter."""
+    """Source of jitter."""

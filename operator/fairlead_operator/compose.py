@@ -1,6 +1,6 @@
-"""Composition of the controller and its parts, for a cluster (`app`) and for one machine (`local`) alike.
+"""Composition of the controller and its components, for a cluster (`app`) and for one machine (`local`).
 
-Each part gets its collaborators here and nowhere else; who follows what a part tells reads it in `compose`.
+All components are connected in `compose`: it shows which one receives the events of which other one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fairlead_operator.workqueue import WorkQueue
 
 @dataclass(frozen=True)
 class InstallationOptions:
-    """Settings of a whole installation, and the clocks that its parts share."""
+    """Settings of an installation, and the clocks that its components share."""
 
     options: ReconcilerOptions = field(default_factory=ReconcilerOptions)
     controller: ControllerOptions = field(default_factory=ControllerOptions)
@@ -41,20 +41,20 @@ class InstallationOptions:
     gateway_approvals: bool = False
     """Whether administrators of gateways may approve definitions that are held back."""
     environment: str = ""
-    """Name that figures of probes are kept under; empty: that of the platform."""
+    """Environment name of probes' measurements; empty: the platform's."""
     clocks: Clocks = field(default_factory=Clocks)
 
 
 @dataclass(frozen=True)
 class Wakeups:
-    """Where adapters say that something has changed. Made before them, and before the controller that heeds it."""
+    """Queue and event through which adapters report changes. Created before the adapters and the controller."""
 
     queue: WorkQueue[ServerKey]
     rules: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
     def of(cls, installation: InstallationOptions) -> Wakeups:
-        """Workers and back-off are those of the installation."""
+        """Wakeups with the workers and the back-off of an installation."""
         options = installation.controller
         return cls(WorkQueue(workers=options.workers, backoff=options.backoff, rng=installation.clocks.rng))
 
@@ -66,7 +66,7 @@ def compose(
     wakeups: Wakeups | None = None,
     telemetry: Telemetry | None = None,
 ) -> Controller:
-    """A controller of `world`, with all its parts."""
+    """A controller with all its components, on the adapters of `world`."""
     options = installation or InstallationOptions()
     wakeups = wakeups or Wakeups.of(options)
     telemetry = telemetry or Telemetry()
@@ -92,7 +92,7 @@ def compose(
 
     def on_entry(key: ServerKey, entry: ServerEntry | None) -> None:
         entries.put(key, entry)
-        policies.look(key, ready=entry is None)
+        policies.note_reconciled(key, ready=entry is None)
 
     def on_prefix() -> None:
         entries.wanted.set()

@@ -1,7 +1,7 @@
-"""Conditions of all kinds, out of verdicts: reason, advice, time of transition, and `Ready`. Pure.
+"""Builds the conditions of all kinds from verdicts: reason, message with advice, transition time, and `Ready`. Pure.
 
-`Ready` is derived: False beats Unknown beats True. A condition's `lastTransitionTime` moves only when its status does,
-so that an unchanged resource has an unchanged status and costs no write.
+`Ready` is False if a condition that it depends on is False, else Unknown if one is Unknown, else True. A condition's
+`lastTransitionTime` changes only with its status, so that an unchanged resource needs no write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MESSAGE_LIMIT: Final = 2000
 
 @dataclass(frozen=True)
 class AdviceWords:
-    """Form, transport and server that choose the words of advice, and the commands in it."""
+    """Form of the manifest, transport and server, which select the wording of advice and the commands in it."""
 
     form: Form = "cluster"
     transport: str = ""
@@ -31,16 +31,17 @@ class AdviceWords:
 
 
 def conditions(
-    given: Mapping[ConditionType, ConditionVerdict | None],
+    verdicts: Mapping[ConditionType, ConditionVerdict | None],
     shown: list[Condition],
     generation: int,
     now: datetime,
     words: AdviceWords | None = None,
 ) -> list[Condition]:
-    """The conditions of a resource with `Ready` behind them; those without a verdict are absent. `shown` are those that
-    it has now.
+    """The conditions of a resource, with `Ready` at the end; those without a verdict are absent.
+
+    `shown` are the resource's present conditions.
     """
-    judged = {kind: verdict for kind, verdict in given.items() if verdict is not None}
+    judged = {kind: verdict for kind, verdict in verdicts.items() if verdict is not None}
     judged[ConditionType.READY] = ready(judged)
     before = {condition.type: condition for condition in shown}
     return [
@@ -49,18 +50,18 @@ def conditions(
     ]
 
 
-def ready(given: Mapping[ConditionType, ConditionVerdict]) -> ConditionVerdict:
-    """The first dependent that is False, else the first that is Unknown, else True."""
-    dependents = [given[kind] for kind in READY_DEPENDS_ON if kind in given]
-    for wanted in (False, None):
+def ready(verdicts: Mapping[ConditionType, ConditionVerdict]) -> ConditionVerdict:
+    """The verdict for Ready: the first False one it depends on, else the first Unknown one, else the last one."""
+    dependents = [verdicts[kind] for kind in READY_DEPENDS_ON if kind in verdicts]
+    for worst in (False, None):
         for verdict in dependents:
-            if verdict.ok is wanted:
+            if verdict.ok is worst:
                 return verdict
     return dependents[-1]
 
 
 def as_shown(condition: Condition | None) -> ConditionVerdict | None:
-    """The verdict that a condition was made from; None where there is none, or none of this release."""
+    """The verdict of a stored condition; None without a condition, or if another release wrote its cause."""
     if condition is None:
         return None
     cause, message = cause_of(condition)
@@ -77,19 +78,20 @@ def _condition(
     message: str,
 ) -> Condition:
     status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
-    moved = before is None or before.status != status
+    unchanged = before is not None and before.status == status
+    changed_at = before.last_transition_time if before is not None and unchanged else now.replace(microsecond=0)
     return Condition(
         type=kind,
         status=status,
         reason=verdict.reason,
         message=message,
         observed_generation=generation,
-        last_transition_time=now.replace(microsecond=0) if before is None or moved else before.last_transition_time,
+        last_transition_time=changed_at,
     )
 
 
 def _with_advice(verdict: ConditionVerdict, words: AdviceWords) -> str:
-    """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
+    """The message with advice at its end, which is kept when a long message is cut. Unknown verdicts have no advice."""
     namespace, _, name = words.server.partition("/")
     own = {"SERVER": words.server, "NAMESPACE": namespace, "NAME": name} if name else {}
     names = {**own, **verdict.names}

@@ -1,6 +1,7 @@
-"""Kopf's handlers: they pass each event of our kinds to the informer of its kind, and nothing else.
+"""Kopf's handlers, which pass each event of Fairlead's kinds to the informer of its kind.
 
-Only `kopf.on.event`: it writes nothing to objects, no finalizers either: no deletion ever waits for an operator.
+They only use `kopf.on.event`, which writes neither annotations nor finalizers to objects, so that no deletion waits for
+an operator.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Observe = Callable[[Kind, str | None, Json], object]
 
 
 class KopfFeed(NamedTuple):
-    """Memo of the handlers: `observe` hands an event to `into`, in the operator's own event loop."""
+    """Memo of the handlers: `observe` passes an event to `into` in the operator's event loop."""
 
     loop: asyncio.AbstractEventLoop
     into: Observe
@@ -30,16 +31,16 @@ class KopfFeed(NamedTuple):
 
 
 def handlers(*, tiers: bool = True) -> kopf.OperatorRegistry:
-    """Handlers of our kinds; without `tiers` of those that live in a namespace."""
+    """Handlers of Fairlead's kinds; without `tiers`, only of the namespaced ones."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
-        settings.scanning.disabled = True  # watching the CRDs takes a wider right
+        settings.scanning.disabled = True  # watching CRDs would require more rights
         settings.networking.error_backoffs = (0.2, 0.5, 1, 1, 2, 2, 2, 2)
         settings.process.ultimate_exiting_timeout = None
-        settings.queueing.idle_timeout = 0.5  # seconds for which a worker that has nothing to do keeps its object
+        settings.queueing.idle_timeout = 0.5  # seconds for which an idle worker keeps its object in memory
 
     @kopf.on.login(registry=registry)
     async def login(memo: KopfFeed, **_: Any) -> kopf.ConnectionInfo:

@@ -1,7 +1,7 @@
-"""Memory that is free in the C heap goes back to the system.
+"""Returns free memory of the C heap to the system.
 
-Answers of the API server and of MCP servers are large, short-lived and many at once. glibc keeps the pages that they
-leave behind, a tenth of the process after a thousand servers, as something small lives at the end of each.
+Answers of the API server and of MCP servers are large, short-lived and numerous. glibc keeps their freed pages, because
+small live objects are at the end of each: a tenth of the process's memory after a thousand servers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 EVERY_SECONDS: Final = 5.0
-"""A trim holds the loop for about 3 ms."""
+"""Seconds between two trims; each blocks the event loop for about 3 ms."""
 
 
 def _trimming() -> Callable[[int], object] | None:
@@ -21,7 +21,7 @@ def _trimming() -> Callable[[int], object] | None:
 
 
 async def keep_trimmed(every: float = EVERY_SECONDS) -> None:
-    """Trim the heap every so many seconds; at once over where the C library cannot (musl, macOS)."""
+    """Trim the heap every `every` seconds; returns at once if the C library has no `malloc_trim` (musl, macOS)."""
     trim = _trimming()
     while trim is not None:
         await asyncio.sleep(every)

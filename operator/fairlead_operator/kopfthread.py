@@ -1,6 +1,6 @@
-"""Kopf in a thread with an event loop of its own, started again whenever it ends.
+"""Runs Kopf in a thread with its own event loop, and restarts it whenever it ends.
 
-In our loop it would replace the signal handlers and, at its end, cancel tasks that are not its own.
+In the operator's event loop, Kopf would replace the signal handlers and, at its end, cancel tasks of the operator.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from fairlead_operator.handlers import KopfFeed, Observe
 logger = logging.getLogger(__name__)
 
 TOKEN_LIFE: Final = timedelta(minutes=5)
-"""After this long a token is read again: a ServiceAccount's is replaced in its file about hourly."""
-NOBODY: Final = "fairlead"
-"""Kopf's name for this process, of use to its peering alone. Left to itself it looks up the name of the user, and a
-container's often has none.
+"""Time after which the token is read again: Kubernetes replaces a ServiceAccount's token file about hourly."""
+IDENTITY: Final = "fairlead"
+"""Identity of this process for Kopf's peering, which is not used. Without it, Kopf looks up the name of the user, which
+fails for the unnamed users of containers.
 """
 STOP_SECONDS: Final = 2.4
 ENDING_SECONDS: Final = 1.0
@@ -35,7 +35,7 @@ RESTART_SECONDS: Final = 2.0
 
 
 async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
-    """The credentials of our own client, for Kopf: one place decides where they come from."""
+    """The credentials of the operator's own Kubernetes client, for Kopf."""
     value = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
     scheme, _, token = (value or "").rpartition(" ")
     return kopf.ConnectionInfo(
@@ -53,10 +53,10 @@ async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
 
 
 class KopfThread:
-    """Kopf with the handlers of `registry`, on all namespaces or one. `into` is called in the loop that `run` is
-    awaited in.
+    """Runs Kopf with the handlers of `registry`, on all namespaces or one. `into` is called in the event loop of
+    `run`.
 
-    `prepared` is awaited before each start: Kopf watches only the kinds that it finds then.
+    `prepared` is awaited before each start, because Kopf watches only kinds that the API server serves at its start.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class KopfThread:
         self._prepared = prepared
 
     async def run(self) -> None:
-        """Pass events on until cancelled. Kopf gives up where the API server is away at its start, and where a kind is
-        deleted; then again.
+        """Pass on events until cancelled. Restarts Kopf, which ends if it cannot reach the API server at its start, and
+        when a kind is deleted.
         """
         while True:
             if self._prepared is not None:
                 await self._prepared()
             await self._run_once()
-            logger.warning("kopf ended by itself; starting it again")
+            logger.warning("Kopf, which watches Fairlead's custom resources, ended and is restarted")
             await asyncio.sleep(RESTART_SECONDS)
 
     async def _run_once(self) -> None:
@@ -91,33 +91,33 @@ class KopfThread:
         cancel: list[Callable[[], object]] = []
         feed = KopfFeed(loop, self._into, partial(connection_for, self._configuration))
 
-        def work() -> None:
+        def run_kopf() -> None:
             try:
                 asyncio.run(self._operator(feed, stop, cancel))
             except asyncio.CancelledError:
-                logger.debug("kopf was in the middle of something and has been cancelled")
-            except Exception:  # the outermost edge of a thread
-                logger.warning("kopf broke down", exc_info=True)
+                logger.debug("Kopf was cancelled")
+            except Exception:  # nothing else catches exceptions of a thread
+                logger.warning("Kopf failed unexpectedly", exc_info=True)
             finally:
-                with contextlib.suppress(RuntimeError):  # our loop has closed: this took longer than STOP_SECONDS
+                with contextlib.suppress(RuntimeError):  # the operator's loop is closed: Kopf exceeded STOP_SECONDS
                     loop.call_soon_threadsafe(ended.set)
 
-        thread = threading.Thread(target=work, name="kopf", daemon=True)
+        thread = threading.Thread(target=run_kopf, name="kopf", daemon=True)
         thread.start()
         try:
             await ended.wait()
         finally:
             stop.set()
             if cancel:
-                with contextlib.suppress(RuntimeError):  # its loop has closed just now
-                    cancel[0]()  # it has nothing to finish, and a Lease that is to be given up waits for it
-            if await self._ends(ended):
-                thread.join()  # it has nothing left to do but to end
+                with contextlib.suppress(RuntimeError):  # Kopf's loop has just closed
+                    cancel[0]()  # Kopf has nothing to finish, and the release of the Lease waits for its end
+            if await self._wait_for_end(ended):
+                thread.join()  # returns at once: the thread's work is done
             else:
-                logger.warning("kopf did not end within %g s", STOP_SECONDS)
+                logger.warning("Kopf did not end within %g s", STOP_SECONDS)
 
     @staticmethod
-    async def _ends(ended: asyncio.Event) -> bool:
+    async def _wait_for_end(ended: asyncio.Event) -> bool:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 return await ended.wait()
@@ -129,14 +129,14 @@ class KopfThread:
         assert task is not None
         cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
         if stop.is_set():
-            return  # before there was anything to cancel
+            return  # stopped before `cancel` was filled
         for name in ("kopf.objects", "kopf.activities", "kopf._core"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # warns that signals are not its own
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # hides a warning about signals
         vault = Vault()
         try:
             await kopf.operator(
-                identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
+                identity=IDENTITY,  # type: ignore[arg-type]  # the type is private to Kopf
                 vault=vault,
                 standalone=True,
                 clusterwide=self._namespace is None,
@@ -145,16 +145,16 @@ class KopfThread:
                 memo=feed,
             )
         finally:
-            await ended_tasks()
+            await cancel_other_tasks()
             await vault.close()  # Kopf closes its HTTP session only where it ends without a failure
-            await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop
+            await asyncio.sleep(CLOSING_SECONDS)  # connections close in further iterations of this event loop
 
 
-async def ended_tasks() -> None:
-    """Wait until all other tasks of this loop have ended, for at most ENDING_SECONDS; each is cancelled once.
+async def cancel_other_tasks() -> None:
+    """Cancel all other tasks of this event loop once, and wait for their end, for at most ENDING_SECONDS.
 
-    Kopf leaves its tasks behind when it is cancelled while it ends by itself. `asyncio.run` would cancel those a second
-    time, and the one that closes Kopf's HTTP session then skips that.
+    Kopf leaves tasks behind when it is cancelled while it ends by itself. `asyncio.run` would cancel them a second
+    time, and the task that closes Kopf's HTTP session would then not close it.
     """
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

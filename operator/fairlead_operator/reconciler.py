@@ -31,7 +31,7 @@ from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.catalog_build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
-from fairlead_operator.discovery.first_verdict import BEING_ASKED, of_first_answer, until_silent
+from fairlead_operator.discovery.first_verdict import FIRST_DISCOVERY, before_first_answer, until_silent
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
@@ -338,11 +338,11 @@ class Reconciler:
             return findings.discovery.failure.verdict()
         if findings.discovery.listing is not None:
             return self._remarks.get(findings.server.key, ListingFindings()).verdict()
-        return of_first_answer(findings.server.status, findings.discovery, self._monotonic())
+        return before_first_answer(findings.server.status, findings.discovery, self._monotonic())
 
     def _seconds_before_showing(self, findings: ReconcileFindings, verdicts: Verdicts) -> float:
         """Seconds until a status is written that would only say that the first answer is awaited."""
-        if verdicts.verified is not BEING_ASKED or findings.discovery is None or findings.discovery.task is None:
+        if verdicts.verified is not FIRST_DISCOVERY or findings.discovery is None or findings.discovery.task is None:
             return 0.0
         return findings.discovery.asked_at + SETTLING - self._monotonic()
 

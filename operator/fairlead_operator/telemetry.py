@@ -1,4 +1,4 @@
-"""Names and meaning of the operator's metrics, in one place. Written by the controller and the composition root."""
+"""Names and descriptions of all metrics of the operator."""
 
 from __future__ import annotations
 
@@ -31,28 +31,33 @@ from fairlead_operator.publish.catalog_changes import ToolChanges
 
 LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 NO_FIGURE: Final = "none"
-"""Outcome of a probe that says nothing about its tool."""
+"""Label of a probe that says nothing about its tool."""
 ANSWERING: Final = "answering"
 SILENT: Final = "silent"
 
 
 class Telemetry:
-    """The metrics of one operator and its process, in a registry of its own. `clock` is the time of day, in seconds."""
+    """The metrics of one operator and its process, in a registry of their own. `clock` returns seconds since the
+    epoch.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.registry = registry = CollectorRegistry()
         self._clock = clock
         self.reconciles = Counter(
-            "fairlead_operator_reconciles", "Looks at one McpServer, by how they ended.", ["outcome"], registry=registry
+            "fairlead_operator_reconciles", "Reconciles of one McpServer, by outcome.", ["outcome"], registry=registry
         )
         self.seconds = Histogram(
             "fairlead_operator_reconcile_duration_seconds",
-            "Duration of one look at one McpServer.",
+            "Duration of one reconcile of one McpServer.",
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
             registry=registry,
         )
         self.troubles = Counter(
-            "fairlead_operator_errors", "Looks that did not end in Done, by cause.", ["cause"], registry=registry
+            "fairlead_operator_errors",
+            "Reconciles with another outcome than Done, by cause.",
+            ["cause"],
+            registry=registry,
         )
         self.depth = Gauge("fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=registry)
         self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=registry)
@@ -71,19 +76,19 @@ class Telemetry:
         )
         self.undone = Counter(
             "fairlead_operator_undone_writes",
-            "Writes that were made again because somebody else had changed or deleted what they wrote.",
+            "Writes that were repeated because another client had changed or deleted the written object.",
             ["resource"],
             registry=registry,
         )
         self._moves = Counter(
             "fairlead_operator_tier_moves",
-            "Tools that left a tier (down) or came back to it (up).",
+            "Tools that left a tier (down) or returned to it (up).",
             ["fairlead_tier", "direction"],
             registry=registry,
         )
         self._probes = Counter(
             "fairlead_operator_probes",
-            "Calls that the operator made to measure a tool: ok, bad, unreadable, or none where it says nothing.",
+            "Calls of the operator to measure a tool: ok, bad, unreadable, or none if the call says nothing.",
             ["outcome"],
             registry=registry,
         )
@@ -92,22 +97,25 @@ class Telemetry:
         self._probes.labels(NO_FIGURE)
         self._samples = Counter(
             "fairlead_operator_samples",
-            "Attempts of calls that gateways told of, by how they ended.",
+            "Attempts of calls that gateways reported, by outcome.",
             ["outcome"],
             registry=registry,
         )
         self._lag = Histogram(
             "fairlead_operator_sample_lag_seconds",
-            "From the end of an attempt at a gateway to its arrival here, by both clocks.",
+            "Time from the end of an attempt at a gateway until the operator receives it, by the clocks of both.",
             buckets=LAG_BOUNDS,
             registry=registry,
         )
         self._pulls = Counter(
-            "fairlead_operator_pulls", "Reports of gateways that were asked for.", ["outcome"], registry=registry
+            "fairlead_operator_pulls",
+            "Requests to gateways for their reports, by outcome.",
+            ["outcome"],
+            registry=registry,
         )
         self.publish_failures = Counter(
             "fairlead_operator_publish_failures",
-            "Documents and statuses that could not be written and are tried again.",
+            "Failed writes of documents and statuses, which are retried.",
             ["what"],
             registry=registry,
         )
@@ -121,7 +129,7 @@ class Telemetry:
             self._tool_changes.labels(change)
         self.enforced = Gauge(
             "fairlead_operator_network_policies_enforced",
-            "1 where a probe found that the cluster enforces NetworkPolicies in a direction, 0 where not; else absent.",
+            "1 if a probe found that the cluster enforces NetworkPolicies in a direction, 0 if not; absent if unknown.",
             ["direction"],
             registry=registry,
         )
@@ -132,7 +140,9 @@ class Telemetry:
         GCCollector(registry=registry)
 
     def hold_back(self, key: ServerKey, held: int | None) -> None:
-        """How many definitions of a server are held back; None for one that is not pinned, or gone."""
+        """Set the number of a server's definitions that are held back; None for one that is not pinned, or was
+        deleted.
+        """
         if held is not None:
             self.held.labels(*key).set(held)
         else:
@@ -140,12 +150,12 @@ class Telemetry:
                 self.held.remove(*key)
 
     def tools_changed(self, changes: ToolChanges) -> None:
-        """A catalog was published whose tools differ so from those before."""
+        """Count the changes of tools in a published catalog."""
         for change, number in changes._asdict().items():
             self._tool_changes.labels(change).inc(number)
 
     def enforce(self, answer: Enforcement) -> None:
-        """A probe found that of the cluster's network, or one before it."""
+        """Set the gauges to the answer of the last network probe."""
         for direction in DIRECTIONS:
             if (enforced := answer.of(direction)) is not None:
                 self.enforced.labels(direction).set(enforced)
@@ -154,18 +164,18 @@ class Telemetry:
                     self.enforced.remove(direction)
 
     def count_move(self, move: Move) -> None:
-        """A tool is in other tiers than before."""
+        """Count the tiers that a tool has left or entered."""
         for tier in set(move.before) - set(move.after):
             self._moves.labels(tier, "down").inc()
         for tier in set(move.after) - set(move.before):
             self._moves.labels(tier, "up").inc()
 
     def count_probe(self, outcome: AttemptOutcome | None) -> None:
-        """A probe came to that; None: to nothing."""
+        """Count a probe; None: it says nothing about its tool."""
         self._probes.labels(NO_FIGURE if outcome is None else outcome.value).inc()
 
     def take_report(self, report: Report) -> None:
-        """A gateway told of these attempts. What one tells at first may be old, for nobody asked before."""
+        """Count the attempts in a gateway's report. Lags of its first report are ignored, because they may be old."""
         now = self._clock()
         has_reported = report.replica in self.scraped.heard
         self.scraped.heard.add(report.replica)
@@ -177,30 +187,30 @@ class Telemetry:
                         self._lag.observe(max(0.0, now - attempt.at))
 
     def show_ready(self, key: ServerKey, ready: Condition | None) -> None:
-        """A server's condition Ready as it is shown; None where the server is gone."""
+        """Store a server's condition Ready as its status shows it; None for a deleted server."""
         if ready is None:
             self.scraped.ready.pop(key, None)
         else:
             self.scraped.ready[key] = ready.status, ready.reason, str(cause_of(ready)[0] or "")
 
     def count_poll(self, *, answered: bool) -> None:
-        """A gateway was asked for its report."""
+        """Count one request for a gateway's report."""
         self._pulls.labels("answered" if answered else "failed").inc()
 
 
 class ScrapedGauges(Collector):
-    """Gauges that are counted when they are scraped."""
+    """Gauges that are computed when they are scraped."""
 
     def __init__(self) -> None:
         self.ready: dict[ServerKey, tuple[str, str, str]] = {}
-        """Status, reason and cause of each server's condition Ready, as shown last."""
+        """Status, reason and cause of each server's condition Ready."""
         self.heard: set[str] = set()
-        """Gateway processes that told of attempts before."""
+        """Gateway processes that have reported before."""
         self.gateways: Callable[[], Mapping[str, bool]] = dict
-        """Replica to whether it answered last."""
+        """Returns for each gateway replica whether its last request was answered."""
 
     def forget(self) -> None:
-        """Drop the state; this process leads no more."""
+        """Drop the state when this process stops leading."""
         self.ready.clear()
         self.heard.clear()
         self.gateways = dict
@@ -211,7 +221,7 @@ class ScrapedGauges(Collector):
         for labels, count in Count(list(self.ready.values())).items():
             servers.add_metric(labels, count)
         yield servers
-        text = "Gateway replicas that are asked for latencies, by whether they answered last."
+        text = "Gateway replicas that are polled for latencies, by whether they answered the last request."
         gateways = GaugeMetricFamily("fairlead_operator_gateways", text, labels=["state"])
         answered = list(self.gateways().values())
         gateways.add_metric([ANSWERING], sum(answered))

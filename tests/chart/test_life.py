@@ -207,7 +207,7 @@ async def test_an_operator_of_one_namespace_needs_no_right_in_another(
     assert "status" not in get(plane, "mcps", "-n", other)[0]
     told = [record.getMessage() for record in caplog.records]
     assert [line for line in told if "orbidden" in line] == []
-    assert any(line.startswith("LatencyTiers, which belong to no namespace, may not be read") for line in told)
+    assert any(line.startswith("the operator may not read LatencyTiers") for line in told)
     rules = decode(world.documents()[RULES_NAME])
     assert isinstance(rules, Rules)
     assert {tier.name for tier in rules.tiers} == {"fast", "standard", "deep"}

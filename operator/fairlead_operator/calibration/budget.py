@@ -1,8 +1,8 @@
-"""Bound on the time that probes take of a tool: a twentieth, whatever they are made for. Pure.
+"""Limits the share of a tool's time that probes take to a twentieth. Pure.
 
-A probe that took 3 s is followed by 57 s without one. Short ones may be up to a second ahead of their share, so that a
-fast tool is measured, and returns to its tier, by a few probes in quick succession. The account is kept per server and
-tool beside the courses: a server that connects again, or whose spec changes, goes on with what its tools were charged.
+A probe that took 3 s is followed by 57 s without one. Short probes may exceed their share by up to a second of probing,
+so that a fast tool is measured, and returns to its tier, by a few probes in quick succession. The budget outlives the
+schedule of its server: reconnecting or changing the spec does not reset it.
 """
 
 from __future__ import annotations
@@ -11,40 +11,42 @@ import math
 from typing import Final
 
 SHARE: Final = 0.05
-"""Part of a tool's time that probes may take."""
+"""Share of a tool's time that probes may take."""
 AHEAD_S: Final = 1.0
-"""Seconds of probing that may be outstanding, the next probe included, which is taken to be as long as the last."""
+"""Seconds of probing by which the share may be exceeded, including the next probe, which is assumed to take as long as
+the last one.
+"""
 
 
 class ProbeBudget:
-    """When each tool of one server may be probed again. Times are seconds of any one clock."""
+    """Budgets of one server's tools. Times are seconds of any one clock."""
 
     def __init__(self) -> None:
-        self._even: dict[str, float] = {}
-        """When all probes of a tool that were made are a twentieth of its time."""
+        self._balanced_at: dict[str, float] = {}
+        """Time at which a tool's previous probes will have taken exactly their share."""
         self._last: dict[str, float] = {}
         self._running: set[str] = set()
 
     def begin(self, tool: str) -> None:
-        """A probe begins: none may follow before `spend` says what it took."""
+        """Note that a probe begins; the tool has no budget until `spend` is called."""
         self._running.add(tool)
 
     def spend(self, tool: str, began: float, seconds: float) -> None:
-        """A probe took `seconds`, or was cut off after them."""
-        even = max(began, self._even.get(tool, began)) + seconds / SHARE
+        """Charge a probe that ended or was cancelled after `seconds`."""
+        balanced_at = max(began, self._balanced_at.get(tool, began)) + seconds / SHARE
         self._running.discard(tool)
-        self._even = {probed: until for probed, until in self._even.items() if until > began}
-        self._last = {probed: last for probed, last in self._last.items() if probed in self._even}
-        self._even[tool], self._last[tool] = even, seconds
+        self._balanced_at = {probed: until for probed, until in self._balanced_at.items() if until > began}
+        self._last = {probed: last for probed, last in self._last.items() if probed in self._balanced_at}
+        self._balanced_at[tool], self._last[tool] = balanced_at, seconds
 
     def free_at(self, tool: str) -> float:
-        """When `tool` may be probed next."""
+        """Earliest time of the tool's next probe."""
         if tool in self._running:
             return math.inf
-        if tool not in self._even:
+        if tool not in self._balanced_at:
             return 0.0
-        return self._even[tool] - max(0.0, AHEAD_S - self._last[tool]) / SHARE
+        return self._balanced_at[tool] - max(0.0, AHEAD_S - self._last[tool]) / SHARE
 
     def is_settled(self, now: float) -> bool:
-        """Whether no tool is charged for anything, and no probe is under way, so that the account may be forgotten."""
-        return not self._running and all(even <= now for even in self._even.values())
+        """Whether no probe is running and no tool has exceeded its share, so that this object may be dropped."""
+        return not self._running and all(balanced_at <= now for balanced_at in self._balanced_at.values())

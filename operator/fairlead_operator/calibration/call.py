@@ -1,4 +1,4 @@
-"""One probe on the wire, and what its answer says."""
+"""Calls a tool for a probe, and interprets the answer."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ from fairlead_operator.latency.samples import AttemptOutcome
 
 BASELINE_SECONDS: Final = 10.0
 INTERNAL_ERROR: Final = -32603
-_WORDS: Final = 200
+_MESSAGE_LIMIT: Final = 200
 
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """`answer` is for the course, `sample` what is told of the tool: None where the fault may be the probe's."""
+    """Result of a probe: `answer` is for the schedule, `sample` for the tool's latency record.
+
+    `sample` is None if the fault may be the probe's own.
+    """
 
     answer: ProbeOutcome
     sample: AttemptOutcome | None = None
     duration_ms: float = 0.0
     lost: McpError | None = None
-    """The connection is gone with it."""
+    """Set if the connection was lost during the probe."""
 
 
 class _ToolResult(msgspec.Struct, rename="camel"):
@@ -51,9 +54,10 @@ _decode = msgspec.json.Decoder(_ToolResult).decode
 
 
 async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
-    """Milliseconds of a request that calls no tool: `ping`, which the stateless revision has no more. Raises McpError.
+    """Milliseconds of a request without a tool call: `ping`, or `server/discover` in the modern era. Raises
+    McpError.
 
-    A refusal has travelled as far as an answer.
+    An error response counts as well, because it took the same round trip.
     """
     method = "server/discover" if session.era is Era.MODERN else "ping"
     began = clock()
@@ -63,7 +67,7 @@ async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
 
 
 async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], float]) -> ProbeAnswer:
-    """Make the call. Only a result without `isError` counts for speed; errors that arguments can be to blame for say
+    """Call the tool. Only a result without `isError` counts for speed; errors that the arguments may have caused say
     nothing about the tool.
     """
     began = clock()
@@ -71,41 +75,42 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
         raw = await session.call_tool(probe.tool, probe.arguments, timeout=probe.timeout)
     except McpError as error:
         return _failure(probe, error, (clock() - began) * 1000)
-    took = (clock() - began) * 1000
+    duration_ms = (clock() - began) * 1000
     try:
         words = _refusal(raw)
     except msgspec.DecodeError:
-        return _unreadable("its result is not an object", took)
+        return _unreadable("the tool's result is not an object", duration_ms)
     if words:
-        return ProbeAnswer(ProbeOutcome(None, took, words))
-    return ProbeAnswer(ProbeOutcome(AttemptOutcome.OK, took), AttemptOutcome.OK, took)
+        return ProbeAnswer(ProbeOutcome(None, duration_ms, words))
+    return ProbeAnswer(ProbeOutcome(AttemptOutcome.OK, duration_ms), AttemptOutcome.OK, duration_ms)
 
 
-def _failure(probe: PlannedProbe, error: McpError, took: float) -> ProbeAnswer:
-    words = str(error)[:_WORDS]
+def _failure(probe: PlannedProbe, error: McpError, duration_ms: float) -> ProbeAnswer:
+    words = str(error)[:_MESSAGE_LIMIT]
     if isinstance(error, ConnectFailed | ConnectionLost):
-        return ProbeAnswer(ProbeOutcome(None, took, words), AttemptOutcome.BAD, took, error)
+        return ProbeAnswer(ProbeOutcome(None, duration_ms, words), AttemptOutcome.BAD, duration_ms, error)
     if isinstance(error, ProtocolError):
-        return _unreadable(words, took)
+        return _unreadable(words, duration_ms)
     bad = isinstance(error, TransportError)
     bad |= isinstance(error, HttpRefused) and error.status >= 500
     bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.given
     outcome = AttemptOutcome.BAD if bad else None
-    return ProbeAnswer(ProbeOutcome(outcome, took, words), outcome, took)
+    return ProbeAnswer(ProbeOutcome(outcome, duration_ms, words), outcome, duration_ms)
 
 
-def _unreadable(words: str, took: float) -> ProbeAnswer:
-    return ProbeAnswer(ProbeOutcome(AttemptOutcome.UNREADABLE, took, words), AttemptOutcome.UNREADABLE, took)
+def _unreadable(words: str, duration_ms: float) -> ProbeAnswer:
+    outcome = AttemptOutcome.UNREADABLE
+    return ProbeAnswer(ProbeOutcome(outcome, duration_ms, words), outcome, duration_ms)
 
 
 def _refusal(raw: Raw) -> str:
-    """Why a result says nothing, in words; empty for one that does. Raises msgspec.DecodeError."""
+    """Why a result says nothing about the tool; empty if it does. Raises msgspec.DecodeError."""
     result = _decode(raw)
     if result.result_type != "complete":
-        return f"it answered with {str(result.result_type)[:_WORDS]!r}"
+        return f"the tool answered with resultType {str(result.result_type)[:_MESSAGE_LIMIT]!r}"
     if not result.is_error:
         return ""
     for item in result.content if isinstance(result.content, list) else ():
         if isinstance(item, dict) and isinstance(item.get("text"), str):
-            return f"isError: {' '.join(item['text'].split())[:_WORDS]}"
+            return f"isError: {' '.join(item['text'].split())[:_MESSAGE_LIMIT]}"
     return "isError"

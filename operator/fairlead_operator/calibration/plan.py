@@ -1,7 +1,7 @@
-"""Which tools of a server may be probed, and with what. Pure.
+"""Decides which tools of a server may be probed, and with which arguments. Pure.
 
-Nobody's tool is called unasked: only one for which the McpServer gives `probe.arguments`, and under `probe: ReadOnly`
-also one that its author calls read-only, where the server's annotations are trusted.
+A tool is probed if the McpServer has `probe.arguments` for it. Under `probe: ReadOnly`, tools with `readOnlyHint` are
+probed too, if the server's annotations are trusted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
 from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
 
 LONGEST_S: Final = 60.0
-"""Bound on one probe of a tool that declares none."""
+"""Maximum timeout of one probe in seconds."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class PlannedProbe:
     arguments: bytes
     """Raw JSON."""
     given: bool
-    """By the McpServer; otherwise made from the schema, so that an error may be the fault of the arguments."""
+    """Whether the arguments are from the McpServer. If they are generated from the schema, they may cause errors."""
     timeout: float
-    """Seconds; what takes longer counts as a failure."""
+    """Seconds after which the probe counts as failed."""
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """Everything that may be probed of one server, in the order of the names."""
+    """All probes of one server, sorted by tool name."""
 
     probes: tuple[PlannedProbe, ...] = ()
     refused: tuple[str, ...] = ()
-    """Tools that might be probed if arguments could be made for them."""
+    """Tools that are not probed because no arguments can be generated."""
     policy: ProbePolicy = "Declared"
-    """Which tools may be probed at all."""
+    """The policy that applies to the server."""
 
 
 class _ProbeHints(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +63,7 @@ _decode = msgspec.json.Decoder(_ProbedTool).decode
 
 
 def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared") -> ProbePlan:
-    """Probes that are allowed of a server whose definitions are those of `catalog`; `default` where it does not say."""
+    """The allowed probes of a server with this catalog; `default` is the policy if the spec has none."""
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return ProbePlan(policy=policy)
@@ -84,7 +84,7 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
 
 
 def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | None:
-    """None for a tool that may not be probed. Raises Unsatisfied."""
+    """Arguments for a tool; None if it may not be probed. Raises Unsatisfied."""
     if entry.probe_arguments is not None:
         return entry.probe_arguments
     if not by_annotations:

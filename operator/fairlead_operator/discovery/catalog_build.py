@@ -39,12 +39,12 @@ from fairlead_operator.discovery.offerable import (
 
 NOTES_LIMIT: Final = 20
 TAG_LENGTH: Final = 63
-"""Characters of a tag, as where it is declared."""
+"""Maximum characters of a tag, as in the CRD."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How a server is reached: what the platform and the credentials gave."""
+    """How a server is reached: endpoint and credential from the platform, and its prefix."""
 
     endpoint: Endpoint
     credential: CredentialRef | None
@@ -64,16 +64,16 @@ _annotated = msgspec.json.Decoder(_AnnotatedTool).decode
 
 
 def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
-    """The catalog, every list sorted by name, and what is to be said of what was left out of it.
+    """The catalog, with every list sorted by name, and the findings about the listing.
 
-    `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
+    `online` is True and `updated_at` empty; the publisher sets them.
     """
     notes: list[str] = []
     endpoint = listing.endpoint or reached.endpoint
     modern = eras.era_of(listing.protocol_version) is eras.Era.MODERN
-    sieve = DefinitionFilter(in_headers=modern and isinstance(endpoint, HttpEndpoint))
+    definition_filter = DefinitionFilter(in_headers=modern and isinstance(endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
-    tools, unusable = _tools(listing, overrides, sieve, server.spec)
+    tools, unusable = _tools(listing, overrides, definition_filter, server.spec)
     notes += unusable
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
@@ -97,29 +97,29 @@ def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> t
         trust_annotations=spec.trusts_annotations,
         limits=_limits(server),
         tools=tools,
-        resources=_definitions(listing.resources, RESOURCE, sieve),
-        resource_templates=_definitions(listing.resource_templates, TEMPLATE, sieve),
-        prompts=_definitions(listing.prompts, PROMPT, sieve),
-        skills=_definitions(listing.skills, SKILL, sieve),
+        resources=_definitions(listing.resources, RESOURCE, definition_filter),
+        resource_templates=_definitions(listing.resource_templates, TEMPLATE, definition_filter),
+        prompts=_definitions(listing.prompts, PROMPT, definition_filter),
+        skills=_definitions(listing.skills, SKILL, definition_filter),
         pinned=spec.pin,
         announced=dict(listing.announced),
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
     remarks = ListingFindings(
-        listing.listed, tuple(sieve.faults), listing.notes, tuple(notes), disregarded, listing.remarks
+        listing.listed, tuple(definition_filter.faults), listing.notes, tuple(notes), disregarded, listing.remarks
     )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 
 def _tools(
-    listing: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, spec: McpServerSpec
+    listing: RawListing, overrides: dict[str, ToolOverride], definition_filter: DefinitionFilter, spec: McpServerSpec
 ) -> tuple[tuple[ToolEntry, ...], list[str]]:
-    """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
+    """The tools, sorted by name, and a note for each invalid declaration of latency."""
     tools, notes = [], []
-    for name, raw in sieve.usable(listing.tools, TOOL):
+    for name, raw in definition_filter.usable(listing.tools, TOOL):
         authored = authored_latency(raw)
-        notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
+        notes += [f"tool '{name}': {sentence}; this declaration is ignored" for sentence in authored.unusable]
         override = overrides.get(name)
         tags = _tags(name, override, spec.discovery.tag_separator)
         tool = _tool(name, raw, spec, override, authored, tags)
@@ -128,7 +128,7 @@ def _tools(
 
 
 def _asks_for_trust(tool: ToolEntry) -> bool:
-    """Whether its author says that calls may be repeated, which only a trusted author may."""
+    """Whether the tool's author declares that calls may be repeated, which counts only from a trusted author."""
     if authored_latency(tool.definition).latency.idempotent:
         return True
     try:
@@ -139,7 +139,7 @@ def _asks_for_trust(tool: ToolEntry) -> bool:
 
 
 def _tags(name: str, override: ToolOverride | None, separator: str | None) -> tuple[str, ...]:
-    """Tags that the spec gives a tool, and the one that its name does."""
+    """Tags of a tool from the spec, and the one before `separator` in the tool's name."""
     declared = tuple(override.tags) if override else ()
     before, _, rest = name.partition(separator) if separator else ("", "", "")
     names = before and rest and len(before) <= TAG_LENGTH
@@ -177,13 +177,16 @@ def _tool(
 def _instructions(listing: RawListing, notes: list[str]) -> str | None:
     if listing.instructions is None or len(listing.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
         return listing.instructions
-    notes.append(f"its instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
+    notes.append(f"the server's instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
     return None
 
 
-def _definitions(items: Iterable[Raw], kind: DefinitionKind, sieve: DefinitionFilter) -> tuple[Definition, ...]:
+def _definitions(
+    items: Iterable[Raw], kind: DefinitionKind, definition_filter: DefinitionFilter
+) -> tuple[Definition, ...]:
     definitions = [
-        Definition(name=name, definition=raw, hash=definition_hash(raw)) for name, raw in sieve.usable(items, kind)
+        Definition(name=name, definition=raw, hash=definition_hash(raw))
+        for name, raw in definition_filter.usable(items, kind)
     ]
     return tuple(sorted(definitions, key=lambda definition: definition.name))
 

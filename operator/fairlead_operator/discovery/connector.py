@@ -1,7 +1,7 @@
-"""Opens the sessions that discoveries run over, to servers behind an address: implements `ports.Connector` for them.
+"""Opens sessions to servers over the network: implements `ports.Connector`.
 
-Each discovery has connections of its own and closes them: at one discovery in ten minutes per server, keeping a
-connection would be kept for nothing.
+Each discovery opens its own connections and closes them. With one discovery per server in ten minutes, keeping
+connections open would not pay.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.ports import Heard
 
 LINE_SECONDS: Final = 1.5
-"""Bound on opening an idle connection: long enough for one lost packet, short enough for a loss to show in two."""
+"""Timeout for opening an idle connection: survives one lost packet, and lets a loss show within two seconds."""
 
 
 class NetworkConnector:
-    """Sessions over Streamable HTTP, HTTP+SSE and TCP. `resolve` maps host names to addresses; the default is DNS.
-    `egress` says which of them may be connected to; `installation` is what requests carry in `Via`.
+    """Sessions over Streamable HTTP, HTTP+SSE and TCP.
+
+    `resolve` maps host names to addresses; the default is DNS. `egress` restricts the addresses; `installation` is the
+    name in the `Via` header of requests.
     """
 
     def __init__(self, *, resolve: Resolve | None = None, egress: Egress | None = None, installation: str = "") -> None:
@@ -49,9 +51,9 @@ class NetworkConnector:
         *,
         capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        """A negotiated session; closed on the way out. Raises McpError."""
+        """A negotiated session, which is closed at the end of the context. Raises McpError."""
         resolve = self._egress.guard(self._resolve, key.namespace)
-        opened = network_session(
+        session_context = network_session(
             str(key),
             endpoint,
             NetworkAccess(credential or Credential(), resolve, self._installation),
@@ -59,14 +61,16 @@ class NetworkConnector:
             offering=None if capabilities is None else Offering(capabilities, decline),
         )
         try:
-            async with opened as session:
+            async with session_context as session:
                 via.refuse_own(session.negotiated.gateways, self._installation)
                 yield session
         except McpError as error:
-            raise Mask(credential).error(error)  # noqa: B904 - it is the same one
+            raise Mask(credential).error(error)  # noqa: B904 - the same error, masked
 
     async def line(self, key: ServerKey, endpoint: Endpoint, address: Address | None) -> IdleConnection | None:
-        """Implements the port for HTTP alone: a connection to a server on stdio would start a process."""
+        """An idle connection to an HTTP server; None for a stdio server, in which a connection would start a
+        process.
+        """
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
         target = Target.from_url(endpoint.url)

@@ -1,4 +1,4 @@
-"""Findings about a server that answered although not all of its definitions can be offered. Pure."""
+"""Findings about a listing whose definitions can only be offered in part. Pure."""
 
 from __future__ import annotations
 
@@ -11,40 +11,45 @@ from fairlead_operator.discovery.offerable import MAX_NAMES, TOOL, Fault
 from fairlead_operator.ports import ConditionVerdict
 
 LINES_LIMIT: Final = 20
-ANSWERED: Final = "it answered tools/list"
+ANSWERED: Final = "the server answered tools/list"
 
 
 @dataclass(frozen=True)
 class ListingFindings:
-    """Findings about one answer: `listed` definitions, faults of some, listings that failed, and notes for the log."""
+    """Findings about one listing: number of `listed` definitions, faults, failed optional listings, and notes."""
 
     listed: int = 0
     faults: tuple[Fault, ...] = ()
     failed: tuple[str, ...] = ()
-    """A sentence for each optional listing that brought nothing although it was declared."""
+    """One sentence for each declared optional listing that failed."""
     notes: tuple[str, ...] = ()
+    """Notes for the log only."""
     disregarded: int = 0
-    """Tools that call themselves read-only or idempotent, which counts only once somebody trusts their server."""
+    """Number of tools whose annotations `readOnlyHint` or `idempotentHint` are ignored, as the server is not
+    trusted.
+    """
     taken: tuple[str, ...] = ()
-    """Sentences about what was taken although its shape is not MCP's."""
+    """Sentences about accepted deviations from MCP's schema."""
 
     @property
     def tools_left_out(self) -> int:
-        """Tools that are listed and not offered."""
+        """Number of tools that are listed and not offered."""
         return sum(1 for fault in self.faults if fault.left_out and fault.word == TOOL.word)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """For the log: a line each, bounded however bad the server is."""
+        """Log lines, one per finding, at most `LINES_LIMIT` and a count of the rest."""
         lines = [f"{fault.cause}: {fault.word} {_label(fault)}" for fault in self.faults]
         lines += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
         lines += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
         lines += self.notes
-        more = len(lines) - LINES_LIMIT
-        return tuple(lines) if more <= 0 else (*lines[:LINES_LIMIT], f"and {more} more of the kind")
+        excess = len(lines) - LINES_LIMIT
+        return tuple(lines) if excess <= 0 else (*lines[:LINES_LIMIT], f"and {excess} more findings")
 
     def verdict(self) -> ConditionVerdict:
-        """True in any case: what can be offered is. The cause is that of the worst, or says that there are several."""
+        """Verdict for the condition Verified. It is always True, because the valid definitions are offered; the cause
+        is that of the findings, or a general one if they have several causes.
+        """
         causes = {fault.cause for fault in self.faults if fault.left_out}
         if self.failed:
             causes.add(Cause.LISTING_INCOMPLETE)
@@ -68,19 +73,19 @@ class ListingFindings:
         yield from self.taken
         if self.disregarded:
             tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"
-            yield f"{tools} that calls may be repeated: to believe it, set spec.trustAnnotations: true"
+            yield f"{tools} that calls may be repeated, which is ignored: to trust it, set spec.trustAnnotations: true"
 
 
 _OFFERED: Final = {
-    Cause.UNUSUAL_NAMES: "{count} names are outside of MCP's naming rule and offered as they are",
+    Cause.UNUSUAL_NAMES: "{count} names violate MCP's naming rule and are offered unchanged",
     Cause.MENDED_DEFINITIONS: "{count} of {listed} definitions are mended for clients",
     Cause.INVALID_SCHEMAS: "{count} of {listed} definitions are left out for older clients",
 }
-"""Words for faults of definitions that are offered all the same."""
+"""Beginning of the message about faults of definitions that are offered anyway."""
 
 
 def _enumerate(faults: list[Fault]) -> str:
-    """Some of each cause, so that many of one kind do not hide another."""
+    """Up to `MAX_NAMES` faulty definitions per cause, so that many faults of one cause do not hide another cause."""
     shown: list[str] = []
     for cause in dict.fromkeys(fault.cause for fault in faults):
         alike = [fault for fault in faults if fault.cause == cause]

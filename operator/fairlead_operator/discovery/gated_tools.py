@@ -1,10 +1,11 @@
-"""Completes a discovery by the tools that its server lists only to clients with a capability.
+"""Completes a discovery by the tools that its server lists only to clients with certain capabilities.
 
-Calls of clients without capabilities run in sessions that declare none, so the listing without capabilities holds for
-them. The result of the comparison (`fairlead_mcp.gated`) is kept while the server lists the same tools, so that a
-server on stdio has no second process started with each discovery, and so that a comparison that fails takes no tool off
-the lists. A slow one is not waited for: its tools are published afterwards. No second container is started: what it
-costs, and what of it is shared with the first (ports, volumes, a name), is for the user to say.
+The discovery itself declares no capabilities, because calls of clients without capabilities use such sessions. The
+result of the capability comparison (`fairlead_mcp.gated`) is kept while the server lists the same tools. A stdio server
+therefore does not start a second process with each discovery, and a failed comparison does not remove tools. A
+discovery does not wait for a slow comparison: the additional tools are published afterwards. No comparison is made for
+a server in a container: whether a second container may run, with the same ports, volumes and name, is for the user to
+decide.
 """
 
 from __future__ import annotations
@@ -35,44 +36,44 @@ from fairlead_operator.ports import Connector
 logger = logging.getLogger(__name__)
 
 COMPARE_SECONDS: Final = 120.0
-"""Bound of one comparison as a whole: up to six sessions, each of which may start a process through npx or uvx."""
+"""Timeout of one comparison: up to six sessions, each of which may start a process through npx or uvx."""
 KEPT_SECONDS: Final = 3600.0
-"""How long the outcome of a comparison is kept at most; for ever where it takes a process of our own."""
+"""Seconds after which a comparison is repeated; never for a server that runs as our child process."""
 GRACE_SECONDS: Final = 5.0
-"""How long a discovery waits for a comparison, as far as nobody needs them in one piece."""
+"""Seconds that a discovery waits for its comparison, unless `whole` is required."""
 PAUSES: Final = (10.0, 60.0)
-"""Seconds before further attempts at a comparison that failed: a machine is busiest while its servers start."""
-PROCESSES: Final = 2
-"""Comparisons that run side by side where each starts a process of our own."""
-AT_ONCE: Final = 32
-"""Comparisons that run side by side where none starts a process."""
+"""Seconds before the second and third attempt of a failed comparison: a machine is busiest while servers start."""
+PROCESS_COMPARISONS: Final = 2
+"""Number of concurrent comparisons that start child processes."""
+NETWORK_COMPARISONS: Final = 32
+"""Number of concurrent comparisons over the network."""
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The last comparison of a server's lists."""
+    """Result of the last comparison of a server's lists."""
 
     endpoint: Endpoint
-    of: str
-    """Digest of the answer that it was compared with."""
+    digest: str
+    """Digest of the listing that was compared."""
     gated: tuple[Gated, ...] | None
-    """None: it failed, and nothing was known before."""
+    """The gated tools; None if the comparison failed and there is no earlier result."""
     at: float
-    """On the monotonic clock."""
+    """Time of the comparison on the monotonic clock."""
 
 
 @dataclass(frozen=True)
 class _Running:
-    """A comparison that has begun, with all its attempts."""
+    """A running comparison with all its attempts."""
 
-    of: str
+    digest: str
     task: asyncio.Task[None]
     tried: asyncio.Event
-    """Set when the first attempt is over."""
+    """Set after the first attempt."""
 
 
 class CapabilityComparisons:
-    """Comparisons of all servers. `compared(key)` is called when a comparison is over; it should be cheap."""
+    """The capability comparisons of all servers. `compared(key)` is called after each comparison; it should be fast."""
 
     def __init__(
         self,
@@ -81,12 +82,12 @@ class CapabilityComparisons:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connector = connector
-        self._compared = compared
+        self._on_compared = compared
         self._monotonic = monotonic
-        self._looks: dict[ServerKey, _Comparison] = {}
+        self._results: dict[ServerKey, _Comparison] = {}
         self._running: dict[ServerKey, _Running] = {}
-        self._processes = asyncio.Semaphore(PROCESSES)
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._processes = asyncio.Semaphore(PROCESS_COMPARISONS)
+        self._slots = asyncio.Semaphore(NETWORK_COMPARISONS)
 
     async def compare(
         self,
@@ -98,50 +99,52 @@ class CapabilityComparisons:
         again: bool,
         whole: bool,
     ) -> None:
-        """Begin a comparison where one is due, and wait a while for its first attempt; as long as it takes where the
-        answer is wanted as a `whole`. `again`: somebody wants the server asked again, which starts no second process as
-        long as the server is the same. Raises nothing of the server's.
+        """Start a comparison if one is due, and wait up to `GRACE_SECONDS` for its first attempt, or until its end if
+        `whole` is True. Errors of the server are not raised.
+
+        `again`: a user requested a refresh, so the comparison is repeated, except where it would start a second process
+        of an unchanged server.
         """
-        of, look, running = _compared_by(endpoint, listing), self._looks.get(key), self._running.get(key)
-        if look is not None and look.endpoint != endpoint:
-            look = None
-            del self._looks[key]  # another server, of which nothing is known
+        digest, result, running = _digest_of(endpoint, listing), self._results.get(key), self._running.get(key)
+        if result is not None and result.endpoint != endpoint:
+            result = None
+            del self._results[key]  # the result is of another endpoint
         starts = isinstance(endpoint, ChildEndpoint) and era_of(listing.protocol_version) is Era.LEGACY
         if starts and starts_container(endpoint):
-            self._looks[key] = _Comparison(endpoint, of, (), self._monotonic())
+            self._results[key] = _Comparison(endpoint, digest, (), self._monotonic())
             return
-        if running is None or running.task.done() or running.of != of:
-            again = again and not (starts and look is not None and look.gated is not None)
-            if look is not None and look.of == of and not again and not self._old(look):
+        if running is None or running.task.done() or running.digest != digest:
+            again = again and not (starts and result is not None and result.gated is not None)
+            if result is not None and result.digest == digest and not again and not self._is_outdated(result):
                 return
             if running is not None:
                 running.task.cancel()
             tried = asyncio.Event()
             work = self._until_compared(key, endpoint, credential, listing, tried)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
-            running = self._running[key] = _Running(of, task, tried)
+            running = self._running[key] = _Running(digest, task, tried)
             task.add_done_callback(partial(self._after_task, key))
         await wait_until_set(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
 
     def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
-        """`listing` with the tools behind client capabilities, as far as they are known."""
-        look = self._looks.get(key)
-        if look is None or look.gated is None:
+        """`listing` with the gated tools from the last comparison."""
+        result = self._results.get(key)
+        if result is None or result.gated is None:
             return structs.replace(listing, compared=False)
         names = set(map(name_of, listing.tools))
-        gated = tuple(tool for tool in look.gated if name_of(tool.definition) not in names)
+        gated = tuple(tool for tool in result.gated if name_of(tool.definition) not in names)
         requires = {name_of(tool.definition) or "": tool.requires for tool in gated}
         return structs.replace(listing, tools=(*listing.tools, *(tool.definition for tool in gated)), requires=requires)
 
     def forget(self, key: ServerKey) -> None:
-        """The server is gone."""
-        self._looks.pop(key, None)
+        """Forget a deleted server and cancel its comparison."""
+        self._results.pop(key, None)
         running = self._running.pop(key, None)
         if running is not None:
             running.task.cancel()
 
     async def aclose(self) -> None:
-        """Cancel what runs and wait for its end."""
+        """Cancel all comparisons and wait for their end."""
         tasks = [running.task for running in self._running.values()]
         for task in tasks:
             task.cancel()
@@ -152,8 +155,8 @@ class CapabilityComparisons:
         if running is not None and running.task is task:
             del self._running[key]
 
-    def _old(self, look: _Comparison) -> bool:
-        return not isinstance(look.endpoint, ChildEndpoint) and self._monotonic() - look.at > KEPT_SECONDS
+    def _is_outdated(self, result: _Comparison) -> bool:
+        return not isinstance(result.endpoint, ChildEndpoint) and self._monotonic() - result.at > KEPT_SECONDS
 
     async def _until_compared(
         self,
@@ -164,36 +167,36 @@ class CapabilityComparisons:
         tried: asyncio.Event,
     ) -> None:
         names = {name for name in map(name_of, listing.tools) if name is not None}
-        declaring = self._declaring(key, endpoint, credential)
-        places = self._processes if isinstance(endpoint, ChildEndpoint) else self._places
-        before = self._looks.get(key)
+        open_session = self._session_opener(key, endpoint, credential)
+        slots = self._processes if isinstance(endpoint, ChildEndpoint) else self._slots
+        before = self._results.get(key)
         gated = None if before is None else before.gated
         for pause in (0.0, *PAUSES):
             await asyncio.sleep(pause)
             try:
-                async with places, asyncio.timeout(COMPARE_SECONDS):
-                    gated = await behind_capabilities(declaring, names, LOOK_SECONDS)
-                self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, listing), gated, self._monotonic())
+                async with slots, asyncio.timeout(COMPARE_SECONDS):
+                    gated = await behind_capabilities(open_session, names, LOOK_SECONDS)
+                self._results[key] = _Comparison(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
                 break
             except (McpError, TimeoutError) as error:
-                why = str(error) or f"it took longer than {COMPARE_SECONDS:g} s"
-                logger.info("%s was not asked for tools that need client capabilities: %s", key, why)
+                why = str(error) or f"the comparison took longer than {COMPARE_SECONDS:g} s"
+                logger.info("%s could not be asked for tools that require client capabilities: %s", key, why)
             except Exception:
-                logger.exception("the comparison of %s broke down", key)
+                logger.exception("the capability comparison of %s failed unexpectedly", key)
             finally:
                 tried.set()
         else:
-            self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, listing), gated, self._monotonic())
-        self._compared(key)
+            self._results[key] = _Comparison(endpoint, _digest_of(endpoint, listing), gated, self._monotonic())
+        self._on_compared(key)
 
-    def _declaring(
+    def _session_opener(
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
     ) -> Callable[[bytes], AbstractAsyncContextManager[McpSession]]:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
 
 
-def _compared_by(endpoint: Endpoint, listing: RawListing) -> str:
-    """Digest of what a comparison was made of: one made of something else is made again."""
+def _digest_of(endpoint: Endpoint, listing: RawListing) -> str:
+    """Digest of the input of a comparison; the comparison is repeated when it changes."""
     names = sorted({name_of(tool) or "" for tool in listing.tools})
     return sha256(
         repr(endpoint).encode(), listing.protocol_version.encode(), bytes(listing.server_info), repr(names).encode()
@@ -201,8 +204,8 @@ def _compared_by(endpoint: Endpoint, listing: RawListing) -> str:
 
 
 def with_published(listing: RawListing, published: Catalog | None) -> RawListing:
-    """`listing`, with what an operator that has just started can know from the catalog before alone: announcements, and
-    where the server is not compared yet, its tools behind client capabilities.
+    """`listing`, completed from the published catalog after a restart of the operator: with its announcements, and with
+    its gated tools if the server was not compared yet.
     """
     if published is None:
         return listing

@@ -1,8 +1,8 @@
-"""One idle connection to each server that is reached over HTTP: when it closes, the server may be gone.
+"""Keeps one idle connection to each HTTP server, whose end shows that the server may be down.
 
-Held by `discoverer` for the leader, so that the loss of a server shows although nobody calls it. Nothing is sent on a
-line: many servers close it after a while, which means nothing as long as the next one opens at once. A refusal counts
-once it is repeated, so that a server that is replaced within `CONFIRM` seconds is lost to nobody.
+The leader's `discoverer` owns them, so that the loss of a server is noticed even if nobody calls it. Nothing is sent on
+an idle connection. Many servers close it after a while, which does not matter as long as a new one opens at once. Only
+a repeated refusal counts as a loss, so that a server can be replaced within `CONFIRM` seconds unnoticed.
 """
 
 from __future__ import annotations
@@ -26,70 +26,70 @@ from fairlead_operator.workqueue import ItemBackoff
 logger = logging.getLogger(__name__)
 
 CONFIRM: Final = 0.3
-"""Seconds between a first refusal and the second one, which counts."""
+"""Seconds between a first refusal and the second attempt, whose failure counts as a loss."""
 BRIEF: Final = 1.0
-"""A line that lives for fewer seconds was closed on purpose; the next one is opened after a pause."""
+"""A connection that lasted fewer seconds was closed on purpose; the next one is opened after a pause."""
 PAUSE: Final = ItemBackoff(first=0.1, limit=1.2)
-"""Between brief lines: below the two seconds within which a loss has to show."""
+"""Pause between brief connections: below the two seconds within which a loss has to be noticed."""
 REOPEN: Final = ItemBackoff(first=0.25, limit=5.0)
-"""Between attempts to reach a server that is lost."""
-OURS: Final = frozenset(
+"""Pause between attempts to reach a lost server."""
+LOCAL_ERRNOS: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.ENETUNREACH}
 )
-"""Errors of this machine, which say nothing about the server."""
+"""Errors of this machine, which do not indicate a loss of the server."""
 
 
 @dataclass(frozen=True)
 class ConnectionObserver:
-    """Who is told; called in the loop, may not raise."""
+    """Callbacks about losses and recoveries of servers. Called in the event loop; must not raise."""
 
     lost: Callable[[ServerKey, ConnectFailed], None]
-    """The server accepts no connection."""
+    """Receives a server that refuses connections."""
     back: Callable[[ServerKey], None]
-    """It accepts connections again, after having refused at least one."""
+    """Receives a server that accepts connections again after refusing at least one."""
 
 
 class IdleConnections:
-    """Idle TCP connections to servers, which show at once that a server is lost."""
+    """Idle TCP connections to all HTTP servers, by which losses are noticed at once."""
 
-    def __init__(self, connector: Connector, told: ConnectionObserver, *, rng: random.Random) -> None:
+    def __init__(self, connector: Connector, observer: ConnectionObserver, *, rng: random.Random) -> None:
         self._connector = connector
-        self._told = told
+        self._observer = observer
         self._rng = rng
-        self._held: ServerTasks[Endpoint] = ServerTasks("line to")
+        self._tasks: ServerTasks[Endpoint] = ServerTasks("line to")
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._tasks)
 
     def hold(self, key: ServerKey, endpoint: Endpoint) -> None:
-        """Watch over the server; no-op where that is done already."""
-        self._held.hold(key, endpoint, lambda: self._keep(key, endpoint))
+        """Keep an idle connection to the server; no-op if one is kept for this endpoint."""
+        self._tasks.hold(key, endpoint, lambda: self._keep(key, endpoint))
 
     def drop(self, key: ServerKey) -> None:
-        """Watch over it no more."""
-        self._held.drop(key)
+        """Close the server's connection."""
+        self._tasks.drop(key)
 
     async def aclose(self) -> None:
-        """Close all lines and wait for their end."""
-        await self._held.aclose()
+        """Close all connections and wait for the end of their tasks."""
+        await self._tasks.aclose()
 
     async def _keep(self, key: ServerKey, endpoint: Endpoint) -> None:
         try:
             await self._watch(key, endpoint)
         except Exception:
-            logger.exception("%s is not watched over any more", key)
+            logger.exception("the idle connection to %s failed unexpectedly; losses of it are noticed later", key)
 
     async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
         clock, address, brief = asyncio.get_running_loop().time, None, 0
         while True:
-            opened = await self._connect(key, endpoint, address)
-            if opened is None:
+            connection = await self._connect(key, endpoint, address)
+            if connection is None:
                 return
-            since, address = clock(), opened.peer
+            since, address = clock(), connection.peer
             try:
-                await opened.closed
+                await connection.closed
             finally:
-                opened.close()
+                connection.close()
             brief = brief + 1 if clock() - since < BRIEF else 0
             if brief:
                 await asyncio.sleep(PAUSE.delay(brief, self._rng))
@@ -97,27 +97,25 @@ class IdleConnections:
     async def _connect(
         self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
     ) -> IdleConnection | None:
-        """A line, however long that takes; None where there is none to be had."""
-        failures, told = 0, False
+        """Open a connection, retrying without limit; None for a server that needs no idle connection."""
+        failures, observer = 0, False
         while True:
             try:
                 line = await self._connector.line(key, endpoint, address)
             except ConnectFailed as error:
                 failures += 1
-                proof = failures > 1 or error.reason == "ConnectTimeout"
-                if proof and not told and conclusive(error):
-                    told = True
-                    self._told.lost(key, error)
-                await asyncio.sleep(REOPEN.delay(failures, self._rng) if proof else CONFIRM)
+                is_confirmed = failures > 1 or error.reason == "ConnectTimeout"
+                if is_confirmed and not observer and indicates_loss(error):
+                    observer = True
+                    self._observer.lost(key, error)
+                await asyncio.sleep(REOPEN.delay(failures, self._rng) if is_confirmed else CONFIRM)
             else:
                 if failures:
-                    self._told.back(key)
+                    self._observer.back(key)
                 return line
 
 
-def conclusive(error: ConnectFailed) -> bool:
-    """Whether it says something of the server, and not of the resolver or of this process: then whether the server can
-    be used is for the discovery to find out.
-    """
+def indicates_loss(error: ConnectFailed) -> bool:
+    """Whether an error means that the server is down, and does not come from DNS or from this machine."""
     cause = error.__cause__
-    return error.reason != "UnknownHost" and not (isinstance(cause, OSError) and cause.errno in OURS)
+    return error.reason != "UnknownHost" and not (isinstance(cause, OSError) and cause.errno in LOCAL_ERRNOS)

@@ -1,8 +1,8 @@
-"""Streams on which servers announce that their lists have changed, one per server that says it does.
+"""Keeps one stream to each server that declares `listChanged`, for its notifications about changed lists.
 
-Held by `discoverer` for the leader. A stream that ends is opened again with back-off; its end is a reason to ask the
-server too, at once and again before the next opening: changes may have gone unheard, or the server itself. A server on
-stdio that announces changes has one process more for it.
+The leader's `discoverer` owns them. A stream that ends is opened again with back-off. Its end also triggers a
+discovery, at once and again before the next opening, because notifications may have been missed, or the server may be
+down. For a stdio server in a pod, the stream is an additional process.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fairlead_operator.workqueue import ItemBackoff
 logger = logging.getLogger(__name__)
 
 REFUSED_RETRY: Final = 600.0
-"""Seconds until a server is asked again that announces changes and refuses the stream for it."""
+"""Seconds until the next attempt with a server that declares `listChanged` but refuses the stream."""
 STABLE: Final = 60.0
-"""Seconds that a stream lives for its end not to count as one more failure in a row."""
+"""Seconds after which the end of a stream does not count as one more failure in a row."""
 
 
 @dataclass(frozen=True)
 class ListenTarget:
-    """Server that is listened to: while it stays equal, so does the stream."""
+    """Everything that identifies a stream; a changed target opens a new one."""
 
     endpoint: Endpoint
     credential_hash: str
@@ -40,8 +40,10 @@ class ListenTarget:
 
 
 class Listeners:
-    """Event streams to servers that announce changes of their lists. `changed(key, name)` is called for each
-    announcement, with the list ("tools", "prompts", "resources"), and with "" for each loss; it should be cheap.
+    """Streams to all servers that declare `listChanged`.
+
+    `changed(key, name)` is called for each notification, with the list ("tools", "prompts", "resources"), and with ""
+    when a stream ends; it should be fast.
     """
 
     def __init__(
@@ -51,56 +53,56 @@ class Listeners:
         self._changed = changed
         self._retry = retry
         self._rng = rng
-        self._held: ServerTasks[ListenTarget] = ServerTasks("listening to")
+        self._tasks: ServerTasks[ListenTarget] = ServerTasks("listening to")
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._tasks)
 
-    def hold(self, key: ServerKey, source: ListenTarget, credential: Credential | None) -> None:
-        """Listen to the server; no-op where that is done already."""
-        self._held.hold(key, source, lambda: self._listen(key, source, credential))
+    def hold(self, key: ServerKey, target: ListenTarget, credential: Credential | None) -> None:
+        """Keep a stream to the server; no-op if one is kept for an equal target."""
+        self._tasks.hold(key, target, lambda: self._listen(key, target, credential))
 
     def drop(self, key: ServerKey) -> None:
-        """Listen to it no more."""
-        self._held.drop(key)
+        """Close the server's stream."""
+        self._tasks.drop(key)
 
     async def aclose(self) -> None:
-        """Drop all streams and wait for their end."""
-        await self._held.aclose()
+        """Close all streams and wait for the end of their tasks."""
+        await self._tasks.aclose()
 
-    async def _listen(self, key: ServerKey, source: ListenTarget, credential: Credential | None) -> None:
+    async def _listen(self, key: ServerKey, target: ListenTarget, credential: Credential | None) -> None:
         def on_notification(method: str) -> None:
             if method.endswith("/list_changed"):
                 name = method.removeprefix("notifications/").removesuffix("/list_changed")
-                logger.debug("%s announced %r", key, method[:80])  # as often as it likes
+                logger.debug("%s announced %r", key, method[:80])  # DEBUG, because a server may send any number of them
                 self._changed(key, name if name in ANNOUNCED else "")
 
         failures, clock = 0, asyncio.get_running_loop().time
         while True:
-            opened = clock()
+            opened_at = clock()
             try:
-                refused = await self._hold_once(key, source, credential, on_notification)
+                refused = await self._listen_once(key, target, credential, on_notification)
             except Exception:
-                logger.exception("listening to %s broke down", key)
+                logger.exception("the notification stream of %s failed unexpectedly", key)
                 refused = True
             if refused:
                 await asyncio.sleep(REFUSED_RETRY)
                 continue
-            failures = 1 if clock() - opened >= STABLE else failures + 1
+            failures = 1 if clock() - opened_at >= STABLE else failures + 1
             self._changed(key, "")
             await asyncio.sleep(self._retry.delay(failures, self._rng))
             self._changed(key, "")
 
-    async def _hold_once(
-        self, key: ServerKey, source: ListenTarget, credential: Credential | None, heard: Callable[[str], None]
+    async def _listen_once(
+        self, key: ServerKey, target: ListenTarget, credential: Credential | None, heard: Callable[[str], None]
     ) -> bool:
-        """One stream from its opening to its end; whether the server has none."""
+        """Open a stream and wait for its end; True if the server refuses it."""
         try:
-            async with self._connector.session(key, source.endpoint, credential, heard) as session:
+            async with self._connector.session(key, target.endpoint, credential, heard) as session:
                 await session.listen()
         except TransportError as error:
-            logger.info("%s is listened to no more: %s", key, error)
+            logger.info("the notification stream of %s ended and will be reopened: %s", key, error)
         except McpError as error:
-            logger.info("%s announces changes but has no stream for it: %s", key, error)
+            logger.info("%s declares listChanged but refuses a notification stream: %s", key, error)
             return True
         return False

@@ -1,7 +1,4 @@
-"""One discovery: everything that a server lists, as it sent it.
-
-Does no more than read; what it finds is judged in `catalog_build`.
-"""
+"""Reads everything that a server lists, unchanged. `catalog_build` checks the definitions."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from fairlead_mcp.session import LIST_SECONDS, McpSession
 
 EMPTY: Final = Raw(b"{}")
 METHOD_NOT_FOUND: Final = -32601
-ASIDE_SECONDS: Final = 10.0
-"""Bound of each listing beside `tools/list`."""
+OPTIONAL_SECONDS: Final = 10.0
+"""Maximum timeout of each listing other than `tools/list`."""
 
 RESOURCES: Final = "resources/list"
 TEMPLATES: Final = "resources/templates/list"
@@ -43,25 +40,25 @@ class RawListing(msgspec.Struct, frozen=True):
     prompts: tuple[Raw, ...] = ()
     skills: tuple[Raw, ...] = ()
     requires: Mapping[str, tuple[str, ...]] = {}
-    """Tools that are listed only to clients with capabilities, by name, and the names of these capabilities."""
+    """Gated tools by name, with the client capabilities that they require."""
     compared: bool = True
-    """Whether it is known which tools those are."""
+    """Whether the capability comparison has been made."""
     ttl_ms: int = 0
-    """How long the server says that its lists keep, the shortest of them; 0 = it does not say."""
+    """The shortest `ttlMs` of the server's lists; 0 if it sends none."""
     announced: Mapping[str, str] = {}
-    """Lists ("tools", "prompts", "resources") that the server said have changed, to the time (RFC 3339)."""
+    """Lists ("tools", "prompts", "resources") that the server announced as changed, with the time (RFC 3339)."""
     notes: tuple[str, ...] = ()
-    """A sentence for each listing that was declared and failed."""
+    """One sentence for each declared listing that failed."""
     gateways: tuple[str, ...] = ()
-    """Installations of Fairlead that its tools come through."""
+    """Fairlead installations between this operator and the server's tools."""
     endpoint: Endpoint | None = None
-    """Where its server turned out to be reached, if not where it was asked."""
+    """The endpoint that answered, if it differs from the requested one."""
     remarks: tuple[str, ...] = ()
-    """Sentences about what was taken although its shape is not MCP's."""
+    """Sentences about accepted deviations from MCP's schema."""
 
     @property
     def listed(self) -> int:
-        """Definitions of all kinds together."""
+        """Number of definitions of all kinds."""
         return sum(map(len, self._lists))
 
     @property
@@ -76,7 +73,7 @@ class RawListing(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KeptListing:
-    """A listing as it is kept until the next one: compressed, as a look at its server reads it and nobody else."""
+    """A compressed listing, to save memory: only reconciles of its server read it."""
 
     capabilities: Raw
     packed: bytes
@@ -86,22 +83,23 @@ class KeptListing:
         return cls(listing.capabilities, zlib.compress(msgspec.json.encode(listing), level=1))
 
     def unpack(self) -> RawListing:
-        """The listing itself; its definitions are views of one buffer."""
+        """The listing; its definitions are views of one buffer."""
         return msgspec.json.decode(zlib.decompress(self.packed), type=RawListing)
 
 
 async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:
-    """Every page of every listing that the server offers. Raises McpError. `timeout` is in seconds, for `tools/list`.
+    """Read every page of every listing that the server offers. Raises McpError. `timeout` is that of `tools/list`, in
+    seconds.
 
-    `tools/list` is asked for in any case and decides whether the server is verified. The other listings are asked for
-    where the capability is declared; one that fails is noted and left empty, because many servers declare `resources`
-    and implement half of it, and their tools are none the worse for it.
+    `tools/list` is always requested and decides whether the server is verified. The other listings are requested if
+    their capability is declared. A failure of one is noted and leaves it empty: many servers declare `resources` and
+    implement it only partially, which does not affect their tools.
     """
     notes: list[str] = []
     tools = await _tools(session, timeout)
-    aside = min(timeout / 4, ASIDE_SECONDS)
+    optional_timeout = min(timeout / 4, OPTIONAL_SECONDS)
     listings = {
-        method: await _optional(session, method, notes, aside) if session.offers(capability) else ()
+        method: await _optional(session, method, notes, optional_timeout) if session.offers(capability) else ()
         for method, capability in _CAPABILITY.items()
     }
     return RawListing(
@@ -113,7 +111,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
         resources=listings[RESOURCES],
         resource_templates=listings[TEMPLATES],
         prompts=listings[PROMPTS],
-        skills=await _optional(session, SKILLS, notes, aside) if _has_skills(session) else (),
+        skills=await _optional(session, SKILLS, notes, optional_timeout) if _has_skills(session) else (),
         ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
         notes=tuple(notes),
         remarks=session.remarks,
@@ -134,7 +132,7 @@ async def _optional(session: McpSession, method: str, notes: list[str], timeout:
     try:
         return tuple(_copy(item) for item in await session.list_all(method, timeout=timeout))
     except (ConnectFailed, ConnectionLost):
-        raise  # says something about the server as a whole
+        raise  # concerns the server as a whole
     except McpError as error:
         if not (isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND):
             notes.append(f"{method} failed: {error}")
@@ -146,5 +144,5 @@ def _has_skills(session: McpSession) -> bool:
 
 
 def _copy(raw: Raw) -> Raw:
-    """An item is a view of its whole page: kept for long, it would keep the page."""
+    """Copy an item, because a view would keep its whole page in memory."""
     return Raw(bytes(raw))

@@ -6,11 +6,13 @@ import asyncio
 from typing import Final
 
 PATIENCE: Final = 5.0
-"""Seconds that one server may keep another one waiting."""
+"""Maximum seconds for which one request holds a slot."""
 
 
 class Slot:
-    """A slot for as long as the block, but PATIENCE at most: what hangs needs none, and would keep others waiting."""
+    """A slot for the duration of the block, at most PATIENCE seconds, so that a hanging request does not block
+    others.
+    """
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots = slots

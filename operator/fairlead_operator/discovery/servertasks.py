@@ -1,4 +1,4 @@
-"""One task per server, kept while its subject stays equal; what `idleconnections` and `listening` have in common."""
+"""One task per server, which runs until its target changes: the common part of `idleconnections` and `listening`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Subject = TypeVar("Subject")
 
 
 class ServerTasks(Generic[Subject]):
-    """The tasks, by server. `name` is what each is called, before the server's."""
+    """Tasks by server. `name` is the beginning of each task's name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -22,21 +22,21 @@ class ServerTasks(Generic[Subject]):
         return len(self._tasks)
 
     def hold(self, key: ServerKey, subject: Subject, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have `work` done for the server, in place of what was done for another subject; no-op for an equal one."""
-        held = self._tasks.get(key)
-        if held is not None and held[0] == subject:
+        """Run `work` for the server, replacing a task for another subject; no-op for an equal subject."""
+        current = self._tasks.get(key)
+        if current is not None and current[0] == subject:
             return
         self.drop(key)
         self._tasks[key] = (subject, asyncio.create_task(work(), name=f"{self._name} {key}"))
 
     def drop(self, key: ServerKey) -> None:
-        """End what is done for the server."""
-        held = self._tasks.pop(key, None)
-        if held is not None:
-            held[1].cancel()
+        """Cancel the server's task."""
+        current = self._tasks.pop(key, None)
+        if current is not None:
+            current[1].cancel()
 
     async def aclose(self) -> None:
-        """End everything and wait until it has."""
+        """Cancel all tasks and wait for their end."""
         tasks = [task for _, task in self._tasks.values()]
         for key in list(self._tasks):
             self.drop(key)

@@ -1,4 +1,4 @@
-"""The answer of a probe, asked for once a day and kept in a ConfigMap over restarts and changes of the leader."""
+"""Runs the network probe once a day, and stores its answer in a ConfigMap for restarts and new leaders."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from fairlead_operator.ports import ConditionVerdict
 
 logger = logging.getLogger(__name__)
 
-APART: Final = timedelta(days=1)
+INTERVAL: Final = timedelta(days=1)
 LOOK_S: Final = 300.0
-"""Seconds between two looks at whether a probe is due."""
+"""Seconds between two checks whether a probe is due."""
 RETRY_S: Final = 1.0
-UNENDED: Final = 3
-"""Probes in a row that may be cut off, as an operator ends or stops leading, before a day passes without one."""
+MAX_INTERRUPTED: Final = 3
+"""Maximum interrupted probes in a row, by restarts or changes of the leader, before a day's pause."""
 
 
 class DailyProbe:
-    """Runs `probe` once a day, and again where that was cut off.
+    """Runs `probe` once a day, and repeats interrupted ones.
 
-    `changed` is called when the answer is another, `told` with each answer.
+    `changed` is called when the answer has changed, `on_answer` with each answer.
     """
 
     def __init__(
@@ -37,30 +37,30 @@ class DailyProbe:
         namespace: str,
         probe: EnforcementProbe,
         changed: Callable[[], None],
-        told: Callable[[Enforcement], None],
+        on_answer: Callable[[Enforcement], None],
         now: Callable[[], datetime],
         owners: Sequence[Json] = (),
     ) -> None:
         self._kube = kube
         self._probe = probe
         self._changed = changed
-        self._told = told
+        self._on_answer = on_answer
         self._now = now
         self._owners = list(owners)
         self._scope = Scope(CONFIG_MAPS, Json, namespace, name=NAME)
         self._answer: Enforcement | None = None
 
     def verdict(self) -> ConditionVerdict | None:
-        """For the condition of servers that run in pods; None before the first answer."""
+        """Verdict for the condition NetworkPolicyEnforced of servers with pods; None before the first answer."""
         return None if self._answer is None else self._answer.verdict()
 
     async def restore(self) -> None:
-        """Take up the answer of earlier, trying again until the API server has told it."""
+        """Load the stored answer, retrying until the API server answers."""
         while True:
             try:
                 record = await self._read()
             except ApiError as error:
-                logger.warning("what a probe found before cannot be read yet: %s", error)
+                logger.warning("the stored answer of the network probe cannot be read yet: %s", error)
                 await asyncio.sleep(RETRY_S)
             else:
                 if record is not None and record.answer != Enforcement():
@@ -68,25 +68,25 @@ class DailyProbe:
                 return
 
     async def run(self) -> None:
-        """Probe whenever that is due, until cancelled."""
+        """Run due probes until cancelled."""
         while True:
             try:
-                await self.look()
+                await self.probe_if_due()
             except ApiError as error:
-                logger.warning("whether NetworkPolicies are enforced is asked again in %g s: %s", LOOK_S, error)
+                logger.warning("the probe of NetworkPolicies failed and will be retried in %g s: %s", LOOK_S, error)
             await asyncio.sleep(LOOK_S)
 
-    async def look(self) -> None:
-        """Probe if that is due. Raises ApiError."""
+    async def probe_if_due(self) -> None:
+        """Run the probe if it is due. Raises ApiError."""
         record = await self._read()
         begun = self._now()
         unended = 0
-        if record is not None and timedelta() <= begun - record.checked < APART:
-            if record.unended not in range(1, UNENDED):
+        if record is not None and timedelta() <= begun - record.checked < INTERVAL:
+            if record.unended not in range(1, MAX_INTERRUPTED):
                 self._take(record.answer)
                 return
             unended = record.unended
-        # Before the probe: one that is cut off each time would otherwise make pods at each start of an operator.
+        # Written before the probe: if each one were interrupted, every start of an operator would create pods again.
         await self._write(ProbeRecord(begun, Enforcement() if record is None else record.answer, unended + 1))
         answer = await self._probe.run()
         self._take(answer)
@@ -103,7 +103,7 @@ class DailyProbe:
         await self._kube.apply(CONFIG_MAPS, self._scope.namespace, {"metadata": metadata, "data": record.data()})
 
     def _take(self, answer: Enforcement) -> None:
-        self._told(answer)
+        self._on_answer(answer)
         if answer == self._answer:
             return
         self._answer = answer

@@ -1,9 +1,9 @@
-"""The objects of a probe, as plain dicts, and what NetworkPolicies say of its ports. Pure.
+"""Builds the objects of a network probe as dicts, and evaluates NetworkPolicies for its ports. Pure.
 
-Two Jobs: one has a pod that listens on three ports, the other a pod that connects to them. A NetworkPolicy for both
-pods allows the first port, forbids the second to who listens and the third to who connects. The Jobs end by their own
-deadlines, and everything belongs to the first, which Kubernetes deletes when its time is up: nothing is left over
-whatever becomes of the operator.
+There are two Jobs: the pod of one listens on three ports, the pod of the other connects to them. A NetworkPolicy for
+both pods allows the first port, forbids ingress to the second and egress to the third. The Jobs end by their own
+deadlines. The first Job owns all other objects, and Kubernetes deletes it after its deadline, so that nothing is left
+over even if the operator ends.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from fairlead_operator.publish.compile import selects
 Json = dict[str, Any]
 
 LABEL: Final = "fairlead.dev/network-probe"
-"""On all objects; its value is `target` or `client`."""
+"""Label of all objects of a probe; its value is `target` or `client`."""
 TARGET: Final = "fairlead-network-probe"
 CLIENT: Final = f"{TARGET}-client"
 CONTAINER: Final = "probe"
 ALLOWED, NO_INGRESS, NO_EGRESS = 7001, 7002, 7003
 PORT_OF: Final[Mapping[Direction, int]] = {"incoming": NO_INGRESS, "outgoing": NO_EGRESS}
-"""Port that a policy closes to connections of that direction."""
+"""Port that the NetworkPolicy closes in each direction."""
 DEADLINE_S: Final = 180
 """Seconds after which Kubernetes ends the pods of a Job."""
 KEPT_S: Final = 60
 """Seconds after which Kubernetes deletes a Job that has ended."""
 TRY_S: Final = 30
-"""Seconds for which the client tries again: a network plugin may take a while to apply a policy to new pods."""
+"""Seconds for which the client retries, because a network plugin may apply a policy to new pods with a delay."""
 _BUSYBOX: Final = "/bin/busybox"
 _USER: Final = 65532
 
@@ -69,8 +69,9 @@ while [ `$B date +%s` -lt $END ]; do
 done
 echo "$SAID" >/dev/termination-log
 """
-"""A port counts as held only between two connections to the one that is allowed, so that a network which is not up yet
-is not mistaken for one that holds; and twice in a row."""
+"""Script of the client. A port counts as blocked (`held`) only between two successful connections to the allowed port,
+and twice in a row, so that a network that is not ready is not mistaken for one that enforces the policy.
+"""
 
 
 @dataclass(frozen=True)
@@ -78,41 +79,41 @@ class ProbePods:
     """Parameters of the probe's pods."""
 
     image: str
-    """Has a static busybox as /bin/busybox."""
+    """Image with a static busybox as /bin/busybox."""
     pull_secrets: tuple[str, ...] = ()
     assigned_ids: bool = False
-    """Whether the cluster assigns user and group ids, as OpenShift does."""
+    """Whether the cluster assigns user and group IDs, as OpenShift does."""
 
 
 def target_job(pods: ProbePods, owners: Sequence[Json]) -> Json:
-    """The Job whose pod listens. It owns everything else."""
+    """The Job whose pod listens. It owns all other objects of the probe."""
     ports = [str(port) for port in (ALLOWED, NO_INGRESS, NO_EGRESS)]
     container = _container(pods, [_BUSYBOX, "sh", "-c", LISTEN, _BUSYBOX, *ports])
-    # Ready: all three ports are listened on. A port without a listener would look like one that is held.
-    awake = " && ".join(
+    # Ready means that all three ports have listeners: a port without one would look like a blocked port.
+    all_ports_answer = " && ".join(
         f"{_BUSYBOX} timeout 2 {_BUSYBOX} nc 127.0.0.1 {port} </dev/null | {_BUSYBOX} grep -q fairlead"
         for port in ports
     )
-    probe = {"exec": {"command": [_BUSYBOX, "sh", "-c", awake]}, "periodSeconds": 2, "timeoutSeconds": 8}
+    probe = {"exec": {"command": [_BUSYBOX, "sh", "-c", all_ports_answer]}, "periodSeconds": 2, "timeoutSeconds": 8}
     return _job(TARGET, "target", {**container, "readinessProbe": probe}, pods, owners)
 
 
 def client_job(pods: ProbePods, target: Json, address: str) -> Json:
-    """The Job whose pod connects, to the pod of `target` at `address`."""
+    """The Job whose pod connects to the pod of `target` at `address`."""
     words = [address, *(str(number) for number in (ALLOWED, NO_INGRESS, NO_EGRESS, TRY_S))]
     container = _container(pods, [_BUSYBOX, "sh", "-c", CONNECT, _BUSYBOX, *words])
     return _job(CLIENT, "client", container, pods, [owner(target)])
 
 
 def network_policy(target: Json) -> Json:
-    """Allows ALLOWED both ways, and each of the other ports in one direction only."""
-    peers = [{"podSelector": _ours()}]
+    """NetworkPolicy that allows ALLOWED in both directions, and each of the other ports in one direction only."""
+    peers = [{"podSelector": _probe_selector()}]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {"name": TARGET, "labels": {LABEL: "target"}, "ownerReferences": [owner(target)]},
         "spec": {
-            "podSelector": _ours(),
+            "podSelector": _probe_selector(),
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"from": peers, "ports": _ports(ALLOWED, NO_EGRESS)}],
             "egress": [{"to": peers, "ports": _ports(ALLOWED, NO_INGRESS)}],
@@ -121,14 +122,14 @@ def network_policy(target: Json) -> Json:
 
 
 def owner(job: Json) -> Json:
-    """Owner reference to a Job as the API server answered it."""
+    """Owner reference to a Job that the API server returned."""
     metadata = job["metadata"]
     return {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
 
 
-def openers(policies: Iterable[Json], direction: Direction) -> list[str]:
-    """Names of NetworkPolicies that apply to the probe's pods and may allow what its own forbids, whatever pods their
-    rules are about.
+def opening_policies(policies: Iterable[Json], direction: Direction) -> list[str]:
+    """Names of NetworkPolicies that apply to the probe's pods and may allow the port that the probe's policy forbids.
+    The peers in their rules are ignored.
     """
     role = "target" if direction == "incoming" else "client"
     return sorted(
@@ -139,30 +140,30 @@ def openers(policies: Iterable[Json], direction: Direction) -> list[str]:
 
 
 def applies(policy: Json, labels: Mapping[str, str], direction: Direction) -> bool:
-    """Whether a NetworkPolicy is about connections of pods with these labels."""
+    """Whether a NetworkPolicy applies to connections of pods with these labels in that direction."""
     spec = policy.get("spec") or {}
     try:
         selector = ServerSelector.model_validate(spec.get("podSelector") or {})
     except ValidationError:
-        return True  # more labels than ours may have: suspected rather than overlooked
+        return True  # larger than our selectors may be: assume that it applies
     kind = "Ingress" if direction == "incoming" else "Egress"
     return kind in (spec.get("policyTypes") or ["Ingress"]) and selects(selector, labels)
 
 
 def permits(policy: Json, direction: Direction, port: int) -> bool:
-    """Whether a rule of a NetworkPolicy allows a TCP port of pods that have no named ports."""
+    """Whether a rule of a NetworkPolicy allows a TCP port; named ports do not match."""
     rules = (policy.get("spec") or {}).get("ingress" if direction == "incoming" else "egress") or ()
-    return any(not rule.get("ports") or any(_covers(each, port) for each in rule["ports"]) for rule in rules)
+    return any(not rule.get("ports") or any(_matches_port(each, port) for each in rule["ports"]) for rule in rules)
 
 
-def _covers(given: Json, port: int) -> bool:
+def _matches_port(given: Json, port: int) -> bool:
     if given.get("protocol", "TCP") != "TCP":
         return False
     first = given.get("port")
     return first is None or (isinstance(first, int) and first <= port <= given.get("endPort", first))
 
 
-def _ours() -> Json:
+def _probe_selector() -> Json:
     return {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}
 
 
@@ -175,7 +176,7 @@ def _container(pods: ProbePods, command: Sequence[str]) -> Json:
         "name": CONTAINER,
         "image": pods.image,
         "command": list(command),
-        # Both, or a namespace with a ResourceQuota would refuse the pods.
+        # A namespace with a ResourceQuota refuses pods without both.
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -200,7 +201,7 @@ def _job(name: str, role: str, container: Json, pods: ProbePods, owners: Sequenc
     }
     if pods.pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret} for secret in pods.pull_secrets]
-    # A proxy that a service mesh puts into the pods would connect in their place, and keep the Jobs from ending.
+    # The sidecar proxy of a service mesh would make the connections itself, and keep the Jobs from ending.
     labels = {LABEL: role, "sidecar.istio.io/inject": "false"}
     template = {"metadata": {"labels": labels, "annotations": {"linkerd.io/inject": "disabled"}}, "spec": spec}
     return {

@@ -1,4 +1,4 @@
-"""A probe of a cluster's network by two short-lived pods."""
+"""Probes whether a cluster enforces NetworkPolicies, with two short-lived pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_operator.enforcement.manifests import (
     ProbePods,
     client_job,
     network_policy,
-    openers,
+    opening_policies,
     target_job,
 )
 from fairlead_operator.enforcement.probe_answer import DIRECTIONS, Enforcement, parse_answer
@@ -27,20 +27,20 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LONGEST_S: Final = 150.0
-"""Less than the deadline of the pods, so that they are there when they are asked about."""
+"""Timeout of a probe in seconds; shorter than the deadline of its pods, so that they still exist when it ends."""
 TIDY_S: Final = 2.0
 
 
 class EnforcementProbe(Protocol):
-    """Something that finds out whether NetworkPolicies are enforced."""
+    """Finds out whether NetworkPolicies are enforced."""
 
     async def run(self) -> Enforcement:
-        """The answer, or why there is none. Raises ApiError where it should be tried again soon."""
+        """The answer, or why it is unknown. Raises ApiError if the probe should be repeated soon."""
         ...
 
 
 class ClusterProbe:
-    """Makes the Jobs and the NetworkPolicy of a probe in `namespace`, and deletes them whatever the outcome."""
+    """Creates the Jobs and the NetworkPolicy of a probe in `namespace`, and deletes them in any case."""
 
     def __init__(
         self,
@@ -60,19 +60,19 @@ class ClusterProbe:
         self._longest = longest
         self._waited_for = TARGET
         self._seen: Json | None = None
-        """The pod of the Job that is waited for, as last seen."""
+        """Last seen pod of the awaited Job."""
 
     async def run(self) -> Enforcement:
         try:
             async with asyncio.timeout(self._longest):
                 return await self._run()
         except TimeoutError:
-            return Enforcement(unanswered=f"the probe did not end within {self._longest:g} s: {self._hindrance()}")
+            return Enforcement(unanswered=f"the probe did not end within {self._longest:g} s: {self._delay_reason()}")
         except NotLeading:
             raise
         except Forbidden as error:
             grant = "grant those of operator/network-probe.yaml (networkPolicy.probe.enabled of the chart)"
-            return Enforcement(unanswered=f"the probe was refused: {error}; where rights are missing, {grant}")
+            return Enforcement(unanswered=f"the probe was refused: {error}; if rights are missing, {grant}")
         except ApiError as error:
             return Enforcement(unanswered=f"the probe failed: {error}")
         finally:
@@ -86,29 +86,29 @@ class ClusterProbe:
         last_words = await self._until(client, _last_words)
         answer = parse_answer(last_words)
         if answer is None:
-            heard = last_words.strip() or "the probe said nothing"
+            detail = last_words.strip() or "the probe printed nothing"
             return Enforcement(
                 unanswered=f"pods of namespace {self._namespace} cannot connect to each other even where a "
-                f"NetworkPolicy allows it ({heard})"
+                f"NetworkPolicy allows it ({detail})"
             )
         if await self._pod(target, _ready_address) != address:
-            return Enforcement(unanswered="the pod that the probe connects to did not last until its end")
+            return Enforcement(unanswered="the probe's target pod was replaced or ended during the probe")
         return await self._judge(answer)
 
     async def _judge(self, answer: Enforcement) -> Enforcement:
-        """Not known, where what is open may be so by another policy."""
+        """The answer; unknown if another NetworkPolicy may have opened the connection."""
         policies, _ = await self._kube.list(Scope(NETWORK_POLICIES, Json, self._namespace))
         for direction in DIRECTIONS:
-            others = openers(policies, direction)
+            others = opening_policies(policies, direction)
             if answer.of(direction) is False and others:
                 return Enforcement(
                     unanswered=f"other NetworkPolicies of namespace {self._namespace} may allow what the probe tried "
-                    f"({', '.join(others[:5])}): leave pods with the label {LABEL} out of them"
+                    f"({', '.join(others[:5])}): exclude pods with the label {LABEL} from them"
                 )
         return answer
 
     async def _create(self, kind: Kind, body: Json) -> Json:
-        """Create an object; what an earlier probe left is waited for to go."""
+        """Create an object, after deleting one of an earlier probe and waiting for its end."""
         while True:
             try:
                 return await self._kube.create(kind, self._namespace, body)
@@ -125,20 +125,20 @@ class ClusterProbe:
         return outcome
 
     async def _pod(self, job: Json, wanted: Callable[[Json], T | None]) -> T | None:
-        """`wanted` of the pod of a Job; None while there is no answer."""
+        """Result of `wanted` for the pod of a Job; None without a pod or a result."""
         try:
             pods, _ = await self._kube.list(Scope(PODS, Json, self._namespace, LABEL))
         except Unavailable:
             return None
-        mine = [pod for pod in pods if _owner(pod) == job["metadata"]["uid"]]
-        self._seen = mine[0] if mine else self._seen
-        return wanted(mine[0]) if mine else None
+        job_pods = [pod for pod in pods if _owner(pod) == job["metadata"]["uid"]]
+        self._seen = job_pods[0] if job_pods else self._seen
+        return wanted(job_pods[0]) if job_pods else None
 
-    def _hindrance(self) -> str:
+    def _delay_reason(self) -> str:
         if self._seen is not None:
-            return hindrance(self._seen)
+            return delay_reason(self._seen)
         return (
-            f"the Job {self._waited_for} got no pod; a ResourceQuota or an admission policy may refuse it "
+            f"the Job {self._waited_for} has no pod; a ResourceQuota or an admission policy may refuse the pod "
             f"(kubectl get events -n {self._namespace})"
         )
 
@@ -147,18 +147,20 @@ class ClusterProbe:
             await self._kube.delete(JOBS, self._namespace, name)
 
     async def _tidy(self) -> None:
-        """Delete the Job that owns the rest. Where that fails, Kubernetes does it when the time of the Job is up."""
+        """Delete the Job that owns the other objects. If that fails, Kubernetes deletes it after its deadline."""
         try:
             async with asyncio.timeout(TIDY_S):
                 await self._delete(TARGET)
         except (ApiError, TimeoutError) as error:
-            logger.warning("the probe of the network is left to its deadline: %s", error)
+            logger.warning("the network probe's objects could not be deleted and stay until their deadline: %s", error)
 
 
-def hindrance(pod: Json) -> str:
-    """Why a pod of the probe did not end in time, as far as its status tells."""
+def delay_reason(pod: Json) -> str:
+    """Why a pod of the probe did not end in time, from its status."""
     pod_symptom = symptom(pod)
-    return pod_symptom.message if pod_symptom is not None else f"its pod {pod['metadata']['name']} was not up in time"
+    if pod_symptom is not None:
+        return pod_symptom.message
+    return f"the pod {pod['metadata']['name']} did not start in time"
 
 
 def _owner(pod: Json) -> str:

@@ -1,5 +1,6 @@
-"""A cluster's controllers, nodes and network for the probe, where there is an API server alone: an answer can be had
-from a network that enforces NetworkPolicies on a machine whose own does not.
+"""Simulates the controllers, nodes and network of a cluster for the network probe, on an API server without nodes.
+
+Tests get both answers with it, on a machine whose network does not enforce NetworkPolicies.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ _ROLE_OF: Final[Mapping[Direction, str]] = {"incoming": "target", "outgoing": "c
 
 @dataclass(frozen=True)
 class SimulatedNetwork:
-    """Makes pods of the probe's Jobs, lets them run, and collects what belongs to a deleted Job.
+    """Creates and runs the pods of the probe's Jobs, and deletes the objects of a deleted Job.
 
-    What the client connects to follows from the NetworkPolicies that are there, as far as the network enforces them.
+    The ports that the client reaches follow from the existing NetworkPolicies, if the network `enforces` them.
     """
 
     kube: Kube
     namespace: str
     enforces: frozenset[Direction] = field(default=frozenset(DIRECTIONS))
     fault: Fault = ""
-    """A quota that refuses pods, or pods that cannot connect at all."""
+    """Simulated fault: a quota that refuses pods, or pods that cannot connect at all."""
     poll: float = 0.05
 
     async def run(self) -> None:
-        """Act until cancelled."""
+        """Simulate until cancelled."""
         while True:
             with contextlib.suppress(Conflict, NotFound):  # deleted meanwhile
                 await self._step()
             await asyncio.sleep(self.poll)
 
     async def _step(self) -> None:
-        # Jobs last: what belongs to one that was made meanwhile is not an orphan.
+        # Jobs are read last, so that objects of a Job that was created meanwhile do not count as orphans.
         pods, policies, jobs = [await self._all(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
         alive = {job["metadata"]["uid"] for job in jobs}
         for kind, items in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
@@ -76,11 +77,14 @@ class SimulatedNetwork:
         return _with({"terminated": {"exitCode": 0, "message": f"{last_words}\n"}}, phase="Succeeded")
 
     def _probe_line(self, policies: list[Json]) -> str:
-        held = {"incoming": self._holds(policies, NO_INGRESS), "outgoing": self._holds(policies, NO_EGRESS)}
-        return " ".join(f"{name}={'held' if each else 'open'}" for name, each in held.items())
+        blocked = {
+            "incoming": self._is_blocked(policies, NO_INGRESS),
+            "outgoing": self._is_blocked(policies, NO_EGRESS),
+        }
+        return " ".join(f"{name}={'held' if each else 'open'}" for name, each in blocked.items())
 
-    def _holds(self, policies: list[Json], port: int) -> bool:
-        """Whether a connection of the client to a port of the target is kept back at either end."""
+    def _is_blocked(self, policies: list[Json], port: int) -> bool:
+        """Whether policies block a connection of the client to a port of the target, at either end."""
         for direction in self.enforces:
             mine = [policy for policy in policies if applies(policy, {LABEL: _ROLE_OF[direction]}, direction)]
             if mine and not any(permits(policy, direction, port) for policy in mine):

@@ -1,6 +1,6 @@
-"""Gateway replicas over HTTP: found by the addresses that host names stand for, asked at their operations port.
+"""Polls gateway replicas over HTTP at their operations ports, and finds them by DNS. Implements the port Gateways.
 
-Implements the Gateways port. A headless Service stands for one address per pod, so no right in the API is needed.
+A headless Service resolves to one address per pod, so no right in the Kubernetes API is needed.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ _decode = msgspec.json.Decoder(Report).decode
 
 
 class HttpGateways:
-    """Gateway replicas found by DNS and polled over HTTP. `urls` are `http://HOST[:PORT]`; `token` is the one of the
-    gateways' FAIRLEAD_PULL_TOKEN.
+    """Gateway replicas, found by DNS and polled over HTTP. `urls` are `http://HOST[:PORT]`; `token` is the gateways'
+    FAIRLEAD_PULL_TOKEN.
     """
 
     def __init__(self, urls: Sequence[str], token: str = "", resolve: Resolve = resolve_by_dns) -> None:
-        """Raises ValueError for another URL."""
-        self._places = [_host_and_port(url) for url in urls]
+        """Raises ValueError for any other form of URL."""
+        self._hosts_and_ports = [_host_and_port(url) for url in urls]
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._resolve = resolve
         self._session: aiohttp.ClientSession | None = None
 
     async def replicas(self) -> Collection[str]:
-        """`ADDRESS:PORT` of every replica. A name that stands for nothing has no replica."""
+        """`ADDRESS:PORT` of every replica; none for a name that cannot be resolved."""
         replicas: set[str] = set()
-        for host, port in self._places:
+        for host, port in self._hosts_and_ports:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     addresses = await self._resolve(host, port)
             except (OSError, TimeoutError):
                 continue
-            replicas |= {authority(address, there) for address, there in addresses}
+            replicas |= {authority(address, replica_port) for address, replica_port in addresses}
         return replicas
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
-        """Raises GatewayTrouble."""
+        """Request a replica's report. Raises GatewayTrouble."""
         if self._session is None:
             self._session = aiohttp.ClientSession()
-        # the whole time not by aiohttp, whose `total` loses a cancellation that comes as the time is up
+        # not `total`, as aiohttp loses a cancellation that coincides with that timeout
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
         try:
             async with (
@@ -73,10 +73,10 @@ class HttpGateways:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise GatewayTrouble(str(error) or type(error).__name__) from error
         except msgspec.MsgspecError as error:
-            raise GatewayTrouble(f"not a report: {error}") from error
+            raise GatewayTrouble(f"the answer is not a valid report: {error}") from error
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -86,7 +86,7 @@ async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
     async for piece in answer.content.iter_any():
         body += piece
         if len(body) > MOST_BYTES:
-            raise GatewayTrouble(f"a report of more than {MOST_BYTES} bytes")
+            raise GatewayTrouble(f"the report has more than {MOST_BYTES} bytes")
     return bytes(body)
 
 

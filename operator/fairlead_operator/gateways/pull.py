@@ -1,7 +1,6 @@
-"""Asks every gateway replica for its report, each in a task of its own, so that a slow one keeps no other waiting.
+"""Polls every gateway replica for its reports, each in a task of its own, so that slow replicas do not delay others.
 
-Runs while this replica of the operator leads. Knows gateways
-through `ports.Gateways` alone.
+Runs while this replica of the operator leads. Requests go through the protocol `ports.Gateways`.
 """
 
 from __future__ import annotations
@@ -19,68 +18,68 @@ from fairlead_operator.workqueue import ItemBackoff
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 5.0
-"""How often replicas are looked for."""
+"""Seconds between two lookups of the replicas."""
 WAIT_SECONDS: Final = 1.0
-"""How long a gateway may keep an answer back while it has nothing urgent: what is not urgent comes that late."""
+"""Seconds for which a gateway may hold a long poll without urgent samples; others arrive with up to this delay."""
 APART_SECONDS: Final = 0.1
-"""Between two answers of one replica: a stream of late calls is told in lots."""
+"""Seconds between two requests to one replica, so that many late calls are reported in batches."""
 
 
 class PollObserver(Protocol):
-    """Is told of each request."""
+    """Receives the outcome of each request."""
 
     def __call__(self, *, answered: bool) -> None: ...
 
 
 class Puller:
-    """Long-polls every gateway replica. `heard` gets each report, `poll_observer` the outcome of each request."""
+    """Long-polls every gateway replica. `on_report` receives each report, `poll_observer` each request's outcome."""
 
     def __init__(
         self,
         gateways: Gateways,
-        heard: Callable[[Report], None],
+        on_report: Callable[[Report], None],
         *,
         poll_observer: PollObserver = lambda *, answered: None,
         retry: ItemBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._gateways = gateways
-        self._heard = heard
+        self._on_report = on_report
         self._poll_observer = poll_observer
         self._retry = retry or ItemBackoff(first=0.5, limit=15.0)
         self._rng = rng or random.Random()
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._polls: dict[str, asyncio.Task[None]] = {}
         self.reached: dict[str, bool] = {}
-        """Replica to whether it answered last."""
+        """Whether each replica answered the last request."""
 
     def __repr__(self) -> str:
-        return f"<Puller replicas={len(self._asking)} reached={sum(self.reached.values())}>"
+        return f"<Puller replicas={len(self._polls)} reached={sum(self.reached.values())}>"
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Poll until cancelled."""
         try:
             while True:
-                await self._look()
+                await self._update_replicas()
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
-            tasks = list(self._asking.values())
+            tasks = list(self._polls.values())
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _look(self) -> None:
+    async def _update_replicas(self) -> None:
         try:
             replicas = set(await self._gateways.replicas())
         except GatewayTrouble as error:
-            logger.warning("gateways cannot be looked for: %s", error)
+            logger.warning("the gateway replicas cannot be looked up: %s", error)
             return
-        for gone in self._asking.keys() - replicas:
-            self._asking.pop(gone).cancel()
+        for gone in self._polls.keys() - replicas:
+            self._polls.pop(gone).cancel()
             self.reached.pop(gone, None)
-        for replica in replicas - self._asking.keys():
-            self._asking[replica] = asyncio.create_task(self._keep_asking(replica), name=f"reports of {replica}")
+        for replica in replicas - self._polls.keys():
+            self._polls[replica] = asyncio.create_task(self._keep_polling(replica), name=f"reports of {replica}")
 
-    async def _keep_asking(self, replica: str) -> None:
+    async def _keep_polling(self, replica: str) -> None:
         cursor, failures = "", 0
         while True:
             try:
@@ -89,16 +88,16 @@ class Puller:
                 failures += 1
                 self._poll_observer(answered=False)
                 if self.reached.get(replica, True):
-                    logger.warning("no latencies from gateway %s: %s; tiers stand still for its calls", replica, error)
+                    logger.warning("gateway %s cannot be polled, so its calls do not affect tiers: %s", replica, error)
                 self.reached[replica] = False
                 await asyncio.sleep(self._retry.delay(failures, self._rng))
                 continue
             if not self.reached.get(replica):
-                logger.info("latencies of gateway %s are followed", replica)
+                logger.info("polling latencies of gateway %s", replica)
             self.reached[replica], failures, cursor = True, 0, report.cursor
             self._poll_observer(answered=True)
             try:
-                self._heard(report)
+                self._on_report(report)
             except Exception:
-                logger.exception("a report of gateway %s could not be used", replica)
+                logger.exception("the report of gateway %s could not be processed", replica)
             await asyncio.sleep(APART_SECONDS)

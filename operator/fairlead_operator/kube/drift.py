@@ -1,7 +1,7 @@
-"""Pace at which objects are put back that others change: at once after an edit, ever more seldom after the same again.
+"""Limits how often an object is repaired that others change: at once at first, with growing pauses if it recurs.
 
-Another controller, a GitOps tool that heals itself, `kubectl` in a loop, or an older Fairlead beside this one undoes
-every repair as soon as it is made. Without a pace the two send as many writes as the API server takes.
+Another controller, a self-healing GitOps tool, `kubectl` in a loop, or an older Fairlead may undo every repair at once.
+Without a limit, the two would send as many writes as the API server accepts.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from fairlead_operator.ports import ConditionVerdict
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
-AT_ONCE: Final = 3
-"""Repairs of one object that are made at once."""
+IMMEDIATE_REPAIRS: Final = 3
+"""Number of repairs of one object without a pause."""
 FIRST_PAUSE_S: Final = 2.0
-"""Pause before the next one; each is twice the one before."""
+"""First pause before a repair; each further pause is twice as long."""
 LONGEST_PAUSE_S: Final = 60.0
 CALM_S: Final = 600.0
-"""Seconds after its last repair when an object counts as left alone again."""
+"""Seconds after an object's last repair when its repairs are forgotten."""
 MANAGER_LIMIT: Final = 128
 
 
 class WriteTarget(NamedTuple):
-    """Object that is written, or a subresource of it."""
+    """An object that is written, or a subresource of it."""
 
     kind: Kind
     namespace: str
@@ -47,11 +47,12 @@ class WriteTarget(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """Field managers that changed an object last, as `metadata.managedFields` has them; times in RFC 3339, UTC."""
+    """The last field managers of an object, from `metadata.managedFields`; times in RFC 3339, UTC."""
 
     own_at: str = ""
-    """When our own name did."""
+    """Last change by the field manager of Fairlead."""
     other: str = ""
+    """Another field manager, the one with the last change."""
     other_at: str = ""
 
     @classmethod
@@ -69,10 +70,10 @@ class Writers(NamedTuple):
         return cls(own_at, other, other_at)
 
     def since(self, own_at: str) -> str:
-        """Manager that changed it after our write of `own_at`; empty where that cannot be told: of a deletion, and of
-        fields that were only removed.
+        """The manager that changed the object after our write at `own_at`; empty if unknown, as after a deletion or a
+        mere removal of fields.
 
-        Our own name stands for another operator of Fairlead.
+        The field manager of Fairlead means another Fairlead operator.
         """
         if self.other and self.other_at >= own_at:
             return self.other
@@ -81,30 +82,30 @@ class Writers(NamedTuple):
 
 @dataclass
 class _Repairs:
-    """Repairs of one object."""
+    """Recent repairs of one object."""
 
     owner: ServerKey | None
     by: str
     count: int = 0
     next_at: float = 0.0
-    """Earliest moment of the next one, by the clock of the loop."""
+    """Earliest time of the next repair, on the event loop's clock."""
     due: asyncio.TimerHandle | None = None
     calm: asyncio.TimerHandle | None = None
 
     @property
     def disputed(self) -> bool:
-        return self.count > AT_ONCE
+        return self.count > IMMEDIATE_REPAIRS
 
 
 class DriftRepairs:
-    """Repairs of the objects of one operator. `undone(kind)` is called for each of them."""
+    """Repairs of all objects of one operator. `undone(kind)` is called for each repair."""
 
     def __init__(self, undone: Callable[[Kind], None] = lambda kind: None) -> None:
         self._undone = undone
         self._repairs: dict[WriteTarget, _Repairs] = {}
-        """Repairs of the last `CALM_S` seconds."""
+        """Repairs of objects that were repaired within the last `CALM_S` seconds."""
         self._written: dict[WriteTarget, tuple[int, str]] = {}
-        """Hash of what was written last, and when the API server says that was."""
+        """Hash of each object's last write, and its time by the API server."""
 
     def __repr__(self) -> str:
         return f"<DriftRepairs of {len(self._repairs)} objects>"
@@ -118,10 +119,11 @@ class DriftRepairs:
         send: Callable[[], Awaitable[Json]],
         owner: ServerKey | None = None,
     ) -> Json | None:
-        """Send a write, unless it repeats the last one too early: then None, and `wake` is called when it is time.
+        """Send a write. If it repeats the last one too early, return None instead, and call `wake` when it may be
+        sent.
 
-        `before` is who wrote the object that is replaced, `content` what decides whether two writes are the same.
-        Raises what `send` does.
+        `before` are the writers of the replaced object. Two writes with equal `content` count as the same. Raises what
+        `send` raises.
         """
         last, own_at = self._written.get(target, (None, ""))
         repeats = last == hash(content)
@@ -134,12 +136,12 @@ class DriftRepairs:
         return answer
 
     def pause(self, target: WriteTarget) -> float:
-        """Seconds until the object may be put back again."""
+        """Seconds until the object may be repaired again."""
         repairs = self._repairs.get(target)
         return max(0.0, repairs.next_at - asyncio.get_running_loop().time()) if repairs is not None else 0.0
 
     def held_back(self, target: WriteTarget, wake: Callable[[], None]) -> bool:
-        """Whether it is too early to put the object back; `wake` is then called once it is not."""
+        """Whether it is too early to repair the object; if so, `wake` is called when it may be repaired."""
         pause, repairs = self.pause(target), self._repairs.get(target)
         if not pause or repairs is None:
             return False
@@ -155,24 +157,25 @@ class DriftRepairs:
     def count_repair(
         self, target: WriteTarget, by: str, wake: Callable[[], None], owner: ServerKey | None = None
     ) -> None:
-        """The object was put back, after `by` had changed it (empty: nobody knows who). `wake` is called when it was
-        disputed and is left alone again.
+        """Count a repair of an object that the field manager `by` had changed (empty: unknown).
+
+        `wake` is called when a disputed object has not been repaired for `CALM_S` seconds.
         """
         self._undone(target.kind)
         loop = asyncio.get_running_loop()
         repairs = self._repairs.setdefault(target, _Repairs(owner, by))
         repairs.count += 1
         repairs.by = by or repairs.by
-        if repairs.count >= AT_ONCE:
-            pause = FIRST_PAUSE_S * 2.0 ** min(repairs.count - AT_ONCE, 16)
+        if repairs.count >= IMMEDIATE_REPAIRS:
+            pause = FIRST_PAUSE_S * 2.0 ** min(repairs.count - IMMEDIATE_REPAIRS, 16)
             repairs.next_at = loop.time() + min(LONGEST_PAUSE_S, pause)
-        if repairs.count == AT_ONCE + 1:
+        if repairs.count == IMMEDIATE_REPAIRS + 1:
             logger.warning("%s", _sentence(target, repairs.by))
 
         def calm() -> None:
             del self._repairs[target]
             if repairs.disputed:
-                logger.info("%s is left alone again", target)
+                logger.info("%s is no longer changed by others", target)
                 wake()
 
         if repairs.calm is not None:
@@ -180,7 +183,7 @@ class DriftRepairs:
         repairs.calm = loop.call_later(CALM_S, calm)
 
     def verdict(self, owner: ServerKey) -> ConditionVerdict | None:
-        """Who undoes what is written for a server; None while nobody does."""
+        """Verdict about the clients that keep undoing the operator's writes for a server; None without one."""
         disputes = [(t, r) for t, r in self._repairs.items() if r.owner == owner and r.disputed]
         if not disputes:
             return None
@@ -188,13 +191,13 @@ class DriftRepairs:
         return ConditionVerdict(True, Cause.WRITES_UNDONE, message)
 
     def forget(self, targets: Collection[WriteTarget]) -> None:
-        """Drop what is remembered of objects that are no longer wanted."""
+        """Forget the writes and repairs of objects that are no longer wanted."""
         for target in targets:
             self._written.pop(target, None)
             self._drop(target)
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Cancel all timers, so that no `wake` is called any more."""
         for target in list(self._repairs):
             self._drop(target)
 
@@ -207,17 +210,17 @@ class DriftRepairs:
 
 
 def content_of(status: Json) -> bytes:
-    """Status without its times of transition: equal for two that say the same."""
+    """A status without its transition times, to compare two statuses."""
     conditions = [{**each, "lastTransitionTime": None} for each in status.get("conditions") or ()]
     return _encode({**status, "conditions": conditions})
 
 
 def _sentence(target: WriteTarget, by: str) -> str:
-    """Who undoes what; without numbers, which would make each status another one."""
+    """Sentence about a disputed object. It has no counts, because each change of them would be a write to a status."""
     who = f"field manager {by}"
     if by == MANAGER:
         who = f"another operator of Fairlead (field manager {MANAGER})"
     elif not by:
-        who = "somebody whom its managedFields do not name, as they name nobody who only removes"
-    pace = f"put back once in {LONGEST_PAUSE_S:g} s at most"
+        who = "a client that its managedFields do not name, because it only deletes or removes fields"
+    pace = f"Fairlead repairs it at most every {LONGEST_PAUSE_S:g} s"
     return f"{target} is changed or deleted again and again by {who}, and {pace}"

@@ -1,9 +1,7 @@
-"""Events of events.k8s.io/v1: what a person sees under `kubectl describe`.
+"""Posts Events of events.k8s.io/v1, which users see in `kubectl describe`.
 
-The same thing is not told twice in a row, and no more than a few times in a while: of a server that comes and goes the
-first losses and returns are told.
-
-An Event is a courtesy: nothing depends on it and its failure is logged, not raised.
+An Event is not repeated directly, and at most a few times within a period: of a flapping server, only the first losses
+and returns are posted. Nothing depends on an Event, so a failure to post one is logged and not raised.
 """
 
 from __future__ import annotations
@@ -25,14 +23,16 @@ from fairlead_operator.ports import Announcement
 logger = logging.getLogger(__name__)
 
 NOTE_LIMIT: Final = 1000
-"""Characters; the API server refuses more than 1024."""
+"""Maximum characters of a note; the API server refuses more than 1024."""
 REMEMBERED: Final = 10_000
 REPEATS: Final = 3
 
 
 class Events:
-    """Posts Events about our resources. One is dropped that is the last one of its resource again, or that was posted
-    `REPEATS` times already, within `quiet` seconds.
+    """Posts Events about custom resources.
+
+    An Event is dropped if, within `quiet` seconds, it equals the last one of its resource or was posted `REPEATS`
+    times.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Events:
         self._instance = instance
         self._quiet = quiet
         self._monotonic = monotonic
-        self._told: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
+        self._posted: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
         self._last: dict[str, Announcement] = {}
-        """By uid, for those of `_told`."""
+        """Last announcement about each resource in `_posted`, by UID."""
 
     async def post(self, resource: Resource, announcement: Announcement) -> None:
-        """Tell it, unless it was told lately. Never raises."""
-        if not self._is_news(resource.metadata.uid, announcement):
+        """Post an Event, unless it is a repetition. Never raises."""
+        if not self._should_post(resource.metadata.uid, announcement):
             return
         metadata = resource.metadata
         body = {
@@ -78,17 +78,17 @@ class Events:
         try:
             await self._kube.create(EVENTS, metadata.namespace, body)
         except ApiError as error:
-            logger.warning("an event about %s was not posted: %s", metadata.name, error)
+            logger.warning("an Event about %s could not be posted: %s", metadata.name, error)
 
-    def _is_news(self, uid: str, announcement: Announcement) -> bool:
+    def _should_post(self, uid: str, announcement: Announcement) -> bool:
         now, subject = self._monotonic(), (uid, announcement)
-        times = [then for then in self._told.get(subject, ()) if now - then < self._quiet]
+        times = [then for then in self._posted.get(subject, ()) if now - then < self._quiet]
         if len(times) >= REPEATS or (times and self._last.get(uid) == announcement):
             return False
-        self._told[subject] = [*times, now]
-        self._told.move_to_end(subject)
+        self._posted[subject] = [*times, now]
+        self._posted.move_to_end(subject)
         self._last[uid] = announcement
-        while len(self._told) > REMEMBERED:
-            (gone, _), _ = self._told.popitem(last=False)
+        while len(self._posted) > REMEMBERED:
+            (gone, _), _ = self._posted.popitem(last=False)
             self._last.pop(gone, None)
         return True

@@ -1,13 +1,13 @@
-"""Lease over the namespaces that an operator follows: of two releases that follow one namespace, one writes.
+"""Lease over the namespaces that an operator watches: of two releases that watch one namespace, only one writes.
 
-The Lease of a release (`lease_name`) keeps its own replicas apart. This one keeps releases apart, so it lies where all
-of them look, wherever they are installed: in the followed namespace, or in `default` for all namespaces.
+The Lease of a release (`lease_name`) elects one of its replicas. This Lease elects one of several releases, so it is
+where all of them look, wherever they are installed: in the watched namespace, or in `default` for all namespaces.
 
-Who follows all namespaces goes before who follows one, whichever came first. The other way round, anybody who may
-write Leases in some namespace (the cluster's role `edit` may) could keep the operator of the whole cluster from
-leading. So an operator of one namespace looks for the Lease of all before each renewal of its own, for which the
-installation of all lets every ServiceAccount read that Lease. The operator of all namespaces gives the others time to
-notice (`wait_until_vacant`).
+A release that watches all namespaces takes precedence over one that watches a single namespace. Otherwise anybody who
+may write Leases in some namespace (the cluster's role `edit` may) could keep the operator of the whole cluster from
+leading. An operator of one namespace therefore reads the Lease over all namespaces before each renewal of its own; the
+release that watches all namespaces lets every ServiceAccount read that Lease. It waits until the others have noticed
+(`wait_until_vacant`).
 """
 
 from __future__ import annotations
@@ -25,82 +25,87 @@ from fairlead_operator.kube.lease import IDENTITY_LIMIT, Expiry
 logger = logging.getLogger(__name__)
 
 ALL_NAMESPACES: Final = ("default", "fairlead-all-namespaces")
-"""Namespace and name of the Lease of who follows all. `default` always exists, and `kube-system` is closed to charts on
-some clusters (GKE Autopilot)."""
+"""Namespace and name of the Lease over all namespaces. `default` always exists, while some clusters (GKE Autopilot)
+forbid charts to use `kube-system`.
+"""
 ONE_NAMESPACE: Final = "fairlead-namespace"
-"""Name of the Lease of who follows a single namespace, in which it lies."""
+"""Name of the Lease over a single namespace; it is in that namespace."""
 PATIENCE: Final = 4.0
-"""Times the duration of a release's own Lease: for so long another release leaves a silent one its namespaces, so that
-a pod that crashed is started again meanwhile."""
+"""Duration of this Lease as a multiple of that of a release's own Lease, so that a crashed pod can restart before
+another release takes over.
+"""
 LOOK_SECONDS: Final = 0.5
 
 
 def lease_place(watched: str) -> tuple[str, str]:
-    """Namespace and name of the Lease of who follows the namespace `watched`, or all where it is empty."""
+    """Namespace and name of the Lease over the namespace `watched`; over all namespaces if it is empty."""
     return (watched, ONE_NAMESPACE) if watched else ALL_NAMESPACES
 
 
 def family_of(namespace: str, lease_name: str) -> str:
-    """Beginning of the identities of a release's replicas, of which that release's own Lease lets one write."""
+    """Prefix of the identities of a release's replicas, among which the release's own Lease elects one."""
     return f"{namespace}/{lease_name}/"
 
 
 class OtherReleases:
-    """Leases of other releases over namespaces that are followed here too, beside the Lease that is contended for."""
+    """Leases of other releases that cover some of the namespaces which this release watches."""
 
     def __init__(self, kube: Kube, watched: str, family: str, duration: float) -> None:
         self._kube = kube
         self._watched = watched
         self._family = family
         self._duration = duration
-        self._of_all = Expiry(duration * PATIENCE)
+        self._expiry_of_all = Expiry(duration * PATIENCE)
 
     async def superior(self, now: float) -> str:
-        """Identity of who follows all namespaces, where one alone is followed here. Raises ApiError."""
+        """Identity of the holder of the Lease over all namespaces; empty if this release watches them all, or without a
+        holder. Raises ApiError.
+        """
         if not self._watched:
             return ""
         try:
             lease = await self._kube.get(LEASES, *ALL_NAMESPACES)
-        except (NotFound, Forbidden):  # the right to read it comes with an installation that follows all namespaces
+        except (NotFound, Forbidden):  # a release that watches all namespaces would grant the right to read it
             return ""
         holder = self._holder(lease)
-        return "" if self._of_all.has_expired(lease, now) else holder
+        return "" if self._expiry_of_all.has_expired(lease, now) else holder
 
     async def wait_until_vacant(self) -> None:
-        """Return once no operator of a single namespace renews its Lease any more, or would still write if it did not.
+        """Wait until no operator of a single namespace renews its Lease or may still write.
 
-        They look for ours before each renewal, and stop writing within their deadline where they cannot.
+        They read the Lease over all namespaces before each renewal, and stop writing within their deadline if they
+        cannot renew.
         """
         if self._watched:
             return
         expiry, until = Expiry(self._duration), boottime() + self._duration
-        told = ""
+        logged = ""
         while (now := boottime()) < until:
             try:
                 leases, _ = await self._kube.list(Scope(LEASES, Json, name=ONE_NAMESPACE))
                 live = [lease for lease in leases if not expiry.has_expired(lease, now) and self._holder(lease)]
             except ApiError as error:
-                logger.warning("who else follows a namespace is not known yet: %s", error)
+                logger.warning("the Leases of operators of single namespaces cannot be listed yet: %s", error)
             else:
                 if not live:
                     return
-                if (holder := self._holder(live[0])) != told:
-                    told = holder
-                    logger.warning("waiting for %s to stop following a namespace of its own", holder)
+                if (holder := self._holder(live[0])) != logged:
+                    logged = holder
+                    logger.warning("waiting until the operator %s stops watching its namespace", holder)
             await asyncio.sleep(LOOK_SECONDS)
 
     def _holder(self, lease: Json) -> str:
-        """Identity of who holds it; empty where that is a replica of this release."""
+        """Identity of a Lease's holder; empty for a replica of this release."""
         holder = str((lease.get("spec") or {}).get("holderIdentity") or "")[:IDENTITY_LIMIT]
         return "" if holder.startswith(self._family) else holder
 
 
 def explain(holder: str, watched: str) -> str:
-    """Sentence that says for whom an operator waits that is to follow `watched`, all namespaces where it is empty."""
+    """Sentence about the holder that an operator waits for, which should watch `watched` (empty: all namespaces)."""
     namespace, name, replica = [*holder.split("/", 2), "", ""][:3]
-    ours = f"namespace {watched}" if watched else "all namespaces"
+    scope = f"namespace {watched}" if watched else "all namespaces"
     return (
-        f"the operator {name} in namespace {namespace} (replica {replica}) leads, and follows namespaces that this one "
-        f"is set to follow too: {ours}. This one writes nothing meanwhile. Stop one of the two, or keep each to a "
-        f"namespace of its own (watchNamespace of the chart)"
+        f"the operator {name} in namespace {namespace} (replica {replica}) leads, and watches namespaces that this "
+        f"operator is set to watch too: {scope}. This operator writes nothing meanwhile. Stop one of the two, or limit "
+        f"each to a namespace of its own (watchNamespace of the chart)"
     )

@@ -1,7 +1,7 @@
-"""Secret of the installation: the keys that operator and gateways share.
+"""The installation's Secret with the keys that operator and gateways share.
 
-The operator makes it at its start with random values, so that a chart renders the same twice, and puts it back while it
-leads. Values that are there are never changed: a new session key would end every legacy session.
+The operator creates it at its start with random values, so that the chart itself contains none, and restores it while
+leading. Existing values are never changed: a new session key would end every legacy session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ RETRY_SECONDS: Final = 1.0
 
 
 class InstallationSecret:
-    """Store of the one Secret for an informer, and what makes it. Every replica may call `ensure` at once."""
+    """Creates and restores the Secret; implements `informer.Store` for it. All replicas may call `ensure`
+    concurrently.
+    """
 
     def __init__(
         self, kube: Kube, namespace: str, name: str, owners: Sequence[Json] = (), drift: DriftRepairs | None = None
@@ -39,17 +41,17 @@ class InstallationSecret:
         self._namespace = namespace
         self._owners = list(owners)
         self._values: Mapping[str, str] = {}
-        """Encoded, as last seen: what a deleted Secret is made of again."""
+        """Last seen values, base64-encoded, from which a deleted Secret is restored."""
         self.scope: Final = Scope(SECRETS, Json, namespace, name=name)
 
     async def ensure(self) -> str:
-        """The pull token, after the Secret was made or its missing keys were added. Raises ApiError."""
+        """Create the Secret or add its missing keys; return the pull token. Raises ApiError."""
         while True:
             secrets, _ = await self._kube.list(self.scope)
             try:
                 secret = await self._complete(secrets[0]) if secrets else await self._create()
             except (Conflict, NotFound):
-                continue  # another replica, or somebody else, was faster
+                continue  # another replica or client was faster
             self._values = secret["data"]
             return base64.b64decode(secret["data"][PULL_TOKEN]).decode()
 
@@ -59,22 +61,22 @@ class InstallationSecret:
             metadata["ownerReferences"] = self._owners
         data = {**_missing({}), **self._values}
         body: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-        made = await self._kube.create(SECRETS, self._namespace, body)
-        self._wrote()
-        logger.info("made the Secret %s of the installation", self.scope.name)
-        return made
+        created = await self._kube.create(SECRETS, self._namespace, body)
+        self._count_repair()
+        logger.info("created the installation's Secret %s", self.scope.name)
+        return created
 
     async def _complete(self, secret: Json) -> Json:
-        """Add what is missing."""
+        """Add the missing keys."""
         missing = _missing(secret.get("data") or {})
         if not missing:
             return secret
         patch: Json = {"metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]}, "data": missing}
         completed = await self._kube.merge(SECRETS, self._namespace, self.scope.name, patch)
-        self._wrote()
+        self._count_repair()
         return completed
 
-    def _wrote(self) -> None:
+    def _count_repair(self) -> None:
         if self._values:
             self._drift.count_repair(self._target, "", lambda: None)
 
@@ -91,13 +93,13 @@ class InstallationSecret:
         await self._restore()
 
     async def _restore(self) -> None:
-        await asyncio.sleep(self._drift.pause(self._target))  # no other event is kept waiting: it is the only Secret
+        await asyncio.sleep(self._drift.pause(self._target))  # delays no other event, as this informer has one object
         while True:
             try:
                 await self.ensure()
                 return
             except ApiError as error:
-                logger.warning("the Secret %s of the installation: %s", self.scope.name, error)
+                logger.warning("the installation's Secret %s cannot be restored yet: %s", self.scope.name, error)
                 await asyncio.sleep(RETRY_SECONDS)
 
 

@@ -1,7 +1,7 @@
-"""Last words of servers on stdio: the line of a pod's log that says why a process failed, without its secrets.
+"""Finds the line of a pod's log that explains why a stdio server's process failed, and masks its secrets.
 
-Such a process lives as long as a connection, inside of a container that goes on: its end is in no status, and the
-connection carries its standard output alone.
+Such a process lives as long as a connection, inside a container that goes on. Its end is therefore in no status, and
+the connection transports only its standard output.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 16_384
 RECENT_S: Final = 60
-"""Seconds: what was printed earlier is of another process."""
+"""Age in seconds of the log lines that are read; older ones are from another process."""
 
 
 class LastWords:
-    """Reads logs. `newest` gives the pod of a server that was made last, empty for none; `secrets` the values of the
-    Secrets that its environment has.
+    """Reads logs of stdio servers. `newest` returns the name of a server's newest pod, empty for none; `secrets` the
+    values of the Secrets in its environment.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class LastWords:
         self._secrets = secrets
 
     async def read(self, server: McpServer) -> str:
-        """The line; empty where there is none, or where the log cannot be read now. Never raises."""
+        """The explaining line; empty if there is none or the log cannot be read now. Never raises."""
         pod = self._newest(server.key)
         if not pod:
             return ""
@@ -49,14 +49,14 @@ class LastWords:
                 server.metadata.namespace, pod, CONTAINER, lines=MOST_LINES, size=MOST_BYTES, seconds=RECENT_S
             )
         except ApiError as error:
-            logger.info("%s: its last words are not known: %s", server.key, error)
+            logger.info("the log of %s cannot be read: %s", server.key, error)
             return ""
         written = {variable.name: variable.value for variable in server.spec.env if variable.value}
         masks = (
             Mask(Credential(env={value: value for value in self._secrets(server)})),
             Mask.of_process(_arguments(server), written),
         )
-        # before a line is chosen and cut, or half a secret would be left of one at its end
+        # masked before a line is chosen and cut, so that no part of a secret remains at its end
         return diagnosis(_mask(printable(line), masks) for line in log.splitlines())
 
 
@@ -67,7 +67,7 @@ def _mask(line: str, masks: Iterable[Mask]) -> str:
 
 
 def _arguments(server: McpServer) -> list[str]:
-    """Words that its program is started with, as its manifest has them."""
+    """Arguments of the server's program, from its manifest."""
     image, package = server.spec.image, server.spec.package
     if package is not None:
         return package.args

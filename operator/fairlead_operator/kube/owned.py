@@ -1,8 +1,8 @@
-"""Store of the objects that run servers, and the apply that leaves alone what is already right.
+"""Stores the objects that run servers, and applies manifests only where an object differs.
 
-An object is right when the wanted manifest is the one applied last, and what stands in the cluster is what stood there
-after that apply: then nothing is sent. Compared are fingerprints of whole objects and not manifests with objects,
-because the API server fills in and rewrites values.
+An object is up to date if the wanted manifest equals the last applied one, and the object is unchanged since that
+apply; then no request is sent. Fingerprints of whole objects are compared, not manifests with objects, because the API
+server adds and rewrites values.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An object as it stood when last looked at."""
+    """The relevant content of an object as last seen."""
 
     uid: str
     owner: ServerKey | None
     owner_uid: str
-    """The McpServer that controls it; None and empty for somebody else's object."""
+    """UID of the controlling McpServer; `owner` is None and this is empty for an object without one."""
     fingerprint: str
-    """Over everything but its status and bookkeeping."""
+    """Hash of everything except the status and bookkeeping metadata."""
     generation: int
     status_json: bytes
-    """Kept as JSON, which takes a fifth of the memory."""
+    """The status as JSON, which takes a fifth of the memory of a dict."""
     writers: Writers = field(default=Writers(), compare=False)
 
     @property
@@ -53,12 +53,12 @@ class Seen:
 
 
 class _Applied(NamedTuple):
-    """An apply that was sent."""
+    """The last apply of an object."""
 
     wanted: str
     """Hash of the manifest."""
     fingerprint: str
-    """Fingerprint of the object afterwards."""
+    """Fingerprint of the object after the apply."""
     own_at: str
     """When that was, as the API server says."""
 
@@ -68,7 +68,7 @@ class ForeignObject(Exception):
 
 
 def fingerprint(item: Json) -> str:
-    """Equal for two readings of an object that nobody changed in between, status aside."""
+    """Hash of an object without its status and bookkeeping: changes only when somebody changes the object."""
     metadata = {k: v for k, v in item.get("metadata", {}).items() if k not in _UNSTABLE_METADATA}
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {k: v for k, v in annotations.items() if k not in _UNSTABLE_ANNOTATIONS}
@@ -87,7 +87,7 @@ def has_surplus(wanted: Any, actual: Any) -> bool:
 
 
 def owner_of(item: Json) -> tuple[ServerKey, str] | None:
-    """Key and uid of the McpServer that controls an object; None for somebody else's."""
+    """Key and UID of the McpServer that controls an object; None without one."""
     metadata = item.get("metadata", {})
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller") and reference.get("kind") == MCP_SERVERS.kind:
@@ -109,8 +109,10 @@ def _observe(item: Json) -> Seen:
 
 
 class Owned:
-    """Objects of all servers, each under its server's name, in a store for each of `kinds`. `enqueue` is called with
-    each server whose objects changed. What others change is put back at the pace of `drift`.
+    """Objects of all servers in one store per kind; each object has its server's name.
+
+    `enqueue` is called with each server whose objects changed. `drift` limits how often changes by others are
+    repaired.
     """
 
     def __init__(
@@ -132,14 +134,13 @@ class Owned:
         return f"<Owned {self.stores} applied={len(self._applied)}>"
 
     def last_seen(self, kind: Kind, namespace: str, name: str) -> Seen | None:
-        """The object as last seen."""
+        """The object as last seen; None if it does not exist."""
         return self.stores[kind].get(ServerKey(namespace, name))
 
     async def apply(self, kind: Kind, manifest: Json, owner_uid: str) -> None:
-        """Make the object as the manifest says, unless it already is, or it is too early to put it back once more.
+        """Apply the manifest, unless the object is up to date, or it is too early for another repair.
 
-        Raises ForeignObject when one of that name is not controlled by `owner_uid`, ApiError when the API server
-        refuses.
+        Raises ForeignObject if `owner_uid` does not control the existing object, ApiError if the API server refuses.
         """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         store, key = self.stores[kind], ServerKey(namespace, name)
@@ -152,20 +153,20 @@ class Owned:
         if repeats and self._drift.held_back(target, wake):
             return
         if seen is None or seen.owner_uid != owner_uid:
-            await self._claimable(kind, namespace, name, owner_uid)
-        answer = await self._put_right(kind, manifest, exists=seen is not None)
+            await self._check_unclaimed(kind, namespace, name, owner_uid)
+        answer = await self._apply_exactly(kind, manifest, exists=seen is not None)
         store.put(answer)
         after = _observe(answer)
         self._applied[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
         if seen is not None and seen.fingerprint == after.fingerprint:
-            return  # what others had added is left to them: nothing was undone
+            return  # others only added members, which stay: this was not a repair
         logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
         if repeats and applied is not None:
             by = seen.writers.since(applied.own_at) if seen is not None else ""
             self._drift.count_repair(target, by, wake, owner=key)
 
     async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
-        """Delete an object that is no longer wanted; fine when it is gone or somebody else's."""
+        """Delete an object that is no longer wanted; no-op if it does not exist or `owner_uid` does not control it."""
         seen = self.last_seen(kind, namespace, name)
         if seen is None or seen.owner_uid != owner_uid:
             return
@@ -175,7 +176,7 @@ class Owned:
         self._forget(kind, ServerKey(namespace, name))
 
     def forget(self, server: ServerKey) -> None:
-        """Drop what is remembered of the objects of a server that is gone; they go by the garbage collector."""
+        """Forget the objects of a deleted server; the garbage collector deletes them."""
         for kind in self.stores:
             self._forget(kind, server)
 
@@ -183,16 +184,17 @@ class Owned:
         self._applied.pop((kind, key), None)
         self._drift.forget([WriteTarget(kind, key.namespace, key.name)])
 
-    async def _put_right(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
-        """Apply; where somebody added to a list, put the list back as a whole first, which no apply does.
+    async def _apply_exactly(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
+        """Apply the manifest; if another client added items to a list, first replace the list, which an apply does
+        not.
 
-        Members that others added to objects (an annotation, an autoscaler's `replicas`) are left to them.
+        Members that others added (an annotation, an autoscaler's `replicas`) stay.
         """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         try:
             answer = await self._kube.apply(kind, namespace, manifest)
         except Invalid:
-            # A port that was renumbered by hand is another item to an apply, and its name then stands there twice.
+            # An apply takes a port with a changed number for another item, and so creates a duplicate port name.
             if not exists:
                 raise
         else:
@@ -201,8 +203,8 @@ class Owned:
         await self._kube.merge(kind, namespace, name, manifest)
         return await self._kube.apply(kind, namespace, manifest)
 
-    async def _claimable(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
-        """The store has labelled objects only, so what it lacks may still exist."""
+    async def _check_unclaimed(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
+        """Raise ForeignObject if an object of that name exists without our label, which the store lacks."""
         try:
             item = await self._kube.get(kind, namespace, name)
         except NotFound:

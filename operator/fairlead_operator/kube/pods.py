@@ -1,4 +1,4 @@
-"""Stores of what is wrong with the pods of servers; of each pod no more than that is kept."""
+"""Stores the symptoms of the servers' pods; nothing else of a pod is kept."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from fairlead_operator.server.podwarnings import PodWarning, pod_warning
 from fairlead_operator.server.symptoms import LISTEN_S, ClosedPort, Symptom, closed_port, started_at, symptom, unready
 
 MOST_WARNINGS: Final = 5000
-"""Pods of which the last warning is kept, those of others included: an event does not tell whose its pod is. Above that
-the one that was warned about longest ago is forgotten."""
+"""Maximum pods whose last warning is kept; beyond it, the oldest warning is dropped. It includes pods of other owners,
+because an event does not contain its pod's labels.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class _Pod:
     symptom: Symptom | None
     closed: ClosedPort | None
     started_at: datetime | None
-    """Start of the server's container, where it runs or ran."""
+    """Start of the server's running container; None if it does not run."""
 
 
 class Pods:
@@ -43,44 +44,45 @@ class Pods:
         self._enqueue = enqueue
         self.store: ObjectStore[_Pod] = ObjectStore(_pod, self._on_change)
         self.warnings = PodWarnings(self._on_warning)
-        """Warning events, which tell of pods what their status does not."""
+        """Warning events, which contain reasons that the pods' status lacks."""
 
     def __repr__(self) -> str:
         return f"<Pods {len(self.store)}>"
 
     def symptom(self, key: ServerKey) -> Symptom | None:
-        """Fault of the newest pod that has one, else a port that was closed, or a warning, for too long; None where all
-        is well.
+        """Symptom of the newest faulty pod, else of a port that is closed for too long, else of a warning; None if
+        there is no fault.
         """
         pods = self._pods(key)
-        ill = [(pod.created, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
-        if ill:
-            _, name, fault = max(ill, key=lambda each: each[:2])
-            return self._ended_by_probe(name, pods[name], fault) or fault
-        late = [pod.closed for pod in pods.values() if pod.closed is not None and self._patience(pod.closed.since) <= 0]
-        if late:
-            return late[0].symptom
-        warnings = [warning for warning in self._warnings(pods) if self._patience(warning.first) <= 0]
+        faults = [(pod.created, name, pod.symptom) for name, pod in pods.items() if pod.symptom is not None]
+        if faults:
+            _, name, fault = max(faults, key=lambda each: each[:2])
+            return self._add_probe_warning(name, pods[name], fault) or fault
+        closed_ports = [pod.closed for pod in pods.values() if pod.closed is not None]
+        overdue = [port for port in closed_ports if self._seconds_left(port.since) <= 0]
+        if overdue:
+            return overdue[0].symptom
+        warnings = [warning for warning in self._warnings(pods) if self._seconds_left(warning.first) <= 0]
         return max(warnings, key=lambda warning: warning.last).symptom if warnings else None
 
     def newest(self, key: ServerKey) -> str:
-        """Name of the pod that was made last; empty where there is none."""
+        """Name of the newest pod; empty without pods."""
         pods = self._pods(key)
         return max(pods, key=lambda name: (pods[name].created, name)).name if pods else ""
 
     def until_late(self, key: ServerKey) -> float | None:
-        """Seconds until a closed port, or a warning, is a fault; None where none is to become one."""
+        """Seconds until a closed port or a warning counts as a fault; None without either."""
         pods = self._pods(key)
         since = [pod.closed.since for pod in pods.values() if pod.closed is not None]
         since += [warning.first for warning in self._warnings(pods)]
-        return min((seconds for seconds in map(self._patience, since) if seconds > 0), default=None)
+        return min((seconds for seconds in map(self._seconds_left, since) if seconds > 0), default=None)
 
     def _pods(self, key: ServerKey) -> dict[ServerKey, _Pod]:
         pods = {name: self.store.get(name) for name in self.store}
         return {name: pod for name, pod in pods.items() if pod is not None and pod.server == key}
 
     def _warnings(self, pods: dict[ServerKey, _Pod]) -> list[PodWarning]:
-        """Warnings about pods that are not ready, but for those from before their containers started."""
+        """Warnings about pods that are not ready, except those from before their containers started."""
         warnings = ((pod, self.warnings.last(name, pod.uid)) for name, pod in pods.items() if pod.unready)
         return [
             warning
@@ -88,14 +90,18 @@ class Pods:
             if warning is not None and (pod.started_at is None or warning.last >= pod.started_at)
         ]
 
-    def _ended_by_probe(self, name: ServerKey, pod: _Pod, fault: Symptom) -> Symptom | None:
-        """A container that the kubelet ends for a probe looks like one that ended by itself."""
+    def _add_probe_warning(self, name: ServerKey, pod: _Pod, fault: Symptom) -> Symptom | None:
+        """The symptom with the kubelet's warning added, if the kubelet ended the container because of a failed
+        probe.
+
+        In the pod's status, such a container looks like one that ended by itself.
+        """
         warning = self.warnings.last(name, pod.uid)
         if fault.cause != Cause.CRASH_LOOPING or warning is None or not warning.kills:
             return None
         return dataclasses.replace(fault, message=f"{fault.message}; Kubernetes ended it: {warning.note}")
 
-    def _patience(self, since: datetime) -> float:
+    def _seconds_left(self, since: datetime) -> float:
         return min(LISTEN_S, LISTEN_S - (self._now() - since).total_seconds())
 
     def _on_change(self, key: ServerKey, before: _Pod | None, after: _Pod | None) -> None:
@@ -110,7 +116,7 @@ class Pods:
 
 
 class PodWarnings:
-    """The last warning about each pod. Implements `informer.Store`. `changed` is called with the pod."""
+    """The last warning about each pod. Implements `informer.Store`. `changed` is called with the key of the pod."""
 
     def __init__(self, changed: Callable[[ServerKey], None]) -> None:
         self._changed = changed
@@ -120,17 +126,17 @@ class PodWarnings:
         return len(self._last)
 
     def last(self, pod: ServerKey, uid: str) -> PodWarning | None:
-        """The last warning about a pod; None where there is none about the one of that uid."""
+        """The last warning about the pod with that UID; None without one."""
         warning = self._last.get(pod)
         return warning if warning is not None and warning.uid == uid else None
 
     def replace(self, objects: Sequence[Json], version: str) -> None:
-        """Take in all events; those that are missing were true when they were told."""
+        """Add all listed events. Warnings of missing events are kept, because events expire while their cause lasts."""
         for item in objects:
             self.update(item)
 
     def update(self, item: Json) -> None:
-        """Take in an event that was posted, or counted again."""
+        """Add an event that was posted or repeated."""
         warning = pod_warning(item)
         if warning is None:
             return
@@ -138,7 +144,7 @@ class PodWarnings:
         if earlier is not None and earlier.uid == warning.uid and warning.last < earlier.last:
             return
         same = earlier is not None and warning.repeats(earlier)
-        if earlier is not None and same:  # the same words, or a status would be written for each try
+        if earlier is not None and same:  # keep its text, so that a repetition causes no write of a status
             warning = dataclasses.replace(earlier, last=warning.last)
         self._last[warning.pod] = warning
         self._last.move_to_end(warning.pod)
@@ -148,9 +154,7 @@ class PodWarnings:
             self._changed(warning.pod)
 
     def delete(self, item: Json) -> None:
-        """Nothing: an event is deleted when its time is over, an hour after the last count, and its pod may still be
-        as it was.
-        """
+        """No-op: events expire an hour after their last repetition, while the state of their pod may last."""
 
 
 def _pod(item: Json) -> _Pod:

@@ -1,6 +1,6 @@
-"""Checks of a cluster before anything is started: it answers, has the custom resources, and grants the rights.
+"""Checks a cluster before the operator starts: it answers, serves the custom resources, and grants the rights.
 
-Nothing here writes.
+Writes nothing.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ RIGHTS: Final = "the rights in operator/rbac.yaml to the account that the operat
 
 
 class CannotStart(Exception):
-    """The message is one sentence that says what is missing and what to do."""
+    """The operator cannot start; the message is one sentence that says what is missing and what to do."""
 
 
 async def check_cluster(
     kube: Kube, release_namespace: str, watched: str = "", secret_namespaces: Sequence[str] = ("",)
 ) -> None:
-    """See that the operator could work here, for the namespace `watched` or for all, with Secrets of servers in
+    """Check that the operator can work in the namespace `watched` (empty: all), and read Secrets in
     `secret_namespaces`, where an empty name stands for all. Raises CannotStart.
     """
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await kube.get_path("/version")
-            await _crds(kube)
-            await _rights(kube, release_namespace, watched, secret_namespaces)
+            await _check_crds(kube)
+            await _check_rights(kube, release_namespace, watched, secret_namespaces)
     except TimeoutError as error:
-        slow = Unavailable(f"no answer within {CONNECT_SECONDS:g} s")
-        raise CannotStart(slow.sentence(kube.host)) from error
+        unavailable = Unavailable(f"no answer within {CONNECT_SECONDS:g} s")
+        raise CannotStart(unavailable.sentence(kube.host)) from error
     except ApiError as error:
         raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 
 
 async def knows_domain_policies(kube: Kube) -> bool:
-    """Whether the cluster serves CiliumNetworkPolicies; asked again until the API server answers."""
+    """Whether the cluster serves CiliumNetworkPolicies; retries until the API server answers."""
     group = f"/apis/{DOMAIN_POLICIES.api_version}"
     while True:
         try:
@@ -64,13 +64,13 @@ async def knows_domain_policies(kube: Kube) -> bool:
         except NotFound:
             return False
         except ApiError as error:
-            logger.warning("whether Cilium is installed is not known yet: %s", error)
+            logger.warning("the check whether Cilium is installed failed and will be retried: %s", error)
             await asyncio.sleep(RETRY_SECONDS)
         else:
             return any(resource.get("name") == DOMAIN_POLICIES.plural for resource in served)
 
 
-async def _crds(kube: Kube) -> None:
+async def _check_crds(kube: Kube) -> None:
     install = "install them with `fairlead crds | kubectl apply -f -`"
     try:
         listing = await kube.get_path(f"/apis/{API_VERSION}")
@@ -82,8 +82,8 @@ async def _crds(kube: Kube) -> None:
         raise CannotStart(f"the custom resources {', '.join(missing)} of {GROUP} are not installed: {install}")
 
 
-async def _rights(kube: Kube, release_namespace: str, watched: str, secret_namespaces: Sequence[str]) -> None:
-    """The rights that nothing works without, one for each rule of the manifest that grants them."""
+async def _check_rights(kube: Kube, release_namespace: str, watched: str, secret_namespaces: Sequence[str]) -> None:
+    """Check the required rights, one for each rule of operator/rbac.yaml. Raises CannotStart."""
     followed_in, followed = lease_place(watched)
     needed: list[tuple[str, Kind, str, str, str]] = [
         ("watch", MCP_SERVERS, watched, "", ""),
@@ -96,11 +96,11 @@ async def _rights(kube: Kube, release_namespace: str, watched: str, secret_names
         ("create", LEASES, followed_in, "", ""),
         ("update", LEASES, followed_in, "", followed),
     ]
-    if not watched:  # an installation of one namespace goes without, where it has to
+    if not watched:  # an installation of one namespace works without these
         needed.append(("list", LEASES, "", "", ONE_NAMESPACE))
         needed.append(("create", LATENCY_TIERS, "", "", ""))
     for verb, kind, namespace, subresource, name in needed:
         if not await kube.allows(verb, kind, namespace, subresource, name=name):
             what = f"{kind.plural}/{subresource}" if subresource else f"{kind.plural} {name}".rstrip()
             where = f" in namespace {namespace}" if namespace else ""
-            raise CannotStart(f"the credentials may not {verb} {what}{where}: grant {RIGHTS}")
+            raise CannotStart(f"the operator's credentials may not {verb} {what}{where}: grant {RIGHTS}")

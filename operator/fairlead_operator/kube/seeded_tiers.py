@@ -1,7 +1,7 @@
-"""LatencyTiers that the operator creates: a chart cannot hold objects of kinds that it installs itself.
+"""Creates the default LatencyTiers, because a chart cannot contain objects of kinds that it installs itself.
 
-Operators up to 0.1 created `fast` with `default: true`. Who created an object, and who has written its spec since, is
-in its `managedFields` (Kubernetes API conventions, "Field management"); `metadata.generation` grows with each change of
+Operators up to 0.1 created `fast` with `default: true`. The creator of an object, and later writers of its spec, are in
+its `managedFields` (Kubernetes API conventions, "Field management"); `metadata.generation` grows with each change of
 the spec.
 """
 
@@ -21,18 +21,19 @@ from fairlead_kube.resources import LATENCY_TIERS, Scope
 logger = logging.getLogger(__name__)
 
 SEEDER: Final = "fairlead-operator-seeds"
-"""Field manager of the tiers that this operator creates. Those of older operators have MANAGER, so that a default which
-this one creates, because the installation names it, is never withdrawn."""
+"""Field manager of the tiers that this operator creates. Tiers of older operators have MANAGER, by which only their
+default is withdrawn, never one that this operator creates because the installation names it.
+"""
 RETRY_SECONDS: Final = 1.0
 
 
-def has_begun(item: Json) -> bool:
-    """Whether the operator that created this LatencyTier has not told that it created the others as well."""
+def is_incomplete(item: Json) -> bool:
+    """Whether this LatencyTier is marked as the first of a set that was not created completely."""
     return ANNOTATION_SEEDING in ((item.get("metadata") or {}).get("annotations") or {})
 
 
-def old_default(item: Json) -> bool:
-    """Whether an older operator created this LatencyTier as the default, and nobody has written its spec since."""
+def is_old_default(item: Json) -> bool:
+    """Whether an older operator created this LatencyTier as the default, and nobody has changed its spec since."""
     metadata, spec = item.get("metadata") or {}, item.get("spec") or {}
     if spec.get("default") is not True or metadata.get("generation") != 1:
         return False
@@ -47,10 +48,10 @@ def old_default(item: Json) -> bool:
 
 
 class TierSeeder:
-    """Creates `tiers` where there is no LatencyTier, and takes back the default that older operators made. All of them,
-    even if operators end amid it: the first one is marked until the last one is there.
+    """Creates `tiers` on a cluster without LatencyTiers, and withdraws the default that older operators set.
 
-    With `optional`, an installation that may not read LatencyTiers goes without.
+    The set is completed even if operators end in between: the first tier is marked until the last one exists. With
+    `optional`, LatencyTiers that may not be read cause no error.
     """
 
     def __init__(self, kube: Kube, tiers: Collection[LatencyTier], *, optional: bool) -> None:
@@ -59,7 +60,7 @@ class TierSeeder:
         self._optional = optional
 
     async def run(self) -> bool:
-        """Seed, trying again until the API server has answered; whether LatencyTiers may be read."""
+        """Run `seed` until the API server answers; return whether LatencyTiers may be read."""
         while True:
             try:
                 return await self.seed()
@@ -68,18 +69,19 @@ class TierSeeder:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def seed(self) -> bool:
-        """Seed once; whether LatencyTiers may be read. Raises ApiError."""
+        """Create missing tiers once; return whether LatencyTiers may be read. Raises ApiError."""
         try:
             existing, _ = await self._kube.list(Scope(LATENCY_TIERS, Json))
         except Forbidden:
             if not self._optional:
                 raise
             logger.warning(
-                "LatencyTiers, which belong to no namespace, may not be read: the tiers are those of FAIRLEAD_TIERS, "
-                "else the default ones. To use LatencyTiers grant their rights (operator/rbac.yaml) and restart"
+                "the operator may not read LatencyTiers, which are cluster-scoped, so the tiers are those of "
+                "FAIRLEAD_TIERS, else the default ones. To use LatencyTiers, grant the rights in operator/rbac.yaml "
+                "and restart the operator"
             )
             return False
-        marked = [item["metadata"]["name"] for item in existing if has_begun(item)]
+        marked = [item["metadata"]["name"] for item in existing if is_incomplete(item)]
         if marked or not existing:
             await self._create(marked)
         for item in existing:
@@ -87,15 +89,16 @@ class TierSeeder:
         return True
 
     async def _withdraw_default(self, item: Json) -> None:
-        """Take `default: true` from a tier that an older operator created with it, where nobody has edited it and the
-        installation does not name it as its default now: latency would hide tools from clients that chose no tier.
+        """Remove `default: true` from a tier that an older operator created with it, unless somebody has edited the
+        tier, or the installation names it as default. Otherwise latency would hide tools from clients that name no
+        tier.
         """
         metadata = item["metadata"]
         name = metadata["name"]
         named = {tier.metadata.name for tier in self._tiers if tier.spec.default}
-        if name in named or not old_default(item):
+        if name in named or not is_old_default(item):
             return
-        # the version has the API server refuse this where somebody edits the tier at the same time
+        # because of the version, the API server refuses the patch if somebody edits the tier at the same time
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"default": False}}
         try:
             await self._kube.merge(LATENCY_TIERS, None, name, patch)
@@ -103,16 +106,16 @@ class TierSeeder:
             return
         except Forbidden:
             logger.warning(
-                "latency tier %s is the default because an older operator made it so, and hides tools from clients "
-                "that name no tier; this operator may not patch latencytiers: grant its rights "
-                "(operator/rbac.yaml) and restart, or set spec.default of the tier to false",
+                "LatencyTier %s is the default because an older operator set it, and hides tools from clients that "
+                "name no tier; this operator may not patch latencytiers: grant the rights in operator/rbac.yaml and "
+                "restart it, or set spec.default of the tier to false",
                 name,
             )
             return
-        logger.info("latency tier %s is no longer the default: clients that name no tier see every tool", name)
+        logger.info("LatencyTier %s is no longer the default: clients that name no tier see every tool", name)
 
     async def _create(self, marked: Collection[str]) -> None:
-        """Create those that are missing; `marked` are the marked tiers of an operator that ended amid this."""
+        """Create the missing tiers; `marked` are tiers that an interrupted operator has marked."""
         marks = list(marked)
         for tier in self._tiers:
             name = tier.metadata.name
@@ -124,10 +127,10 @@ class TierSeeder:
             except Conflict:
                 continue
             except Invalid as error:
-                logger.error("latency tier %s of FAIRLEAD_TIERS cannot be created: %s", name, error)
+                logger.error("LatencyTier %s of FAIRLEAD_TIERS cannot be created: %s", name, error)
                 continue
             marks = marks or [name]
-            logger.info("latency tier %s created", name)
+            logger.info("created LatencyTier %s", name)
         for name in marks:
             await self._unmark(name)
 
@@ -138,8 +141,8 @@ class TierSeeder:
             return
         except Forbidden:
             logger.warning(
-                "latency tier %s keeps its annotation %s, by which each start of the operator creates the first tiers "
-                "that are missing: this operator may not patch latencytiers: grant its rights (operator/rbac.yaml), or "
+                "LatencyTier %s keeps its annotation %s, because of which each start of the operator creates missing "
+                "default tiers; this operator may not patch latencytiers: grant the rights in operator/rbac.yaml, or "
                 "remove the annotation",
                 name,
                 ANNOTATION_SEEDING,

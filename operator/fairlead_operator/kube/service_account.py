@@ -1,8 +1,8 @@
-"""ServiceAccount of the operator, as the owner of all objects that it writes into the release's namespace.
+"""Owner references to the operator's ServiceAccount, for all objects that it writes into the release's namespace.
 
-Documents, copied credentials and the Lease are not part of a Helm release, and nothing would remove them when it is
-uninstalled; owned by an account that is part of it, they go with it, by the garbage collector. The account and no
-Deployment: deleting the operator's Deployment stops decisions, and the served documents must stay; without its account
+Documents, copied credentials and the Lease are not part of the Helm release, so uninstalling it would leave them. The
+ServiceAccount is part of the release, and the garbage collector deletes the objects that it owns. The Deployment is not
+their owner: when somebody deletes it, decisions stop, but the served documents must stay. Without its ServiceAccount
 the operator could not write anyway.
 """
 
@@ -37,11 +37,11 @@ class _Claims(msgspec.Struct):
 
 
 def owners(token: str, namespace: str) -> list[Json]:
-    """`ownerReferences` for objects of `namespace`: the account whose token stands in the file `token`, of which name
-    and uid are read (the API server says them in each token that it mounts into a pod).
+    """`ownerReferences` for objects in `namespace`: the ServiceAccount whose token is in the file `token`.
 
-    Empty, with a warning, where the file has no such token, or one of another namespace: an owner elsewhere would have
-    the objects collected at once. Empty without a path too.
+    The API server includes the account's name and UID in each token that it mounts into a pod. Empty without a path.
+    Empty, with a warning, if the file has no such token, or one of another namespace: the garbage collector deletes
+    objects with an owner in another namespace at once.
     """
     if not token:
         return []
@@ -49,12 +49,12 @@ def owners(token: str, namespace: str) -> list[Json]:
         payload = Path(token).read_text().split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)
     except (OSError, IndexError, ValueError, msgspec.DecodeError) as error:
-        logger.warning("%s names no account (%s): documents will outlive the release", token, error)
+        logger.warning("the file %s has no ServiceAccount token (%s): documents will outlive the release", token, error)
         return []
     claim = claims.kubernetes
     if claim.namespace != namespace:
         logger.warning(
-            "%s is of namespace %s, and documents are in %s: they will outlive the release",
+            "the ServiceAccount of %s is in namespace %s, but documents are in %s: they will outlive the release",
             token,
             claim.namespace,
             namespace,

@@ -1,4 +1,4 @@
-"""Whether a tool has two speeds, as one with a cache has: then a median says nothing about the slow one. Pure."""
+"""Detects tools with bimodal durations, such as one with a cache: their median says nothing about slow calls. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ VARIANCE_EXPLAINED: Final = 0.85
 
 
 def is_bimodal(durations_ms: Sequence[float]) -> bool:
-    """Whether sorted durations form two heaps.
+    """Whether sorted durations have two modes.
 
-    On a logarithmic scale, split at the widest gap that leaves 5 % (and three) on each side: two heaps when their means
-    are three times apart and the split explains 85 % of the variance.
+    On a logarithmic scale, the durations are split at the widest gap that leaves at least 5 % (and three) on each side.
+    They are bimodal if the means of the two sides differ by a factor of three, and the split explains 85 % of the
+    variance.
     """
     count = len(durations_ms)
     if count < FEWEST_SAMPLES:

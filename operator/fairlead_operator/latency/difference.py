@@ -1,4 +1,4 @@
-"""Whether published figures are worth writing again: what moved by more than a tenth is. Pure."""
+"""Decides whether measured figures have changed enough to be published again: by more than a tenth. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Final
 
 from fairlead_api.documents.state import Quantiles, ToolState
 
-MOVED: Final = 0.1
-"""Share by which a figure has to move to be worth a document."""
-GROWN: Final = 4
-"""Times the calls behind figures that make them worth a document although they stayed: an operator that restarts
-goes on from what was published.
+CHANGE_SHARE: Final = 0.1
+"""Relative change from which a figure is published again."""
+GROWTH_FACTOR: Final = 4
+"""Growth factor of the number of samples from which unchanged figures are published again, because a restarted operator
+continues from the published ones.
 """
-HOUR: Final = len("2026-01-31T09")
-"""Characters of a time up to its hour: how old figures are is published that often."""
+HOUR_LENGTH: Final = len("2026-01-31T09")
+"""Length of an RFC 3339 time up to its hour: the age of figures is published hourly."""
 
 
 def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool:
-    """Whether the quantiles of one tool moved."""
+    """Whether a quantile of one tool changed by more than a tenth."""
     before = published.quantiles if published is not None else None
     if before is None or now is None:
         return before is not now
@@ -31,20 +31,22 @@ def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool
     return any(_has_moved(old, new) for old, new in pairs)
 
 
-def worth_a_document(published: ToolState | None, now: Quantiles | None, measured_at: str = "") -> bool:
-    """Whether the quantiles of one tool moved, far more calls stand behind them, or they were `measured_at` (RFC 3339)
-    in a later hour than was published.
+def should_publish(published: ToolState | None, now: Quantiles | None, measured_at: str = "") -> bool:
+    """Whether the quantiles of one tool should be published again.
+
+    That is the case if they changed, have `GROWTH_FACTOR` times the samples, or were `measured_at` (RFC 3339) in a
+    later hour.
     """
     before = published.quantiles if published is not None else None
-    grown = before is not None and now is not None and now.samples >= GROWN * before.samples
-    aged = published is not None and measured_at[:HOUR] > published.measured_at[:HOUR]
+    grown = before is not None and now is not None and now.samples >= GROWTH_FACTOR * before.samples
+    aged = published is not None and measured_at[:HOUR_LENGTH] > published.measured_at[:HOUR_LENGTH]
     return grown or aged or quantiles_differ(published, now)
 
 
 def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float]) -> bool:
-    """Whether the round trips of one server moved, by environment."""
+    """Whether a round trip of one server, by environment, changed by more than a tenth."""
     return any(name not in published or _has_moved(published[name], value) for name, value in now.items())
 
 
 def _has_moved(old: float, new: float) -> bool:
-    return abs(new - old) > MOVED * max(old, 0.1)
+    return abs(new - old) > CHANGE_SHARE * max(old, 0.1)

@@ -1,7 +1,7 @@
-"""Which measured figures the status of each server shows. Pure; owned by the timekeeper.
+"""Decides which measured figures the status of each server shows. Pure; owned by the timekeeper.
 
-A status is a write to the API server, so it follows the published figures no more than once per `every` seconds, and
-only where they moved by more than a tenth or are another tool's.
+Each change of a status is a write to the API server. A status is therefore updated at most once per `every` seconds,
+and only if a figure changed by more than a tenth, or another tool is the slowest.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ from typing import Final
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import LatencySummary
-from fairlead_operator.latency.difference import MOVED
+from fairlead_operator.latency.difference import CHANGE_SHARE
 
 SETTLE_S: Final = 5.0
-"""Before the first figures of a server are shown: its tools are measured one after the other."""
+"""Seconds before a server's first figures are shown, because its tools are measured one after the other."""
 
 
 class Figures:
-    """Latency figures for the servers' status. `now` parameters are seconds of any one clock."""
+    """Latency figures for statuses of servers. `now` parameters are seconds of any one clock."""
 
     def __init__(self, every: float) -> None:
         self._every = every
         self._shown: dict[ServerKey, LatencySummary] = {}
-        self._at: dict[ServerKey, float] = {}
-        self._wanted: dict[ServerKey, LatencySummary] = {}
+        self._shown_at: dict[ServerKey, float] = {}
+        self._pending: dict[ServerKey, LatencySummary] = {}
 
     def offer(self, server: ServerKey, slowest: ToolState | None, now: float) -> None:
-        """Learn the slowest tool of a server, as published; None: none is measured."""
-        self._at.setdefault(server, now - self._every + min(SETTLE_S, self._every))
+        """Take over the published state of a server's slowest tool; None if no tool is measured."""
+        self._shown_at.setdefault(server, now - self._every + min(SETTLE_S, self._every))
         summary = _summary(slowest)
         if _differ(self._shown.get(server, LatencySummary()), summary):
-            self._wanted[server] = summary
+            self._pending[server] = summary
         else:
-            self._wanted.pop(server, None)
+            self._pending.pop(server, None)
 
     def due(self, now: float) -> list[ServerKey]:
-        """Servers that show other figures from now on."""
-        due = [key for key in self._wanted if now - self._at[key] >= self._every]
+        """Servers whose status has to show new figures now."""
+        due = [key for key in self._pending if now - self._shown_at[key] >= self._every]
         for key in due:
-            self._shown[key] = self._wanted.pop(key)
-            self._at[key] = now
+            self._shown[key] = self._pending.pop(key)
+            self._shown_at[key] = now
         return due
 
     def summary(self, server: ServerKey) -> LatencySummary | None:
-        """Summary for the server's status; None while nothing new is known."""
+        """Summary for the server's status; None keeps the shown one."""
         return self._shown.get(server)
 
     def forget(self, alive: Collection[ServerKey]) -> None:
-        """Keep the living only."""
-        for key in self._at.keys() - set(alive):
+        """Forget all servers that are not `alive`."""
+        for key in self._shown_at.keys() - set(alive):
             self._shown.pop(key, None)
-            self._wanted.pop(key, None)
-            del self._at[key]
+            self._pending.pop(key, None)
+            del self._shown_at[key]
 
 
 def _summary(slowest: ToolState | None) -> LatencySummary:
@@ -67,4 +67,4 @@ def _differ(summary: LatencySummary, other: LatencySummary) -> bool:
     if summary.slowest_tool != other.slowest_tool:
         return True
     pairs = ((summary.p50_ms, other.p50_ms), (summary.p95_ms, other.p95_ms))
-    return any(abs((new or 0) - (old or 0)) > MOVED * max(old or 0, 1) for old, new in pairs)
+    return any(abs((new or 0) - (old or 0)) > CHANGE_SHARE * max(old or 0, 1) for old, new in pairs)

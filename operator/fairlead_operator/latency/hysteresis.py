@@ -1,9 +1,9 @@
-"""Shown or hidden, and when something hidden may come back. Pure; used alike for speed (`score`) and `reliability`.
+"""Gate that decides when something hidden may return. Pure; for latency (`score`) and for `reliability`.
 
-What can be watched while it is hidden (by probes, or by calls through slower tiers) comes back by evidence, at once the
-first time; hidden again within ten minutes of its return, it waits a minute, two, four … ten first. What cannot be
-watched is shown for a trial after half a minute, one, two … ten in which nothing speaks against it: any bad call among
-the first ones hides it again.
+If samples still arrive while it is hidden (from probes, or from calls through slower tiers), good samples bring it back
+at once the first time. If it is hidden again within ten minutes of its return, good samples count only after a minute,
+then two, four … ten minutes. Without samples, it is shown for a trial after half a minute, then one, two … ten minutes,
+in which nothing spoke against it; any bad call of the trial hides it again.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import Final
 
 STEADY_S: Final = 600.0
-"""Shown for this long, earlier hides are forgotten."""
+"""Seconds after its return from which earlier hides no longer count."""
 LONGEST_S: Final = 600.0
 HOLD_S: Final = 60.0
 TRIAL_AFTER_S: Final = 30.0
 TRIAL_CALLS: Final = 3
-"""Calls of a trial that proves nothing but that the tool answers."""
+"""Number of calls of a trial for health."""
 
 
 class Gate:
-    """Whether one thing is shown. Times are seconds of any one clock."""
+    """State of one gate: shown or hidden. Times are seconds of any one clock."""
 
     __slots__ = ("hidden_at", "refuted_at", "relapses", "shown", "shown_at", "trial")
 
@@ -29,43 +29,43 @@ class Gate:
         self.shown_at = -STEADY_S * 2
         self.hidden_at = 0.0
         self.refuted_at = 0.0
-        """When it was hidden, or when something last spoke against it since then."""
+        """Time when it was hidden, or of the last bad sample since then."""
         self.relapses = 0
-        """How often it was hidden again, soon after it was shown."""
+        """Number of hides in a row, each within `STEADY_S` of the last return."""
         self.trial = 0
-        """Calls left of a trial; any bad one among them hides at once."""
+        """Remaining calls of a trial; any bad one hides at once."""
 
     def hide(self, now: float) -> None:
-        """Take it out; how soon after its last return decides how long it stays out."""
+        """Hide it. The time since its last return decides how long it stays hidden."""
         self.relapses = 0 if now - self.shown_at > STEADY_S else self.relapses + 1
         self.keep_hidden(now)
 
     def keep_hidden(self, now: float) -> None:
-        """Hidden from `now` on, without counting as a relapse."""
+        """Hide it from `now` on, without counting a relapse."""
         self.shown = False
         self.hidden_at = now
         self.refuted_at = now
         self.trial = 0
 
     def refute(self, now: float) -> None:
-        """Something speaks against it: if it is hidden, its trial has to wait again."""
+        """Note a bad sample, which postpones the trial of something hidden."""
         self.refuted_at = now
 
     def show(self, now: float, *, trial: int = 0) -> None:
-        """Let it back in; any bad call among the first `trial` ones hides it again."""
+        """Show it; any bad call among the first `trial` ones hides it again."""
         self.shown = True
         self.shown_at = now
         self.trial = trial
 
     def count_call(self, *, bad: bool) -> bool:
-        """Count a call; whether it was a bad one of a trial."""
+        """Count a call; return whether it was a bad call of a trial."""
         if not self.trial:
             return False
         self.trial -= 1
         return bad
 
     def evidence_counts(self, now: float) -> bool:
-        """Whether good samples may bring it back by now."""
+        """Whether good samples may bring it back now."""
         hold = 0.0 if self.relapses == 0 else min(LONGEST_S, HOLD_S * 2.0 ** (self.relapses - 1))
         return now - self.hidden_at >= hold
 

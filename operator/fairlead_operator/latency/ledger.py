@@ -23,7 +23,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import SERVERS_PER_STATE, ServerState, State, ToolState
 from fairlead_api.floors import Floors
 from fairlead_api.meta import ServerKey
-from fairlead_operator.latency.difference import round_trips_differ, worth_a_document
+from fairlead_operator.latency.difference import round_trips_differ, should_publish
 from fairlead_operator.latency.samples import Sample
 from fairlead_operator.latency.score import definition
 from fairlead_operator.latency.thresholds import WINDOW
@@ -196,7 +196,7 @@ class Ledger:
     def hidden_limits_ms(self, server: ServerKey) -> dict[str, float]:
         """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
         server_record = self._servers.get(server)
-        waits = (
+        returns_with_time = (
             {}
             if server_record is None
             else {
@@ -205,7 +205,7 @@ class Ledger:
                 if environment == self._environment
             }
         )
-        return {name: limit_ms for name, limit_ms in waits.items() if limit_ms is not None}
+        return {name: limit_ms for name, limit_ms in returns_with_time.items() if limit_ms is not None}
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         """Store the duration of a round trip without a tool call."""
@@ -361,7 +361,7 @@ class Ledger:
             if server_record is None or record is None:
                 continue
             published = server_record.published.get((tool.name, tool.environment))
-            if worth_a_document(published, record.window.quantiles(), record.measured_at):
+            if should_publish(published, record.window.quantiles(), record.measured_at):
                 self._figures_due.add(shard)
                 break
         return shard in self._figures_due

@@ -1,13 +1,11 @@
-"""Whether a tool can be relied upon: bad calls against good ones as a bounded score.
-
-Pure; owned by `tool_record.ToolRecord`.
+"""Health of a tool, as a bounded score of its bad and good calls. Pure; owned by `tool_record.ToolRecord`.
 
     score = 100 - 5 × points,  points from 0 to 20:  +5 for a bad call, −1 for a good one
     degraded at score 0, healthy again from score 25
 
-So four bad calls in a row degrade a tool and five good ones in a row heal it, however long it was down. Bad are
-transport errors, time-outs, calls past `maxDurationMs` and internal errors of the server; a result that says `isError`,
-refused arguments and cancelled calls are not failures of the tool.
+Four bad calls in a row therefore degrade a tool, and five good ones in a row heal it, however long it was down. Bad
+calls are transport errors, time-outs, calls longer than `maxDurationMs`, and internal errors of the server. Results
+with `isError`, refused arguments and cancelled calls do not count as failures of the tool.
 """
 
 from __future__ import annotations
@@ -28,15 +26,15 @@ class HealthScore:
     __slots__ = ("_trial_failed", "bad", "gate", "points", "seen")
 
     def __init__(self, *, score: int = 100, degraded: bool = False, now: float = 0.0) -> None:
-        """`score` and `degraded`: as published before a restart (0 to 100). `now`: from when on a degraded tool waits
-        for its trial.
+        """`score` (0 to 100) and `degraded` are the published values before a restart. A degraded tool waits for its
+        trial from `now` on.
         """
         self.points = (100 - score) // 5
         self.gate = Gate()
         self.bad = 0
-        """Bad calls since the last time that the score was full."""
+        """Number of bad calls since the score was last 100."""
         self.seen = 0
-        """All calls since then."""
+        """Number of all calls since the score was last 100."""
         if degraded:
             self.gate.keep_hidden(now)
         self._trial_failed = False
@@ -48,11 +46,11 @@ class HealthScore:
 
     @property
     def degraded(self) -> bool:
-        """Whether it moved up a tier."""
+        """Whether the tool is degraded, so that its fastest tier does not show it."""
         return not self.gate.shown
 
     def observe(self, *, bad: bool) -> None:
-        """Take one attempt."""
+        """Count one attempt."""
         if self.points == 0:
             self.bad = self.seen = 0
         self.points = min(MOST_POINTS, self.points + BAD) if bad else max(0, self.points - GOOD)
@@ -61,7 +59,7 @@ class HealthScore:
         self._trial_failed |= self.gate.count_call(bad=bad)
 
     def decide(self, now: float, *, watched: bool) -> bool:
-        """Whether the tool counts as healthy from now on. `watched`: attempts reach it while it is degraded."""
+        """Whether the tool counts as healthy from now on. `watched`: whether probes reach it while it is degraded."""
         if self.gate.shown:
             if self.score == 0 or self._trial_failed:
                 self.gate.hide(now)

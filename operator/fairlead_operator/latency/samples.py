@@ -8,37 +8,37 @@ from enum import Enum
 from typing import Final
 
 LATEST_S: Final = 253_402_300_799.0
-"""Unix time of the last second of the year 9999, which is the last one that RFC 3339 can say."""
+"""Unix time of the last second of the year 9999, the latest time in RFC 3339."""
 
 
 class AttemptOutcome(Enum):
-    """How an attempt ended, as far as speed and health are concerned."""
+    """Outcome of an attempt, with its effect on speed and health."""
 
     OK = "ok"
-    """Answered. Counts for speed, and as good for health."""
+    """Answered: counts for speed, and as a good call for health."""
     RUNNING = "running"
-    """Not ended yet; reported once it is past the limit of a tier."""
+    """Not ended yet; reported when it exceeds the limit of a tier."""
     BAD = "bad"
     """Transport error, time-out or internal error: counts against health."""
     UNREADABLE = "unreadable"
-    """Answered with what is not MCP: counts against health, and says nothing of speed."""
+    """Answered with invalid MCP: counts against health, and not for speed."""
     NEUTRAL = "neutral"
-    """Refused arguments, a result that says `isError`, cancelled: says nothing about the tool."""
+    """Refused arguments, a result with `isError`, or cancelled: does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One attempt, seen from the gateway: first byte out to final message."""
+    """One attempt, measured by the gateway from the first byte sent to the final message."""
 
     attempt: str
-    """Unique among replicas; the same for a running attempt and its end."""
+    """ID, unique among all replicas, and the same for a running attempt and its end."""
     at: float
-    """Unix time in seconds, when it ended or was seen running."""
+    """Unix time in seconds when the attempt ended, or was reported as running."""
     duration_ms: float
     outcome: AttemptOutcome
     probe: bool = False
 
 
 def rfc3339(seconds: float) -> str:
-    """A Unix time as RFC 3339 in UTC, to the second."""
+    """Format a Unix time as RFC 3339 in UTC, with seconds."""
     return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

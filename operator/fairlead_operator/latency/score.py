@@ -1,4 +1,4 @@
-"""One tool in one tier: counts late calls and decides whether the tier shows it.
+"""Score of one tool in one tier: counts late calls and decides whether the tier shows the tool.
 
 Pure; owned by `tool_record.ToolRecord`.
 """
@@ -13,18 +13,18 @@ from fairlead_operator.latency.thresholds import DETECTORS, Detector, run_needed
 from fairlead_operator.latency.window import Window
 
 MEASURED: Final = ("recent", "window")
-"""Causes for hiding a tool that was measured."""
+"""Causes for hiding a measured tool."""
 
 Definition = tuple[int | None, str, int, str, float | None]
 
 
 def definition(tier: Tier) -> Definition:
-    """Members of a tier that decide about tools; its subjects and conversations are left out."""
+    """The members of a tier that decisions about tools depend on."""
     return tier.max_latency_ms, tier.quantile, tier.min_samples, tier.unmeasured, tier.hysteresis
 
 
 class TierScore:
-    """The score of one tool in one tier that has a limit."""
+    """Score of one tool in one tier with a latency limit."""
 
     __slots__ = (
         "_alarm",
@@ -46,41 +46,41 @@ class TierScore:
     )
 
     def __init__(self, tier: Tier, *, points: int | None = None, bimodal: bool = False) -> None:
-        """`points`: where its score goes on, 0 for a tool that is to be judged by its window; None for a tool of which
-        nothing is known yet.
-        """
+        """`points` is the score to continue from: 0 for a tool that its window decides about, None for a new tool."""
         assert tier.max_latency_ms is not None
         self.tier = tier.name
         self.rule = tier
         self.definition = definition(tier)
         self.limit_ms = float(tier.max_latency_ms)
         self.late_from_ms = tier.max_latency_ms * (1 + (tier.hysteresis or 0.0))
-        """A call counts as late above this."""
+        """Milliseconds above which a call counts as late: the tier's limit plus its hysteresis."""
         self.min_samples = tier.min_samples
         self._quantile = tier.quantile
         self.detector: Detector = DETECTORS["p95" if bimodal else tier.quantile]
         self.gate = Gate()
         self.cause = "recent"
-        """Why it is hidden: `recent`, `window`, `declared` or `unmeasured`."""
+        """Why the tool is hidden: `recent`, `window`, `declared` or `unmeasured`."""
         self.points = self._lowest = self.detector.start if points is None else points
         self._since = 0
         self._alarm = False
         self._was_late = False
         self.run = 0
-        """Samples in time, in a row, up to now."""
+        """Present number of samples in time in a row."""
 
     def begin_hidden(self, now: float, cause: str) -> None:
-        """Hidden from the start: by what is declared, because nothing is known, or as it was before a restart."""
+        """Hide the tool from the start: because of its declaration, because it is unmeasured, or as before a
+        restart.
+        """
         self.gate.keep_hidden(now)
         self.cause = cause
 
     @property
-    def waits(self) -> bool:
-        """Whether time alone may bring it back."""
+    def returns_with_time(self) -> bool:
+        """Whether the tool is hidden and the passage of time alone may bring it back."""
         return not self.gate.shown and self.cause in MEASURED
 
     def observe(self, *, late: bool, proves: bool = True) -> None:
-        """Take one sample. `proves`: in time, it speaks for bringing a hidden tool back."""
+        """Count one sample. `proves`: whether a sample in time counts for the return of a hidden tool."""
         detector = self.detector
         self.points = self.points + detector.late if late else max(0, self.points - detector.in_time)
         self._since += 1
@@ -95,8 +95,10 @@ class TierScore:
         elif proves or self.gate.shown:
             self.run += 1
 
-    def judge(self, *, bimodal: bool) -> None:
-        """A tool with two speeds is judged by p95, whatever the tier says: its median speaks of the fast one alone."""
+    def use_bimodality(self, *, bimodal: bool) -> None:
+        """Set whether durations are bimodal; if so, p95 decides instead of the tier's quantile, because the median
+        would only reflect fast calls.
+        """
         detector = DETECTORS["p95" if bimodal else self._quantile]
         if detector is not self.detector:
             self.detector = detector
@@ -105,13 +107,14 @@ class TierScore:
     def decide(self, now: float, window: Window, *, trials: bool) -> bool:
         """Whether the tier shows the tool from now on; may cut the window to the samples that led to the decision.
 
-        `trials`: no probe speaks for it while it is hidden, so it is tried out after a while without a late call.
+        `trials`: whether the hidden tool returns by trial after some time without late calls, because no probes measure
+        it.
         """
         if self._was_late:
             self.gate.refute(now)
         if self.gate.shown:
-            self._perhaps_hide(now, window)
-        elif self._proven(now, window):
+            self._hide_if_late(now, window)
+        elif self._may_return(now, window):
             self._show(now, window, keep=self.run)
         elif trials and self.cause in MEASURED and self.gate.trial_in(now) <= 0:
             self._show(now, window, keep=0, trial=self.samples_needed(window))
@@ -119,19 +122,21 @@ class TierScore:
         return self.gate.shown
 
     def late(self, window: Window) -> int:
-        """Late calls in the window."""
+        """Number of late calls in the window."""
         return window.late(self.late_from_ms)
 
     def samples_needed(self, window: Window) -> int:
-        """Samples in time in a row that bring it back, in all, or that it shows on trial."""
+        """Total samples in time in a row that bring a hidden tool back, which is also the number of calls of a
+        trial.
+        """
         before = len(window) - self.run
         needed = run_needed(self.late(window) / before if before > 0 else 1.0, self.gate.relapses)
         return needed if self.cause in MEASURED else max(needed, self.min_samples)
 
-    def _proven(self, now: float, window: Window) -> bool:
+    def _may_return(self, now: float, window: Window) -> bool:
         return self.run >= self.samples_needed(window) and self.gate.evidence_counts(now)
 
-    def _perhaps_hide(self, now: float, window: Window) -> None:
+    def _hide_if_late(self, now: float, window: Window) -> None:
         too_many = len(window) >= self.min_samples and self.late(window) >= self.detector.late_allowed(len(window))
         if not self._alarm and not too_many:
             return

@@ -1,9 +1,9 @@
-"""A move of a tool between tiers as one sentence for people: events, the terminal of `fairlead up`. Pure.
+"""Describes a move of a tool between tiers in one sentence, for events and the terminal of `fairlead up`. Pure.
 
     ask_supplier left the fast tier: 3 of its last 3 calls took over 500 ms (p95 1,004 ms)
     ask_supplier returned to the fast tier: its last 5 calls took at most 500 ms (p95 212 ms)
 
-Programs read the line of `wording`, which state documents publish.
+State documents publish the machine-readable line of `wording` instead.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from fairlead_operator.latency.window import Window
 
 @dataclass(frozen=True)
 class MoveReasons:
-    """Measurements and declarations that the last decision about a tool went by."""
+    """Measurements and declarations behind the last decision about a tool."""
 
     scores: Mapping[str, TierScore]
-    """By name of the tier; a tier without a limit has none."""
+    """Score by tier name; tiers without a latency limit have none."""
     window: Window
     health: HealthScore
     declared_ms: int | None
     floor: Floor | None = None
 
     def why_lost(self, tier: str) -> str:
-        """Why the tool is not in a tier any more; empty where that is not known."""
+        """Why the tool has left a tier; empty if unknown."""
         score = self.scores.get(tier)
         if score is None:
             return ""
@@ -46,7 +46,7 @@ class MoveReasons:
         return _measurement(score, self.window)
 
     def why_gained(self, tier: str) -> str:
-        """Why the tool is in a tier again, as the end of a sentence; empty where that is not known."""
+        """Why the tool has entered a tier, as the end of a sentence; empty if unknown."""
         score = self.scores.get(tier)
         if score is None:
             return ""
@@ -62,20 +62,20 @@ class MoveReasons:
 
 
 def sentence(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
-    """Tell that `name` is in the tiers `after`, no longer in those `before`, and by which calls."""
+    """Sentence about the move of the tool `name` from the tiers `before` to the tiers `after`, with its reasons."""
     lost = [tier for tier in before if tier not in after]
     gained = [tier for tier in after if tier not in before]
     clauses = []
     if lost:
         clauses.append(f"{name} left {_with_reasons(lost, [reasons.why_lost(tier) for tier in lost])}")
     if gained:
-        # A slower tier shows what a faster one does, so the fastest one says why.
+        # A slower tier shows all tools of a faster one, so the reason of the fastest tier suffices.
         clauses.append(f"{name} returned to {_tiers(gained)}{reasons.why_gained(gained[0])}")
     return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
 
 
 def _with_reasons(tiers: Sequence[str], whys: Sequence[str]) -> str:
-    """Tiers with why; one reason of all of them is told once."""
+    """Tiers with their reasons; a common reason is mentioned once."""
     if len(set(whys)) == 1:
         return _tiers(tiers) + (f": {whys[0]}" if whys[0] else "")
     return ", and ".join(_tiers([tier]) + (f": {why}" if why else "") for tier, why in zip(tiers, whys, strict=True))
@@ -90,7 +90,7 @@ def _tiers(names: Sequence[str]) -> str:
 def _measurement(score: TierScore, window: Window) -> str:
     late, seen = score.late(window), len(window)
     figure = window.quantile(1 - score.detector.share)
-    digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # so that 500.4 ms is over 500 ms to the eye
+    digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # 500.4 ms has to read as over 500 ms
     quantile = f"({score.detector.quantile} {figure:,.{digits}f} ms)"
     if seen == 1:
         return f"its last call took {'over' if late else 'at most'} {_over(score)} {quantile}"
@@ -100,7 +100,7 @@ def _measurement(score: TierScore, window: Window) -> str:
 
 
 def _over(score: TierScore) -> str:
-    """The time from which a call counts as late: the tier's limit and its hysteresis."""
+    """Duration above which a call counts as late: the tier's limit plus its hysteresis."""
     return f"{score.late_from_ms:,.0f} ms"
 
 

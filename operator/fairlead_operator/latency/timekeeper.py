@@ -1,6 +1,6 @@
-"""Takes what gateways and probes measured, decides, and publishes what moved.
+"""Receives the measurements of gateways and probes, decides about tiers, and publishes the state documents.
 
-Knows the world through `ports` alone; what it decides by is pure (`ledger`).
+All I/O goes through the protocols of `ports`; the decisions are made by the pure `ledger`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 1.0
-"""Between decisions while nothing is heard: tools come back after a while by themselves."""
+"""Longest seconds between two rounds of decisions without measurements, because hidden tools return with time."""
 RETRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimekeeperObserver:
-    """Hears of what measurements lead to."""
+    """Callbacks for the results of measurements."""
 
     moved: Callable[[Move], None] = lambda move: None
-    """Gets each tool that changed tiers."""
+    """Receives each tool that has entered or left tiers."""
     remeasured: Callable[[ServerKey], None] = lambda server: None
-    """Gets each server whose status has other figures to show."""
+    """Receives each server whose status has to show new latencies."""
     delayed: Callable[[], None] = lambda: None
-    """Called whenever nothing could be published."""
+    """Called after each failed attempt to publish."""
 
 
 class Timekeeper:
-    """Turns measurements into tier decisions and publishes them. A server is remeasured at most every `figures_every`
-    seconds.
+    """Turns measurements into tier decisions and publishes them. Implements `calibration.prober.ProbeObserver`.
+
+    `remeasured` is called for each server at most every `figures_every` seconds.
     """
 
     def __init__(
@@ -62,23 +63,23 @@ class Timekeeper:
         self._moved = observer.moved
         self._now = clocks.now
         self._monotonic = clocks.monotonic
-        self._heard = asyncio.Event()
-        self._own: set[ServerKey] = set()
-        """Servers of gateways' own, which are judged like any other and declared by nobody."""
+        self._changed = asyncio.Event()
+        self._gateway_servers: set[ServerKey] = set()
+        """Servers that gateways run themselves; they have no McpServer, and their tools are decided like any others."""
         self.environment = environment
         self._remeasured = observer.remeasured
         self._delayed = observer.delayed
         self._changes = 0
         self.resized = asyncio.Event()
-        """Set when a tier may show another number of tools than before."""
+        """Set when the number of tools in a tier may have changed."""
         self.figures = Figures(figures_every)
         self.ledger = Ledger((), environment)
 
     async def restore(self) -> None:
-        """Go on from what is published. Raises PLATFORM_ERRORS."""
+        """Restore rules, states and catalogs from the published documents. Raises PLATFORM_ERRORS."""
         rules = await self._read(RULES_NAME)
         if isinstance(rules, Rules):
-            self.use_tiers(rules.tiers)  # what the states were decided by
+            self.use_tiers(rules.tiers)  # the tiers by which the states were decided
         states, catalogs = [], []
         for name, labels in (await self._documents.listing()).items():
             if labels.get(LABEL_DOCUMENT) not in (STATE, CATALOG):
@@ -89,73 +90,71 @@ class Timekeeper:
             elif isinstance(document, Catalog):
                 catalogs.append(document)
         self.ledger.restore(states)
-        for catalog in catalogs:  # before its server is asked again: its tools are served all the while, and counted
+        for catalog in catalogs:  # its tools are served and counted before its server is discovered again
             self.take_catalog(catalog)
         for state in states:
             self._offer(state)
 
     async def _read(self, name: str) -> object:
-        """None for a document that is not there, or that cannot be read."""
+        """The decoded document; None if it is missing or unreadable."""
         data = await self._documents.read(name)
         try:
             return decode(data) if data is not None else None
         except UnreadableDocument as error:
-            logger.warning("%s is made again: %s", name, error)
+            logger.warning("the document %s cannot be read and will be replaced: %s", name, error)
             return None
 
     def take_catalog(self, catalog: Catalog) -> None:
-        """A catalog as it is published."""
+        """Take over the tools of a published catalog."""
         self.ledger.take_catalog(catalog, self._monotonic())
 
     def forget(self, alive: Collection[ServerKey]) -> None:
-        """Keep the living only, and what gateways have of their own."""
-        self.ledger.forget({*alive, *self._own})
+        """Forget all servers that are neither `alive` nor the gateways' own."""
+        self.ledger.forget({*alive, *self._gateway_servers})
         self.figures.forget(alive)
-        self._heard.set()
+        self._changed.set()
 
     def use_tiers(self, tiers: Iterable[Tier]) -> None:
-        """Other tiers hold from now on."""
+        """Decide by these tiers from now on."""
         self.ledger.use_tiers(tuple(tiers), self._monotonic())
-        self._heard.set()
+        self._changed.set()
 
     def take(self, report: Report) -> None:
         """Record a gateway's measurements."""
         now = self._monotonic()
         for catalog in report.own:
             if isinstance(catalog.endpoint, LocalEndpoint):
-                self._own.add(catalog.key)
+                self._gateway_servers.add(catalog.key)
                 self.ledger.take_catalog(catalog, now)
         for tool in report.tools:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
             self.ledger.take(key, list(_samples(report.replica, tool)), now)
         if report.tools:
-            self._heard.set()
-
-    # What probes measured: implements `calibration.prober.ProbeObserver`.
+            self._changed.set()
 
     def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
-        """One probe."""
+        """Record the sample of one probe."""
         if self.ledger.take(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
-            self._heard.set()
+            self._changed.set()
 
     def take_probed_tools(self, server: ServerKey, tools: Collection[str]) -> None:
-        """Probes reach these tools while they are hidden, and no others."""
+        """Set which tools of a server are probed while tiers hide them."""
         self.ledger.set_probed(server, tools)
 
     def hidden_limits_ms(self, server: ServerKey) -> Mapping[str, float]:
-        """Tools that a tier hides."""
+        """Hidden tools that probes can bring back, with the milliseconds within which a probe has to succeed."""
         return self.ledger.hidden_limits_ms(server)
 
     def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
-        """A round trip without a tool."""
+        """Record the duration of a round trip without a tool call."""
         self.ledger.take_round_trip(server, milliseconds)
 
     def republish(self, name: str) -> None:
-        """A state document was edited or deleted by hand."""
+        """Publish a state document again after somebody edited or deleted it."""
         shard = name.removeprefix(state_name(0)[:-1])
         if shard.isdigit():
             self.ledger.rewrite(int(shard))
-            self._heard.set()
+            self._changed.set()
 
     async def run(self) -> None:
         """Decide and publish until cancelled."""
@@ -163,18 +162,18 @@ class Timekeeper:
             try:
                 await self.round()
             except PLATFORM_ERRORS as error:
-                logger.warning("latencies: published later: %s", error)
+                logger.warning("state documents could not be published and will be retried: %s", error)
                 self._delayed()
                 await asyncio.sleep(RETRY_SECONDS)
             try:
                 async with asyncio.timeout(ROUND_SECONDS):
-                    await self._heard.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 pass
-            self._heard.clear()
+            self._changed.clear()
 
     async def round(self) -> None:
-        """Decide once, tell what moved, publish what has to be. Raises PLATFORM_ERRORS."""
+        """Decide once, report changes of tiers, and publish the documents that are due. Raises PLATFORM_ERRORS."""
         now = self._monotonic()
         for move in self.ledger.decide(now):
             self._moved(move)
@@ -195,7 +194,7 @@ class Timekeeper:
     def _offer(self, state: State) -> None:
         for published in state.servers:
             server = ServerKey(published.namespace, published.name)
-            if server not in self._own:  # which have no status
+            if server not in self._gateway_servers:  # they have no status
                 self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
 
 
@@ -207,7 +206,7 @@ def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:
 
 
 def _outcome(attempt: Attempt) -> AttemptOutcome | None:
-    """None for one that a newer gateway tells and this operator does not know."""
+    """The outcome of an attempt; None for one that this operator does not know, from a newer gateway."""
     try:
         return AttemptOutcome(attempt.outcome)
     except ValueError:

@@ -115,7 +115,9 @@ class ToolRecord:
         """Take over a changed declaration; it affects only tiers that no measurement decides yet."""
         self.declaration = replace(declaration, probed=self.declaration.probed)
         self._scores = [
-            score if score.waits or len(self.window) >= score.min_samples else self._score(score.rule, now, {}, {})
+            score
+            if score.returns_with_time or len(self.window) >= score.min_samples
+            else self._score(score.rule, now, {}, {})
             for score in self._scores
         ]
 
@@ -225,7 +227,7 @@ class ToolRecord:
     @property
     def changes_with_time(self) -> bool:
         """Whether the passage of time alone may change the decision."""
-        return self.health.degraded or any(score.waits for score in self._scores)
+        return self.health.degraded or any(score.returns_with_time for score in self._scores)
 
     def set_probed(self, reached: bool) -> None:
         """Set whether the tool is probed while tiers hide it."""
@@ -277,7 +279,7 @@ class ToolRecord:
             self._samples = 0
             self.bimodal = is_bimodal(self.window.durations())
             for score in self._scores:
-                score.judge(bimodal=self.bimodal)
+                score.use_bimodality(bimodal=self.bimodal)
 
     def _exceeds_maximum(self, sample: Sample) -> bool:
         return self.declaration.max_ms is not None and sample.duration_ms > self.declaration.max_ms

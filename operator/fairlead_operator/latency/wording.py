@@ -1,6 +1,6 @@
-"""The one line that says why a tool is or is not in a tier. Pure.
+"""Formats the line in state documents that says why a tier shows or hides a tool. Pure.
 
-The order of its fields is fixed, so that people can read it and programs can split it at spaces:
+The order of the fields is fixed, so that users can read the line and programs can split it at spaces:
 
     over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time
     over_budget estimated=800ms tier=500ms by=declared back=10-in-time
@@ -28,7 +28,7 @@ def why_hidden(
     trials: bool,
     now: float,
 ) -> str:
-    """Why the tier does not show the tool, and what brings it back. `figures`: the published quantiles of `window`."""
+    """Why the tier hides the tool, and what brings it back. `figures` are the published quantiles of `window`."""
     tier = f"tier={_ms(score.limit_ms)}"
     if score.cause == "unmeasured":
         return f"unmeasured {tier} back={score.samples_needed(window)}-in-time"
@@ -44,7 +44,9 @@ def why_hidden(
 
 
 def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, declared_ms: int | None) -> str:
-    """Why the tier shows the tool, and how far it is from being hidden. `figures`: published quantiles of `window`."""
+    """Why the tier shows the tool, and how close it is to being hidden. `figures` are the published quantiles of
+    `window`.
+    """
     tier = f"tier={_ms(score.limit_ms)}"
     points = f"points={score.points}/{score.detector.cap}"
     if figures is None:
@@ -56,13 +58,13 @@ def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, de
 
 
 def why_degraded(health: HealthScore, tier: str) -> str:
-    """Why the tool was moved up, and to which tier."""
+    """Why a degraded tool left its fastest tier, and the fastest tier that still shows it."""
     good = max(1, math.ceil((HEALTHY_FROM - health.score) / 5))
     return f"degraded score={health.score} failures={health.bad}/{health.seen} tier={tier} back={good}-good"
 
 
 def cause_of(reason: str) -> str:
-    """Why a tier does not show a tool, by the line that was published: the cause of its score, or `degraded`."""
+    """Parse the cause out of a published line about a hidden tool: the cause of its score, or `degraded`."""
     word, *fields = reason.split()
     if word == "degraded":
         return word

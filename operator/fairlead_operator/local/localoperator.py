@@ -1,4 +1,4 @@
-"""The operator of one machine: composes inventory, platform, packages and controller, and keeps them fed.
+"""The operator of one machine: composes inventory, platform, packages and controller, and scans files for changes.
 
 Shares its child processes with the gateway. Runs in one event loop.
 """
@@ -34,19 +34,19 @@ from fairlead_operator.server.prefixes import default_prefix, requested_prefix
 from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
-"""How often files are looked at; a change is taken over within twice this time."""
+"""Seconds between two scans of the files; a change takes effect within twice this time."""
 
 
 class Scanner(Protocol):
-    """Where declarations come from."""
+    """Source of declarations."""
 
     def scan(self) -> Scan | None:
-        """Everything that is declared now; None when nothing changed since the last time."""
+        """Everything that is declared now; None if nothing changed since the last scan."""
         ...
 
 
 class Fixed:
-    """Declarations that never change: the quick start."""
+    """Declarations that never change, as in the quick start."""
 
     def __init__(self, contents: Contents) -> None:
         self._scan: Scan | None = Scan(contents, ())
@@ -59,24 +59,24 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where things are kept."""
+    """Folders of the operator's files."""
 
     documents: Path
     credentials: Path
     packages: Path
     approvals: Path | None = None
-    """Where `fairlead approve` says what may be in force; None = nowhere."""
+    """Folder or file into which `fairlead approve` writes approvals; None: approvals are not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalObserver:
-    """Hears of what happens to the servers of one machine."""
+    """Callbacks for events of one machine's servers."""
 
     statuses: StatusObserver
     problems: Callable[[tuple[ManifestProblem, ...]], None]
-    """Gets all faults of the files each time that they change."""
+    """Receives all problems of the files whenever they change."""
     written: Callable[[], None] = lambda: None
-    """Called when a document was written."""
+    """Called after each write of a document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +84,9 @@ class LocalOptions:
     """Settings of an operator of one machine."""
 
     environ: Mapping[str, str]
-    """Variables that servers may be given."""
+    """Environment variables that may be passed on to servers."""
     gateways: Gateways | None = None
-    """Polled for measurements; without them tiers go by declared latency."""
+    """Gateways that are polled for measurements; None: tiers decide by declared latencies."""
     egress: Egress | None = None
     installation: str = ""
     """Name in the `Via` header of requests to servers."""
@@ -96,7 +96,7 @@ class LocalOptions:
 
 
 class LocalOperator:
-    """Operator of one machine, without a cluster."""
+    """The operator of one machine, without a cluster."""
 
     def __init__(
         self,
@@ -126,9 +126,11 @@ class LocalOperator:
         )
         connector = LocalConnector(children, options.egress, options.installation)
         world = World(self._platform, self.documents, connector, self.inventory, options.gateways)
-        decided = InstallationOptions(options.reconciler, default_tier=options.default_tier, gateway_approvals=True)
-        self._prefix_style = decided.options.prefix_style
-        self.controller = compose(world, decided, telemetry=options.telemetry)
+        installation_options = InstallationOptions(
+            options.reconciler, default_tier=options.default_tier, gateway_approvals=True
+        )
+        self._prefix_style = installation_options.options.prefix_style
+        self.controller = compose(world, installation_options, telemetry=options.telemetry)
         self._stop_listening = children.listen(
             ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)
         )
@@ -138,26 +140,26 @@ class LocalOperator:
 
     @property
     def declared(self) -> Mapping[ServerKey, str]:
-        """Every server that is declared now, with where."""
+        """Every server that is declared now, with its file and line."""
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
 
     @property
     def refused(self) -> Collection[ServerKey]:
-        """Servers that are not run, as their declaration cannot be used."""
+        """Servers that do not run, because their declaration is invalid."""
         return self.inventory.contents.refused.keys() - self.inventory.contents.servers.keys()
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
-        """Lines that the installers of a server's package printed; None where none ran."""
+        """Lines that the installers of a server's package printed; None if none ran."""
         return self._platform.installation(key)
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the latency tiers that there are now."""
+        """Names of the declared latency tiers, else of the default ones."""
         return tuple(tier.metadata.name for tier in self.inventory.contents.tiers or DEFAULT_TIERS)
 
     def look(self) -> None:
-        """Take over what is declared and approved now. Called before `run`, and by it."""
-        self._look_for_approvals()
+        """Scan files and approvals once, and enqueue the servers that changed. `run` does it periodically."""
+        self._scan_approvals()
         scan = self._scanner.scan()
         if scan is None:
             return
@@ -173,15 +175,15 @@ class LocalOperator:
 
     def _refused_entries(self) -> Iterator[ServerEntry]:
         contents = self.inventory.contents
-        taken = {requested_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
+        prefixes = {requested_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
         for refused in contents.refused.values():
             prefix = default_prefix(refused.key, self._prefix_style) if refused.prefix is None else refused.prefix
             if refused.key in contents.servers:
                 yield entry_of_outdated(refused)
             else:
-                yield entry_of_refused(refused, None if prefix in taken else prefix)
+                yield entry_of_refused(refused, None if prefix in prefixes else prefix)
 
-    def _look_for_approvals(self) -> None:
+    def _scan_approvals(self) -> None:
         if self._approvals is None:
             return
         before, now = self._platform.approvals, approvals.read(self._approvals)
@@ -191,24 +193,24 @@ class LocalOperator:
                 self.controller.queue.add(key)
 
     async def prepare(self) -> None:
-        """Enter all that is declared into the documents, for a gateway that starts before `run`. Raises
-        PlatformTrouble.
-        """
+        """Publish entries of all declared servers, for a gateway that starts before `run`. Raises PlatformTrouble."""
         await self.controller.prepare()
         await self.controller.entries.publish()
 
     async def run(self) -> None:
-        """Work until cancelled; then installations end, child processes are left to their host."""
+        """Run until cancelled; then installations are cancelled, while child processes are left to their
+        `ChildHost`.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.controller.run(), name="controller")
-                group.create_task(self._keep_looking(), name="manifests")
+                group.create_task(self._keep_scanning(), name="manifests")
         finally:
             self._stop_listening()
             await self._packages.close()
             await self._runner.aclose()
 
-    async def _keep_looking(self) -> None:
+    async def _keep_scanning(self) -> None:
         while True:
             await asyncio.sleep(SCAN_SECONDS)
             self.look()

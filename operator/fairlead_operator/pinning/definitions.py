@@ -1,8 +1,8 @@
-"""Chooses the definitions to serve from a server's listing: those that changed are held back where they are pinned.
+"""Chooses the definitions to serve from a server's listing: on a pinned server, changed definitions are held back.
 
-Approved and held-back definitions have a document of their own. Not the catalog: that one is removed where a server
-that is lost is taken off the lists (`onDisconnect: Remove`), and a listing after its return must not pass for a first
-sight. One look per server at a time.
+Approved and held-back definitions are stored in a document of their own, not in the catalog. The catalog is deleted
+when a lost server has `onDisconnect: Remove`, and the listing after its return must not count as the first one. At most
+one call per server at a time.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from fairlead_tools.definitions.scan import Finding, scan
 logger = logging.getLogger(__name__)
 
 IN_THREAD: Final = 256 << 10
-"""Bytes of definitions from which they are judged and scanned in a thread: about 10 ms of work."""
+"""Bytes of definitions from which they are checked and scanned in a thread; that many take about 10 ms."""
 Counted = Callable[[ServerKey, int | None], None]
-"""Told how many definitions of a server are held back; None = it is not pinned, or gone."""
+"""Receives the number of a server's definitions that are held back; None: the server is not pinned, or was deleted."""
 
 
 def count_nothing(key: ServerKey, held: int | None) -> None:
-    """Nobody counts."""
+    """Default for `Counted`: ignore the number."""
 
 
 @dataclass(frozen=True)
 class PinnedOffer:
-    """Definitions of an answer that may be served, the verdict about the answer as a whole, and announcements."""
+    """The part of a listing that may be served, the findings about the whole listing, and announcements."""
 
     catalog: Catalog
     remarks: ListingFindings
@@ -56,14 +56,14 @@ class PinnedOffer:
 
 @dataclass(frozen=True)
 class _Scanned:
-    """Findings in a listing of that hash."""
+    """Suspicious texts found in the listing with that hash."""
 
     hash: str
     findings: tuple[Finding, ...] = ()
 
 
 async def _catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
-    """As `build_catalog`, which an odd definition may have take a tenth of a second."""
+    """Run `build_catalog`, for large listings in a thread: unusual definitions can take a tenth of a second."""
     if listing.size <= IN_THREAD:
         return build_catalog(server, listing, reached)
     return await asyncio.to_thread(build_catalog, server, listing, reached)
@@ -79,7 +79,9 @@ class PinnedDefinitions:
         now: Callable[[], datetime],
         asked_approvals: AskedApprovals | None = None,
     ) -> None:
-        """`asked_approvals` has the approvals of administrators of gateways, where these count."""
+        """`asked_approvals` are the approvals that administrators of gateways requested; empty if these do not
+        count.
+        """
         self._documents = documents
         self._asked_approvals = AskedApprovals() if asked_approvals is None else asked_approvals
         self._now = now
@@ -89,7 +91,7 @@ class PinnedDefinitions:
         self._verdicts: dict[ServerKey, tuple[ConditionVerdict | None, ConditionVerdict]] = {}
 
     def verdicts(self, key: ServerKey) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
-        """The conditions `Approved` and `DefinitionsClean` of the last answer; None = nothing is known."""
+        """Verdicts for the conditions `Approved` and `DefinitionsClean` from the last listing; None before one."""
         return self._verdicts.get(key, (None, None))
 
     def approvals(self, key: ServerKey) -> tuple[GivenApproval, ...]:
@@ -100,9 +102,10 @@ class PinnedDefinitions:
     async def offer(
         self, server: McpServer, listing: RawListing, reached: Reached, published: Catalog | None
     ) -> PinnedOffer:
-        """The catalog of an answer, without what is held back of it. Raises PLATFORM_ERRORS.
+        """The catalog of a listing, without its definitions that are held back. Raises PLATFORM_ERRORS.
 
-        `published` is what was served before: where nothing is pinned yet, that is what people have seen.
+        `published` is the catalog served before. If nothing is pinned yet, its definitions count as approved, because
+        users have seen them.
         """
         key, listing = server.key, with_published(listing, published)
         catalog, remarks = await _catalog(server, listing, reached)
@@ -110,7 +113,7 @@ class PinnedDefinitions:
         suspicious, announcements = await self._scan(key, now)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
-            decision, told = await self._decide(server, now, published)
+            decision, new_announcements = await self._decide(server, now, published)
             if decision.in_force != now:
                 catalog, _ = await _catalog(server, pin_decision.restore(listing, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
@@ -118,14 +121,14 @@ class PinnedDefinitions:
             approved = pin_decision.verdict(
                 decision, sum(1 for definition in decision.held if definition.identity in doubtful)
             )
-            announcements += told
+            announcements += new_announcements
         else:
             await self._forget_pins(key)
         self._verdicts[key] = approved, cleanness.verdict(suspicious)
         return PinnedOffer(catalog, remarks, announcements)
 
     async def drop(self, key: ServerKey) -> None:
-        """The server is gone. Raises PLATFORM_ERRORS."""
+        """Forget a deleted server and withdraw its pins. Raises PLATFORM_ERRORS."""
         self._scanned.pop(key, None)
         self._verdicts.pop(key, None)
         self._asked_approvals.forget(key)
@@ -140,7 +143,7 @@ class PinnedDefinitions:
     async def _scan(
         self, key: ServerKey, now: tuple[Pinned, ...]
     ) -> tuple[tuple[Finding, ...], tuple[Announcement, ...]]:
-        """Suspicious texts of a listing; an unchanged one is not searched again."""
+        """Suspicious texts of a listing, and announcements of new ones; an unchanged listing is not scanned again."""
         of = held_hash(now)
         scanned = self._scanned.get(key)
         if scanned is not None and scanned.hash == of:
@@ -172,13 +175,13 @@ class PinnedDefinitions:
             at = self._now().isoformat(timespec="seconds")
             approval = GivenApproval(hash=decision.approval, at=at, by=by, definitions=decision.newly_approved)
             history = (approval, *history)[:APPROVALS]
-        await self._keep(server, decision, history)
+        await self._store_pins(server, decision, history)
         self._asked_approvals.forget(server.key)
         self._counted(server.key, len(decision.held))
         return decision, _announcements(pins, decision, by)
 
     async def _current_pins(self, server: McpServer) -> Pins | None:
-        """Pins of this very server; this process's own knowledge counts more than the stored document."""
+        """Pins of the server with this UID; those in memory take precedence over the stored document."""
         pins = self._pins.get(server.key) or await self._stored_pins(server.key)
         return pins if pins is not None and pins.uid == server.metadata.uid else None
 
@@ -189,11 +192,11 @@ class PinnedDefinitions:
         try:
             document = decode(data)
         except UnreadableDocument as error:
-            logger.warning("what is pinned of %s is made again from its catalog: %s", key, error)
+            logger.warning("the pins of %s cannot be read and are replaced by its catalog: %s", key, error)
             return None
         return document if isinstance(document, Pins) and document.key == key else None
 
-    async def _keep(self, server: McpServer, decision: PinDecision, approvals: tuple[GivenApproval, ...]) -> None:
+    async def _store_pins(self, server: McpServer, decision: PinDecision, approvals: tuple[GivenApproval, ...]) -> None:
         key, uid = server.key, server.metadata.uid
         pins = Pins(
             namespace=key.namespace,
@@ -210,16 +213,16 @@ class PinnedDefinitions:
 
 
 def _sort(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
-    """A server that lists in another order has changed nothing."""
+    """Sort definitions, so that another order in the listing is not a change."""
     return tuple(sorted(some, key=lambda definition: definition.identity))
 
 
 def _announcements(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
-    """Told once per change of what is held back, and per approval."""
+    """One announcement per approval, and per change of the definitions that are held back."""
     if decision.newly_approved:
         whose = f" by {by}" if by else ""
-        note = f"{decision.newly_approved} definitions approved{whose}, now in force"
+        note = f"{decision.newly_approved} definitions were approved{whose} and are now in force"
         return (Announcement("Normal", "ChangesApproved", note),)
-    shown = before.held_hash if before is not None else ""
-    told = bool(decision.held) and held_hash(decision.held) != shown
-    return (pin_decision.announcement(decision),) if told else ()
+    announced = before.held_hash if before is not None else ""
+    is_new = bool(decision.held) and held_hash(decision.held) != announced
+    return (pin_decision.announcement(decision),) if is_new else ()

@@ -1,4 +1,4 @@
-"""Catalogs, from and to the documents' store: published when they say something new, withdrawn with their server."""
+"""Reads and publishes catalogs: a catalog is written when its content changes, and withdrawn with its server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
-    """How a catalog says whose it is; stands in place of an owner reference, which cannot cross namespaces."""
+    """Labels that identify a document's server, in place of an owner reference, which cannot cross namespaces."""
     return {
         LABEL_NAMESPACE: label_value(key.namespace),
         LABEL_NAME: label_value(key.name),
@@ -32,14 +32,14 @@ def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
 
 
 class _Stamped(NamedTuple):
-    """A catalog that was published: by its digest, as a thousand whole ones would take ten megabytes."""
+    """A published catalog, as its digest: a thousand whole catalogs would take ten megabytes."""
 
     digest: str
     updated_at: str
 
 
 class _Retained(NamedTuple):
-    """Copy of a stored catalog, compressed, of a server that has not answered this operator yet."""
+    """Compressed copy of a stored catalog whose server has not answered this operator yet."""
 
     hash: str
     updated_at: str
@@ -47,8 +47,8 @@ class _Retained(NamedTuple):
 
 
 class Catalogs:
-    """The catalogs of one installation. `now` gives the time that a changed catalog is stamped with; `counted` is
-    called with the tools that a publication changed.
+    """The catalogs of one installation. `now` returns the time for changed catalogs; `counted` is called with the
+    changes of tools in each published catalog.
     """
 
     def __init__(
@@ -64,44 +64,44 @@ class Catalogs:
         self._retained: dict[ServerKey, _Retained] = {}
 
     async def read(self, key: ServerKey, uid: str) -> Catalog | None:
-        """Published catalog of this very server; None for none, an unreadable one, or one of a namesake."""
+        """Published catalog of the server with this UID; None if it is missing, unreadable, or of an earlier server."""
         data = await self._documents.read(catalog_name(key))
         if data is None:
             return None
         try:
             catalog = decode(data)
         except UnreadableDocument as error:
-            logger.warning("the catalog of %s is made again: %s", key, error)
+            logger.warning("the catalog of %s cannot be read and will be replaced: %s", key, error)
             return None
         if not isinstance(catalog, Catalog) or catalog.uid != uid or catalog.key != key:
             return None
         return catalog
 
     def retain(self, catalog: Catalog) -> None:
-        """Keep a copy of a stored catalog whose server cannot be asked, so that it can be put back."""
+        """Keep a copy of a stored catalog whose server has not answered yet, to restore it if somebody deletes it."""
         copy = self._retained.get(catalog.key)
         if copy is None or (copy.hash, copy.updated_at) != (catalog.hash, catalog.updated_at):
             data = zlib.compress(encode(catalog), level=1)
             self._retained[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
 
     def retained_copy(self, key: ServerKey, uid: str) -> Catalog | None:
-        """The copy of this very server's catalog, None for none."""
+        """The copy of the catalog of the server with this UID; None without one."""
         copy = self._retained.get(key)
         catalog = None if copy is None else decode(zlib.decompress(copy.data))
         return catalog if isinstance(catalog, Catalog) and catalog.uid == uid else None
 
     def release(self, key: ServerKey) -> None:
-        """Drop the copy: the server has answered, and says itself what it offers."""
+        """Drop the copy, because the server has answered."""
         self._retained.pop(key, None)
 
     async def names(self) -> Collection[str]:
-        """Names of the documents that are stored."""
+        """Names of the stored documents."""
         return await self._documents.listing()
 
     async def orphans(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
         """Stored catalogs of servers that are not `alive`, by key and uid. Raises PLATFORM_ERRORS."""
         catalogs = []
-        for name in await self._of_others(alive, CATALOG):
+        for name in await self._orphaned_documents(alive, CATALOG):
             data = await self._documents.read(name)
             try:
                 document = None if data is None else decode(data)
@@ -112,7 +112,7 @@ class Catalogs:
         return catalogs
 
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
-        """Make `catalog` what is published, and return it as published. `stored` is what `read` returned."""
+        """Publish `catalog` if it differs from the stored one, and return it as published. `stored` is from `read`."""
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
         digest = _digest(catalog)
         catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, digest, stored))
@@ -133,7 +133,7 @@ class Catalogs:
         return catalog
 
     def _stamp(self, catalog: Catalog, digest: str, stored: Catalog | None) -> str:
-        """When this content came up; a document that was deleted or edited by hand comes back with its old time."""
+        """Time at which this content was first published; a document that somebody deleted or edited keeps it."""
         if stored is not None and same_content(stored, catalog):
             return stored.updated_at
         last = self._last.get(catalog.key)
@@ -142,7 +142,7 @@ class Catalogs:
         return self._now().isoformat(timespec="milliseconds")
 
     async def withdraw(self, key: ServerKey) -> bool:
-        """Take a server's catalog away; whether there was one."""
+        """Withdraw a server's catalog; whether one existed."""
         self._last.pop(key, None)
         self.release(key)
         name = catalog_name(key)
@@ -153,20 +153,20 @@ class Catalogs:
         return True
 
     async def sweep(self, alive: Collection[tuple[ServerKey, str]]) -> list[str]:
-        """Withdraw every catalog and pins whose server, by key and uid, is not `alive`, and what was never finished.
+        """Withdraw catalogs and pins whose server, by key and UID, is not `alive`, and delete orphaned parts.
 
-        Returns the names of those withdrawn.
+        Returns the names of the withdrawn documents.
         """
-        gone = []
-        for name, labels in (await self._of_others(alive, CATALOG, PINS)).items():
+        withdrawn = []
+        for name, labels in (await self._orphaned_documents(alive, CATALOG, PINS)).items():
             if (await self._documents.listing()).get(name) == labels:  # not replaced while others were withdrawn
                 await self._documents.withdraw(name)
-                logger.info("document %s withdrawn: its server is gone", name)
-                gone.append(name)
+                logger.info("document %s withdrawn: its server was deleted", name)
+                withdrawn.append(name)
         await self._documents.tidy()
-        return gone
+        return withdrawn
 
-    async def _of_others(
+    async def _orphaned_documents(
         self, alive: Collection[tuple[ServerKey, str]], *kinds: str
     ) -> Mapping[str, Mapping[str, str]]:
         """Names and labels of the stored documents of these kinds whose server, by key and uid, is not `alive`."""
@@ -179,7 +179,7 @@ class Catalogs:
 
 
 def _identity(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of the labels that say whose a document is."""
+    """Values of the labels that identify a document's server."""
     return tuple(labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID))
 
 

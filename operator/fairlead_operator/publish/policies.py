@@ -1,6 +1,6 @@
-"""Keeps the status of ToolPolicies and the conditions of LatencyTiers.
+"""Writes the status of ToolPolicies and the conditions of LatencyTiers.
 
-Both are looked at again when policies, tiers, servers or their tools change.
+Both are reviewed again when policies, tiers, servers or their tools change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class PolicyStatuses:
-    """Keeps the status of all ToolPolicies. `wanted` is set when there is something to look at."""
+    """Writes the statuses of all ToolPolicies. `wanted` is set when a review is due."""
 
     def __init__(
         self, declarations: Declarations, platform: Platform, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -38,64 +38,64 @@ class PolicyStatuses:
         self._rules = Rules()
         self._shelves: dict[ServerKey, IndexedServer] = {}
         self._unlisted: set[ServerKey] = set()
-        """Servers that were looked at, and have not listed their tools."""
-        self._told: dict[ServerKey, tuple[Cause, ...]] = {}
-        """Causes that people were told last."""
+        """Servers that were reconciled and have not listed their tools."""
+        self._announced: dict[ServerKey, tuple[Cause, ...]] = {}
+        """Causes of the last announcement about each policy."""
         self.wanted = asyncio.Event()
 
     def take_rules(self, rules: Rules) -> None:
-        """The rules as they are published."""
+        """Take over the published rules."""
         self.wanted.set()
         self._rules = rules
 
     def take_catalog(self, catalog: Catalog) -> None:
-        """A catalog as it is published."""
+        """Take over the tools of a published catalog."""
         self._unlisted.discard(catalog.key)
         tools = selectable(catalog)
         if self._shelves.get(catalog.key) != tools:
             self._shelves[catalog.key] = tools
             self.wanted.set()
 
-    def look(self, key: ServerKey, *, ready: bool) -> None:
-        """A server as it was looked at: one that is not ready and has no catalog has not listed its tools."""
+    def note_reconciled(self, key: ServerKey, *, ready: bool) -> None:
+        """Note a reconciled server; one that is not ready and has no catalog counts as not having listed its tools."""
         if not ready and key not in self._shelves and key not in self._unlisted:
             self._unlisted.add(key)
             self.wanted.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
-        """Keep the living only."""
+        """Forget all servers that are not `alive`."""
         self._unlisted.intersection_update(alive)
         for key in self._shelves.keys() - set(alive):
             del self._shelves[key]
             self.wanted.set()
 
     async def show(self) -> None:
-        """Look at every policy, and write what is not shown yet. Raises PLATFORM_ERRORS."""
+        """Review every policy, and write the statuses that changed. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
         reviews = review(self._rules, [*servers], self._shelves, self._unlisted)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
-                message = f"it cannot be read, and denies everything that it selects: {fault}"
+                message = f"the policy cannot be read, and therefore denies everything that it selects: {fault}"
                 reviews[key] = dataclasses.replace(
                     reviews[key], accepted=ConditionVerdict(False, Cause.INVALID, message), partially_invalid=None
                 )
         for policy in await self._declarations.policies():
             reviewed = reviews.get(policy.key)
             if reviewed is None:
-                continue  # newer than the rules, which are compiled again by now
+                continue  # newer than the rules, which are about to be compiled again
             reviewed = _with_unknown_as_shown(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
                 await self._declarations.show_policy(policy, status)
-            await self._tell(policy, reviewed)
-        await self._show_tiers()
-        self._told = {key: causes for key, causes in self._told.items() if key in reviews}
+            await self._announce(policy, reviewed)
+        await self._write_tier_conditions()
+        self._announced = {key: causes for key, causes in self._announced.items() if key in reviews}
 
-    async def _tell(self, policy: ToolPolicy, reviewed: Review) -> None:
-        """Events about a policy that something is amiss with, or not any more."""
-        status = self._told.get(policy.key)
+    async def _announce(self, policy: ToolPolicy, reviewed: Review) -> None:
+        """Announce new warnings about a policy, and their end."""
+        status = self._announced.get(policy.key)
         before = _causes_shown(policy) if status is None else status
-        now = self._told[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
+        now = self._announced[policy.key] = tuple(verdict.cause for verdict in reviewed.warnings)
         if now == before:
             return
         for verdict in reviewed.warnings or (reviewed.accepted,):
@@ -104,30 +104,32 @@ class PolicyStatuses:
                 logger.info("policy %s: %s: %s", policy.key, verdict.cause, verdict.message)
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 
-    async def _show_tiers(self) -> None:
-        """Whether each tier is in force, and whether another one is the default that it asks to be."""
+    async def _write_tier_conditions(self) -> None:
+        """Write the conditions of each tier: whether it is in force, and whether another tier is the default
+        instead.
+        """
         default = next((tier.name for tier in self._rules.tiers if tier.default), None)
         compiled = {tier.name for tier in self._rules.tiers}
         shown = {}
         for tier in await self._declarations.tiers():
             name = tier.metadata.name
             if name in compiled:
-                taken = tier.spec.default and default is not None and default != name
+                is_not_default = tier.spec.default and default is not None and default != name
                 given = {
                     ConditionType.ACCEPTED: IN_FORCE,
-                    ConditionType.CONFLICTED: _accept(default) if taken else None,
+                    ConditionType.CONFLICTED: _default_conflict(default) if is_not_default else None,
                 }
                 shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
         await self._declarations.show_tiers(shown, default)
 
 
-def _accept(default: str | None) -> ConditionVerdict:
-    message = f"default: true has no effect, as {default} is the default tier; this one works under its own name"
+def _default_conflict(default: str | None) -> ConditionVerdict:
+    message = f"default: true has no effect, because {default} is the default tier; this tier applies by its name only"
     return ConditionVerdict(True, Cause.DEFAULT_TAKEN, message)
 
 
 def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
-    """Causes that an earlier leader told of."""
+    """Causes that an earlier leader announced, from the policy's status."""
     conditions = (
         (kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
     )
@@ -135,8 +137,8 @@ def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
 
 
 def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
-    """The review, with rules that matched nothing for an earlier leader as they are shown, while servers are left that
-    this one has not looked at.
+    """The review, completed with the stored condition about rules that match nothing, until this leader has reconciled
+    all servers.
     """
     condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
     shown = as_shown(condition)
@@ -148,7 +150,7 @@ def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
 
 
 def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicyStatus:
-    """The status that a review comes to; what is not known now stays as it is shown."""
+    """The status from a review; values that are unknown now stay as they are stored."""
     shown, generation = policy.status, policy.metadata.generation
     given = {
         ConditionType.ACCEPTED: reviewed.accepted,

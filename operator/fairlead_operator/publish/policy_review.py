@@ -151,7 +151,7 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
         conflicts,
         _partially_invalid(
             policy, selected, () if unlisted else unmatched, tiers
-        ),  # warns only after all servers have listed
+        ),  # rules that match nothing are reported only after all servers have listed their tools
     )
 
 

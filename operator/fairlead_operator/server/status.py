@@ -1,4 +1,4 @@
-"""Status of a server: verdicts and facts in, `status` out. Pure."""
+"""Builds the status of an McpServer from verdicts and facts. Pure."""
 
 from __future__ import annotations
 
@@ -32,15 +32,19 @@ from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 TEXT_LIMIT: Final = 1024
 MAX_EXTENSIONS: Final = 32
 MAX_EXTENSION: Final = 128
-"""Characters of the identifier of an extension."""
+"""Maximum characters of the identifier of an extension."""
 
-NOT_REACHED: Final = ConditionVerdict(None, Cause.PENDING, "what comes before is not done")
-NOT_CALIBRATED: Final = ConditionVerdict(None, Cause.NOT_CALIBRATED, "its tools have not been measured")
+NOT_REACHED: Final = ConditionVerdict(None, Cause.PENDING, "an earlier step is not done")
+NOT_CALIBRATED: Final = ConditionVerdict(None, Cause.NOT_CALIBRATED, "the server's tools have not been measured")
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One per condition but Ready. None: nothing new is known, what is shown stays; of the last two, it is absent."""
+    """One verdict per condition except Ready.
+
+    None keeps the shown condition for `verified`, `calibrated`, `approved` and `clean`; for the others, the condition
+    is absent.
+    """
 
     accepted: ConditionVerdict
     resolved: ConditionVerdict = NOT_REACHED
@@ -50,43 +54,44 @@ class Verdicts:
     approved: ConditionVerdict | None = None
     clean: ConditionVerdict | None = None
     partially_invalid: ConditionVerdict | None = None
-    """None: no part of the spec is without effect."""
+    """None: each part of the spec has an effect."""
     conflicted: ConditionVerdict | None = None
-    """None: no other resource says otherwise."""
+    """None: no other resource contradicts this one."""
     network: ConditionVerdict | None = None
-    """None: no pods are run, or nobody looks whether their NetworkPolicies are enforced."""
+    """None: the server has no pods, or the enforcement of NetworkPolicies is not probed."""
     disputed: ConditionVerdict | None = None
-    """None: nobody undoes what is written for the server. Shown with `conflicted`."""
+    """None: nobody undoes the operator's writes. Shown in the condition Conflicted."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a server beside its conditions."""
+    """Facts about a server that its status shows in addition to its conditions."""
 
     endpoint: Endpoint | None = None
     catalog: Catalog | None = None
-    """As published; None = none is."""
+    """The published catalog; None without one."""
     tools_left_out: int | None = None
-    """Tools left out of the last answer; None = nothing new is known."""
+    """Number of tools left out of the last listing; None keeps the shown number."""
     latency: LatencySummary | None = None
-    """Latency of the slowest tool; None = nothing new is known, one without a tool = nothing is measured."""
+    """Latency of the slowest tool; None keeps the shown one, a summary without a tool removes it."""
     pods: PodCount | None = None
-    """Its pods; None = none are run."""
+    """The server's pods; None without pods."""
     approvals: tuple[GivenApproval, ...] = ()
-    """Approvals of pinned definitions; none = nothing new is known."""
+    """Approvals of pinned definitions; empty keeps the shown ones."""
 
 
 def build_status(
     server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime, environment: Environment = "cluster"
 ) -> McpServerStatus:
-    """The whole status; equal input gives equal output, whatever the time, as long as nothing changes. `environment`
-    and the file that declares the server choose the words of advice.
+    """The whole status. It does not depend on `now` unless a condition changes, so that equal input causes no write.
+
+    `environment` and the kind of file that declares the server select the wording of advice.
     """
     shown, generation = server.status, server.metadata.generation
-    given: dict[ConditionType, ConditionVerdict | None] = {
+    verdicts_by_type: dict[ConditionType, ConditionVerdict | None] = {
         ConditionType.ACCEPTED: verdicts.accepted,
         ConditionType.PARTIALLY_INVALID: verdicts.partially_invalid,
-        ConditionType.CONFLICTED: _both(verdicts.disputed, verdicts.conflicted),
+        ConditionType.CONFLICTED: _combine(verdicts.disputed, verdicts.conflicted),
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
         ConditionType.VERIFIED: verdicts.verified or as_shown(shown.condition(ConditionType.VERIFIED)) or NOT_REACHED,
@@ -94,16 +99,16 @@ def build_status(
         or as_shown(shown.condition(ConditionType.CALIBRATED))
         or NOT_CALIBRATED,
     }
-    for kind, verdict in _of_definitions(server, verdicts):
-        given[kind] = verdict
-    given[ConditionType.NETWORK_POLICY_ENFORCED] = verdicts.network
+    for kind, verdict in _definition_conditions(server, verdicts):
+        verdicts_by_type[kind] = verdict
+    verdicts_by_type[ConditionType.NETWORK_POLICY_ENFORCED] = verdicts.network
     form: Form = environment
     if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
         form = CLIENT_CONFIGURATION
     catalog = facts.catalog
     words = AdviceWords(form, server.spec.effective_transport, str(server.key))
     return McpServerStatus(
-        conditions=conditions(given, shown.conditions, generation, now, words),
+        conditions=conditions(verdicts_by_type, shown.conditions, generation, now, words),
         observed_generation=generation,
         replicas=None if facts.pods is None else facts.pods.replicas,
         selector=None if facts.pods is None else facts.pods.selector,
@@ -121,8 +126,8 @@ def build_status(
     )
 
 
-def _both(first: ConditionVerdict | None, second: ConditionVerdict | None) -> ConditionVerdict | None:
-    """One verdict out of two that say the same about a condition, under the cause of the first."""
+def _combine(first: ConditionVerdict | None, second: ConditionVerdict | None) -> ConditionVerdict | None:
+    """Combine two verdicts about one condition, with the cause of the first."""
     if first is None or second is None:
         return first or second
     return ConditionVerdict(first.ok, first.cause, f"{first.message}. {second.cause}: {second.message}")
@@ -140,13 +145,13 @@ def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | N
 
 
 def _extensions(catalog: Catalog | None) -> list[str] | None:
-    """Identifiers of bounded number and length: a server may declare anything."""
+    """Identifiers of the declared extensions; number and length are limited, because a server may declare anything."""
     declared = extensions(catalog.capabilities) if catalog is not None else frozenset()
     return sorted(name for name in declared if len(name) <= MAX_EXTENSION)[:MAX_EXTENSIONS] or None
 
 
-def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, ConditionVerdict]]:
-    """Shown where there is something to say: from the first answer on, and `Approved` while definitions are pinned."""
+def _definition_conditions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, ConditionVerdict]]:
+    """Conditions about definitions: present from the first listing on, `Approved` only while definitions are pinned."""
     clean = verdicts.clean or as_shown(server.status.condition(ConditionType.DEFINITIONS_CLEAN))
     approved = verdicts.approved or as_shown(server.status.condition(ConditionType.APPROVED))
     if clean is not None:
@@ -156,7 +161,7 @@ def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[Con
 
 
 def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
-    """Absent until a catalog was published, 0 after it was withdrawn."""
+    """Number of enabled tools: absent until a catalog was published, 0 after it was withdrawn."""
     if catalog is None:
         return None if shown.tools is None else 0
     return sum(1 for tool in catalog.tools if tool.enabled)
@@ -167,7 +172,7 @@ def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | Non
 
 
 def _tools_left_out(facts: Facts, shown: McpServerStatus) -> int | None:
-    """Shown only where there are any."""
+    """Number of tools left out; absent instead of 0."""
     if facts.catalog is None:
         return None
     return shown.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
@@ -180,12 +185,12 @@ def _address(endpoint: Endpoint | None) -> str | None:
         return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]
     if isinstance(endpoint, TcpEndpoint):
         return f"tcp://{authority(endpoint.host, endpoint.port)}"
-    address, query, _ = endpoint.url.partition("?")  # a query may hold what is not for everybody who may look
+    address, query, _ = endpoint.url.partition("?")  # a query may contain secrets, and more users may read a status
     return address[:2047] + query
 
 
 def _server_info(catalog: Catalog | None) -> ServerInfo | None:
-    """Whatever a server says of itself, as far as it is text."""
+    """The server's `serverInfo`, as far as its members are strings; None without a name."""
     if catalog is None:
         return None
     try:

@@ -193,7 +193,7 @@ async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what
         assert alone.request("PUT", f"{roles}/{role['metadata']['name']}", role)[0] == 200
     async with running(alone, kubeconfig=str(accounts.operator)):
         await alone.until("rules", with_default(alone, "fast"))
-    assert "latency tier fast is the default because an older operator made it so" in caplog.text
+    assert "LatencyTier fast is the default because an older operator set it" in caplog.text
     assert "set spec.default of the tier to false" in caplog.text
 
 

@@ -47,7 +47,7 @@ async def test_the_answer_is_what_the_network_does_with_policies_and_nothing_is_
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("no pods", "got no pod; a ResourceQuota"),
+        ("no pods", "has no pod; a ResourceQuota"),
         ("no network", "cannot connect to each other"),
     ],
 )

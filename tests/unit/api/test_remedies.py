@@ -72,7 +72,7 @@ def test_advice_on_an_error_of_a_server_at_a_url_names_no_log_that_is_not_kept_h
 
 
 def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:
-    message = "1 tool says that calls may be repeated: to believe it, set spec.trustAnnotations: true"
+    message = "1 tool says that calls may be repeated, which is ignored: to trust it, set spec.trustAnnotations: true"
     assert in_words_of(message, "client-configuration").endswith("set fairlead.trustAnnotations: true")
     assert in_words_of(message, "local") == message
     assert in_words_of("see aspec.tools and spec.other", "client-configuration") == "see aspec.tools and spec.other"

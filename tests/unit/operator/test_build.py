@@ -213,8 +213,8 @@ def test_the_status_of_a_url_server_says_how_its_authors_word_would_count(
     members: dict[str, Any], spec: dict[str, Any], advised: bool
 ) -> None:
     _, remarks = built({"name": "a", **members}, {"name": "b"}, **spec)
-    advice = "; 1 tool says that calls may be repeated: to believe it, set spec.trustAnnotations: true"
-    assert remarks.verdict().message == "it answered tools/list" + (advice if advised else "")
+    advice = "; 1 tool says that calls may be repeated, which is ignored: to trust it, set spec.trustAnnotations: true"
+    assert remarks.verdict().message == "the server answered tools/list" + (advice if advised else "")
 
 
 def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> None:
@@ -269,7 +269,7 @@ def test_instructions_without_end_are_left_out_and_noted() -> None:
     assert catalog.instructions is not None
     catalog, remarks = build_catalog(mcp_server(), listing_of(instructions="x" * ((256 << 10) + 1)), REACHED)
     assert catalog.instructions is None
-    assert remarks.notes == ("its instructions are left out: they have more than 256 KiB",)
+    assert remarks.notes == ("the server's instructions are left out: they have more than 256 KiB",)
 
 
 def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_members() -> None:

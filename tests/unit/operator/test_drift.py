@@ -218,7 +218,7 @@ async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
     paced(world.cluster)
     verdict = world.drift.verdict(KEY)
     assert verdict is not None
-    assert "by somebody whom its managedFields do not name" in verdict.message
+    assert "by a client that its managedFields do not name" in verdict.message
 
 
 async def test_a_dispute_is_over_when_the_object_is_left_alone_and_the_server_is_looked_at_again() -> None:

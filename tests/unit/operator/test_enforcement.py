@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.enforcement.manifests import LABEL, ProbePods, client_job, network_policy, openers, target_job
-from fairlead_operator.enforcement.probe import hindrance
+from fairlead_operator.enforcement.manifests import (
+    LABEL,
+    ProbePods,
+    client_job,
+    network_policy,
+    opening_policies,
+    target_job,
+)
+from fairlead_operator.enforcement.probe import delay_reason
 from fairlead_operator.enforcement.probe_answer import Enforcement, ProbeRecord, parse_answer
 
 Json = dict[str, Any]
@@ -20,9 +27,9 @@ PODS = ProbePods("registry.example/fairlead:1", ("pull",))
 @pytest.mark.parametrize(
     ("answer_line", "ok", "cause", "words"),
     [
-        ("incoming=held outgoing=held\n", True, "NetworkPolicyEnforced", "both ways"),
+        ("incoming=held outgoing=held\n", True, "NetworkPolicyEnforced", "both directions"),
         ("incoming=open outgoing=open", False, "NetworkPolicyNotEnforced", "any pod of the cluster can connect"),
-        ("incoming=open outgoing=held", False, "NetworkPolicyNotEnforced", "past the ingress"),
+        ("incoming=open outgoing=held", False, "NetworkPolicyNotEnforced", "for ingress"),
         ("incoming=held outgoing=open", False, "NetworkPolicyNotEnforced", "spec.network.egress has no effect"),
     ],
 )
@@ -44,7 +51,7 @@ def test_other_last_words_of_a_probe_are_not_an_answer(answer_line: str) -> None
 def test_a_network_probe_without_an_answer_says_why_and_how_to_try_again() -> None:
     verdict = Enforcement(unanswered="no node accepts the server's pod").verdict()
     assert verdict.ok is None
-    assert verdict.message.startswith("no node accepts the server's pod; tried again after a day")
+    assert verdict.message.startswith("no node accepts the server's pod; repeated after a day")
     assert "fairlead-network-policies" in verdict.message
 
 
@@ -85,12 +92,12 @@ def policy(selector: Json, rules: list[Json], *, kind: str = "Ingress") -> Json:
     ],
 )
 def test_a_policy_that_may_let_the_probe_in_is_named(other: Json, suspected: bool) -> None:
-    assert openers([other], "incoming") == (["other"] if suspected else [])
+    assert opening_policies([other], "incoming") == (["other"] if suspected else [])
 
 
 def test_the_own_policy_lets_the_probe_in_neither_way() -> None:
     own = network_policy(JOB)
-    assert openers([own], "incoming") == openers([own], "outgoing") == []
+    assert opening_policies([own], "incoming") == opening_policies([own], "outgoing") == []
 
 
 @pytest.mark.parametrize("job", [target_job(PODS, []), client_job(PODS, JOB, "10.0.0.7")])
@@ -113,12 +120,12 @@ def test_pods_of_the_network_probe_are_restricted_bounded_and_go_by_themselves(j
             {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
             "the image cannot be fetched: no such",
         ),
-        ({"running": {}}, "its pod fairlead-network-probe was not up in time"),
+        ({"running": {}}, "the pod fairlead-network-probe did not start in time"),
     ],
 )
 def test_a_probe_that_does_not_end_says_what_ails_its_pod(state: Json, words: str) -> None:
     pod = {**JOB, "status": {"containerStatuses": [{"name": "probe", "state": state}]}}
-    assert hindrance(pod).startswith(words)
+    assert delay_reason(pod).startswith(words)
 
 
 def test_user_ids_are_left_to_a_cluster_that_assigns_them() -> None:

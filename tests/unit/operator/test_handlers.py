@@ -16,7 +16,7 @@ from kubernetes.aio.client import Configuration
 
 from fairlead_kube.resources import Kind
 from fairlead_operator.handlers import handlers
-from fairlead_operator.kopfthread import KopfThread, connection_for, ended_tasks
+from fairlead_operator.kopfthread import KopfThread, cancel_other_tasks, connection_for
 from waiting import until_async
 
 Event = tuple[str, str | None, str]
@@ -150,7 +150,7 @@ def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> N
         await asyncio.sleep(0)
         ending.cancel()
         await asyncio.sleep(0)
-        await ended_tasks()
+        await cancel_other_tasks()
         assert running.done()
 
     asyncio.run(work())

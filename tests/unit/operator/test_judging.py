@@ -106,7 +106,7 @@ def test_a_definition_that_would_harm_its_list_is_left_out_with_a_reason_of_its_
     verdict = remarks.verdict()
     assert offered == ["good"]
     assert (verdict.ok, verdict.cause, remarks.tools_left_out) == (True, reason, 1)
-    assert verdict.message.startswith("it answered tools/list; 1 of 2 definitions are left out: ")
+    assert verdict.message.startswith("the server answered tools/list; 1 of 2 definitions are left out: ")
     assert words in verdict.message
     assert len(remarks.lines) == 1
     assert remarks.lines[0].startswith(f"{reason}: tool ")
@@ -118,7 +118,7 @@ def test_a_name_that_the_protocol_only_advises_against_is_offered_and_mentioned(
     offered, remarks = judged(tool_named(name))
     assert offered == sorted(["good", name])
     assert (remarks.verdict().cause, remarks.tools_left_out) == (Cause.UNUSUAL_NAMES, 0)
-    assert "1 names are outside of MCP's naming rule and offered as they are: tool '" in remarks.verdict().message
+    assert "1 names violate MCP's naming rule and are offered unchanged: tool '" in remarks.verdict().message
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_faults_of_a_listing_are_all_named_however_many_there_are_of_each() -> N
     assert "and 34 more" in verdict.message
     assert "tool 'x y'" in verdict.message
     assert len(remarks.lines) == 21
-    assert remarks.lines[-1] == "and 21 more of the kind"
+    assert remarks.lines[-1] == "and 21 more findings"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_prompts_and_resources_of_another_shape_are_left_out_like_tools(listing:
 def test_a_listing_beside_the_tools_that_failed_is_told() -> None:
     _, remarks = judged(notes=("prompts/list failed: nope",))
     assert remarks.verdict().cause == Cause.LISTING_INCOMPLETE
-    assert remarks.verdict().message == "it answered tools/list; prompts/list failed: nope"
+    assert remarks.verdict().message == "the server answered tools/list; prompts/list failed: nope"
 
 
 def test_header_annotations_do_not_concern_a_server_without_headers() -> None:
@@ -215,5 +215,5 @@ def test_answers_in_another_form_than_that_of_mcp_are_told_and_cost_no_tool() ->
     offered, remarks = judged(remarks=(sentence,))
     assert (offered, remarks.tools_left_out) == (["good"], 0)
     assert (remarks.verdict().ok, remarks.verdict().cause) == (True, Cause.MENDED_ANSWERS)
-    assert remarks.verdict().message == f"it answered tools/list; {sentence}"
+    assert remarks.verdict().message == f"the server answered tools/list; {sentence}"
     assert remarks.lines == (f"MendedAnswers: {sentence}",)

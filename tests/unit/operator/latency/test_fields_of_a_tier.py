@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.latency.difference import worth_a_document
+from fairlead_operator.latency.difference import should_publish
 from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
 from fairlead_operator.latency.tool_record import Declaration, ToolRecord
 
@@ -56,7 +56,7 @@ def test_figures_say_when_the_last_call_behind_them_was_and_a_later_hour_is_wort
     published = record.state("a", "laptop", 0.0)
     assert published.measured_at == "2026-01-31T09:00:00Z", "a failed call is not a figure"
     figures = record.window.quantiles()
-    assert not worth_a_document(published, figures, "2026-01-31T09:59:59Z")
-    assert worth_a_document(published, figures, "2026-01-31T10:00:00Z")
+    assert not should_publish(published, figures, "2026-01-31T09:59:59Z")
+    assert should_publish(published, figures, "2026-01-31T10:00:00Z")
     assert ToolRecord((), Declaration(), now=0.0, published=published).measured_at == published.measured_at
     assert rfc3339(1e300) == "9999-12-31T23:59:59Z"

@@ -27,7 +27,9 @@ async def test_a_definition_is_approved_alone_at_a_gateway_and_the_rest_stays_he
         assert [held.name for held in after.held] == ["evil"]
         assert catalog.held == 1
         assert [(approval.by, approval.definitions) for approval in after.approvals] == [("ann", 1)]
-        assert "1 definitions approved by ann, now in force" in [event.note for event in world.platform.announced]
+        assert "1 definitions were approved by ann and are now in force" in [
+            event.note for event in world.platform.announced
+        ]
 
 
 async def test_an_approval_at_a_gateway_that_came_too_late_is_forgotten() -> None:

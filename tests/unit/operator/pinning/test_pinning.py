@@ -70,7 +70,7 @@ async def test_an_approval_puts_the_change_in_force_and_says_so() -> None:
         await world.look()
         assert world.served() == {"add": "adds faster", "mul": "multiplies"}
         assert world.condition("Approved").status == "True"
-        assert "2 definitions approved, now in force" in [event.note for event in world.platform.announced]
+        assert "2 definitions were approved and are now in force" in [event.note for event in world.platform.announced]
         await world.answer(tool("add", "adds"), tool("mul", "multiplies"))
         assert world.served()["add"] == "adds faster", "an approval is not a pass for ever"
 
