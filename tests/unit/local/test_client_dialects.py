@@ -100,7 +100,7 @@ def test_the_workspace_of_a_relative_path_is_an_absolute_folder(
 def test_the_users_own_file_of_an_editor_has_no_workspace() -> None:
     configuration = read({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, f"{HOME}/.cursor/mcp.json")
     (problem,) = configuration.problems
-    assert "names workspaceFolder, which the editor fills in and is not known for this file" in problem.message
+    assert "uses workspaceFolder, which only an editor" in problem.message
 
 
 @pytest.mark.parametrize("text", ["Bearer $TOKEN", "Bearer ${TOKEN}", "Bearer %TOKEN%"])
@@ -200,8 +200,8 @@ def test_many_entries_that_only_goose_can_serve_are_one_note() -> None:
     (note,) = configuration.remarks
     assert note.is_note
     assert note.message == (
-        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is built into goose; they are left out here, "
-        "and nothing has to be done"
+        "each of own0, own1, own2, own3, own4, own5, own6, own7 and 4 more is built into goose; they are left out "
+        "here, and nothing has to be done"
     )
 
 

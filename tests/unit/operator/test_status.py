@@ -112,9 +112,7 @@ def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mend
     assert conflicted is not None
     assert good is not None
     assert (conflicted.status, conflicted.reason, good.status) == ("True", "Conflicted", "True")
-    assert conflicted.message == (
-        "PrefixTaken: prefix demo is held by team/older. Set spec.prefix to a free prefix."
-    )
+    assert conflicted.message == ("PrefixTaken: prefix demo is held by team/older. Set spec.prefix to a free prefix.")
     assert build_status(shown(server, amiss), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
 
 
