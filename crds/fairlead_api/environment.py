@@ -208,7 +208,7 @@ def _bad(field: _Field, value: object) -> BadSetting:
     """The error about a value, which it quotes unless it is a secret."""
     secret = field.rule is not None and field.rule.secret
     problem = "has an invalid value" if secret else f"is {value!r}"
-    return BadSetting(f"{field.variable} {problem}; expected: {_expectation(field)}")
+    return BadSetting(f"{field.variable} {problem}; it takes {_expectation(field)}")
 
 
 def _convert(kind: type, given: object) -> object:

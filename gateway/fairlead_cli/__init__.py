@@ -1,8 +1,8 @@
-"""The `fairlead` command: the one place that may import both halves, because `fairlead up` runs both.
+"""The `fairlead` command. It is the only package that may import operator and gateway, because `fairlead up` runs both.
 
-It parses arguments, prints tables or JSON and turns expected trouble into one sentence and an exit code
-(0 fine, 1 failed, 2 used wrongly). What a command does lives in the package that it starts.
+It parses arguments, prints tables or JSON, and turns expected errors into one sentence and an exit code
+(0 success, 1 failure, 2 wrong usage). The implementation of a command is in the package that it starts.
 
-`app` has the commands, with a folder for each subject; `options`, `connecting`, `rest`, `output` and `failure` are what
-they share.
+`app` has the commands, with a folder for each subject. `options`, `connecting`, `rest`, `output` and `failure` are
+common to all.
 """

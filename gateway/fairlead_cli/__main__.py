@@ -1,8 +1,8 @@
-"""Entry point of the `fairlead` command: runs a verb and ends with its exit code.
+"""Entry point of the `fairlead` command: runs a command and exits with its exit code.
 
-Expected trouble is one sentence on standard error, `fairlead VERB: what happened. what to do`, and no traceback.
-Exit codes: 0 fine, 1 failed (also: an answer that is no), 2 used wrongly, 130 interrupted (Ctrl-C), 141 the reader of
-its output went away (`| head`).
+Expected errors are one sentence on standard error, `fairlead VERB: what happened. what to do`, without a traceback.
+Exit codes: 0 success, 1 failure (or the answer no), 2 wrong usage, 130 interrupted (Ctrl-C), 141 closed output pipe
+(`| head`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairlead_cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, USED_WRONGLY, Failure, missing, readable_in_part
+from fairlead_cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, USED_WRONGLY, Failure, die_on_broken_pipe, missing
 
 if TYPE_CHECKING:
     from fairlead_cli.tree import Command
 
 HELP: Final = frozenset({"-h", "--help"})
 COMPLETE: Final = "_FAIRLEAD_COMPLETE"
-"""Environment variable by which a shell asks for completions."""
+"""Environment variable with which a shell requests completions."""
 TRACEBACK: Final = "FAIRLEAD_TRACEBACK"
-"""Environment variable that has a fault of ours shown with its traceback."""
+"""Environment variable that prints tracebacks of internal errors."""
 EXTRA: Final = "up"
-"""Extra that brings what verbs need which ask a gateway, or read what gateways write."""
+"""Extra with the packages of commands that talk to a gateway or read its files."""
 SERVING: Final = frozenset({"up", "operator", "gateway", "serve", "bridge"})
-"""Verbs that run until a signal: their standard error is a log, which a traceback belongs in."""
+"""Commands that run until a signal. Their standard error is a log, so tracebacks are printed there."""
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
         code = _run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes stdout at exit
         code = BROKEN_PIPE
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -43,13 +43,13 @@ def main() -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    gc.disable()  # nothing of what is made here is garbage, and looking for it takes a tenth of the time of `--help`
+    gc.disable()  # collections find no garbage here, and take a tenth of the time of `--help`
     from fairlead_cli.tree import tree
 
     command = tree()
     gc.enable()
     if HELP.intersection(words):
-        readable_in_part()
+        die_on_broken_pipe()
     if os.environ.get(COMPLETE):
         command.main(prog_name="fairlead", complete_var=COMPLETE)
     name = command.verb_of(words)
@@ -71,12 +71,12 @@ def _run(words: Sequence[str]) -> int:
             print(f"{name}: {missing(error, EXTRA)}", file=sys.stderr)
             return FAILED
         fault = f"{type(error).__name__}: {error}".rstrip(".")
-        print(f"{name}: a fault of Fairlead: {fault}. {TRACEBACK}=1 shows where; please report it.", file=sys.stderr)
+        print(f"{name}: internal error: {fault}. {TRACEBACK}=1 prints a traceback; please report it.", file=sys.stderr)
         return FAILED
 
 
 def _exit_code(command: Command, words: Sequence[str]) -> int:
-    """Exit code of the verb. Raises Failure, also for words that are not a command line."""
+    """Exit code of the command. Raises Failure, also for an invalid command line."""
     import typer
     from typer.exceptions import TyperException
 
@@ -92,7 +92,7 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
         from fairlead_cli.wording import after
 
         text = " ".join(error.format_message().replace("Value error, ", "").split())
-        advice = f"`{command.verb_of(words)} --help` says how it is used."
+        advice = f"`{command.verb_of(words)} --help` shows its usage."
         option = getattr(error, "option_name", "")
         if command.verb_of(words) == "fairlead call" and option.startswith("--"):
             advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE. {advice}"

@@ -1,4 +1,4 @@
-"""`fairlead version`. Uses the base install only, and is quick."""
+"""`fairlead version`. It only needs the base install, and is quick."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ from pathlib import Path
 from fairlead_cli.output import Output, print_json
 
 _PARTS = {"operator": "kopf", "gateway": "uvicorn", "up": "uv"}
-"""Extra → a module that it brings."""
+"""Extra to a module that it installs."""
 
 
 def run_version(output: Output) -> None:
-    """Print the version of the distribution, of Python, whether it is compiled, and as JSON which extras there are."""
+    """Print the versions of Fairlead and Python, whether Fairlead is compiled, and with JSON output the installed
+    extras.
+    """
     try:
-        own = version("fairlead")
+        fairlead = version("fairlead")
     except PackageNotFoundError:
-        own = "unknown"
+        fairlead = "unknown"
     if output is Output.json:
         extras = [extra for extra, module in _PARTS.items() if find_spec(module) is not None]
-        facts = {"fairlead": own, "python": platform.python_version(), "compiled": _is_compiled(), "extras": extras}
+        facts = {
+            "fairlead": fairlead,
+            "python": platform.python_version(),
+            "compiled": _is_compiled(),
+            "extras": extras,
+        }
         print_json(facts)
     else:
-        print(f"fairlead {own} (Python {platform.python_version()}{', compiled' if _is_compiled() else ''})")
+        print(f"fairlead {fairlead} (Python {platform.python_version()}{', compiled' if _is_compiled() else ''})")
 
 
 def _is_compiled() -> bool:
-    """Whether the path of a call is, as in the image. Looks for the file: importing it takes longer than all else."""
+    """Whether the hot path is compiled, as in the image. Checks the file only, because importing it would be slow."""
     spec = find_spec("fairlead_mcp")
     folders = () if spec is None else spec.submodule_search_locations or ()
     return any((Path(folder) / "http" / f"heads{EXTENSION_SUFFIXES[0]}").exists() for folder in folders)

@@ -1,4 +1,4 @@
-"""Names that a shell is given to complete a command line with, asked of the gateway that the line is for."""
+"""Completions of tools' and servers' names in a shell, requested from the gateway of the command line."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fairlead_cli.failure import Failure
 from fairlead_tools.commands import DEFAULT_URL
 
 SECONDS: Final = 1.0
-"""A person waits for it, with a key pressed."""
+"""Timeout in seconds, short because a person is waiting."""
 
 
 def tool_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Tools of the gateway; none where it does not answer at once."""
+    """Tools of the gateway; none if the gateway does not respond in time."""
     tools = _fetch(ctx, "/v1/tools")
     return [name for name in _members(tools, "tools", "name") if name.startswith(incomplete)]
 
 
 def server_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Servers of the gateway, by their plain names where these are enough; none where it does not answer at once."""
+    """Servers of the gateway, by their plain names where unique; none if the gateway does not respond in time."""
     full_names = _members(_fetch(ctx, "/v1/servers"), "servers", "server")
     plain = [key.partition("/")[2] for key in full_names]
     names = [short if plain.count(short) == 1 else key for key, short in zip(full_names, plain, strict=True)]
@@ -43,7 +43,7 @@ def _fetch(ctx: typer.Context, path: str) -> Any:
         return None
 
 
-def _members(answer: Any, many: str, name: str) -> list[str]:
-    every = answer.get(many) if isinstance(answer, dict) else None
-    names = (each.get(name) for each in every or () if isinstance(each, dict))
+def _members(answer: Any, list_name: str, name: str) -> list[str]:
+    entries = answer.get(list_name) if isinstance(answer, dict) else None
+    names = (each.get(name) for each in entries or () if isinstance(each, dict))
     return [each for each in names if isinstance(each, str)]

@@ -1,4 +1,4 @@
-"""Where `fairlead tools` and `fairlead call` connect to, and how a failed connection is put to a person."""
+"""Endpoint that `fairlead tools` and `fairlead call` connect to, with errors of a connection as sentences."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _SERVER_PATH = "/servers/{}/{}/mcp"
 
 @dataclass(frozen=True)
 class Destination:
-    """An MCP endpoint, with what is sent to it."""
+    """An MCP endpoint, with the headers and the timeout of its requests."""
 
     url: str
     headers: dict[str, str]
     timeout: float
-    """Seconds for each request."""
+    """Seconds per request."""
     tier: str | None = None
-    """Latency tier that an option chose."""
+    """Latency tier from an option."""
     server: str | None = None
-    """Server that an option chose, as `NAMESPACE/NAME`."""
+    """Server from an option, as `NAMESPACE/NAME`."""
 
     @classmethod
     def parse(
         cls, url: str, headers: Sequence[str], server: str | None, timeout: float, token: str | None = None
     ) -> Destination:
-        """From the options of a command; a gateway is asked which server a plain name means. Raises Failure for options
-        that make no sense.
+        """The destination from a command's options. If `server` is a plain name, the gateway is asked for its
+        namespace. Raises Failure for invalid options.
         """
         check_url(url)
         given = dict(_header(text) for text in headers)
@@ -55,7 +55,7 @@ class Destination:
         return destination if server is None else destination.at_server(server)
 
     def at_server(self, server: str) -> Destination:
-        """The endpoint of one server: `NAMESPACE/NAME`, or a name or prefix that no other has. Raises Failure."""
+        """The endpoint of one server, given as `NAMESPACE/NAME` or as a unique name or prefix. Raises Failure."""
         try:
             key = ServerKey.parse(server if "/" in server else self._key(server))
         except ValueError as error:
@@ -70,13 +70,13 @@ class Destination:
         return str(Plane.of(self).get(f"/v1/servers/{quote(server, safe='')}")["server"])
 
     def in_tier(self, tier: str | None) -> Destination:
-        """This endpoint in a latency tier; itself with None."""
+        """This endpoint in a latency tier; unchanged for None."""
         if tier is None:
             return self
         return replace(self, url=f"{self.url.rstrip('/')}/{quote(tier, safe='')}", tier=tier)
 
     def run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
-        """Connect, do `work`, disconnect. Raises Failure with a sentence for whatever goes wrong on the way."""
+        """Connect, run `work`, disconnect. Raises Failure with a sentence for every error."""
         try:
             return asyncio.run(self._run(work))
         except McpError as error:
@@ -88,11 +88,11 @@ class Destination:
 
     def _failure(self, error: McpError) -> Failure:
         if isinstance(error, HttpRefused | RpcError) and error.status == 404:
-            return self._nothing_there()
+            return self._not_found()
         return Failure(self._explain(error))
 
-    def _nothing_there(self) -> Failure:
-        """The failure of an address that the gateway does not have: a tier, a path, or no path at all."""
+    def _not_found(self) -> Failure:
+        """The failure for status 404: an unknown tier, an unknown server, or a wrong path."""
         from fairlead_cli.rest import Plane
 
         if self.tier is not None:
@@ -101,34 +101,34 @@ class Destination:
             except Failure:
                 tiers = ""
             tier_list = f"; tiers: {tiers}" if tiers else ""
-            what = f"{self.url} does not exist: no latency tier is called {self.tier!r}{tier_list}"
-            return Failure(f"--tier: {what}", code=USED_WRONGLY)
+            message = f"{self.url} does not exist: no latency tier is called {self.tier!r}{tier_list}"
+            return Failure(f"--tier: {message}", code=USED_WRONGLY)
         if self.server is not None:
-            what = f"{self.url} does not exist: there is no server {self.server}, or none that you may see"
-            return Failure(f"--server: {what}; `fairlead servers` lists them", code=USED_WRONGLY)
+            message = f"{self.url} does not exist: there is no server {self.server} that you may see"
+            return Failure(f"--server: {message}; `fairlead servers` lists the servers", code=USED_WRONGLY)
         if not urlsplit(self.url).path.strip("/"):
             return no_path(self.url)
-        return Failure(f"{self.url} does not exist (404): check the path of --url, which mostly ends in /mcp.")
+        return Failure(f"{self.url} does not exist (404): check the path in --url, which usually ends in /mcp.")
 
     def _explain(self, error: McpError) -> str:
         if isinstance(error, ConnectFailed):
             advice = f"Is a gateway running at {self.url}? Start one with `fairlead up`, or name it with --url."
             return after(str(error), advice)
         if isinstance(error, Timeout):
-            return f"{self.url} did not answer within {self.timeout:g} s; --timeout gives it more time."
+            return f"{self.url} did not respond within {self.timeout:g} s; --timeout waits longer."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
             return after(str(error), CREDENTIAL)
         if isinstance(error, HttpRefused):
-            return after(str(error), f"Is {self.url} the endpoint of an MCP server?")
+            return after(str(error), f"Check that {self.url} is the endpoint of an MCP server.")
         if isinstance(error, NotMcp):
-            return after(str(error), f"Does {self.url} end in the path of an MCP endpoint, such as /mcp?")
+            return after(str(error), f"Check that {self.url} has the path of an MCP endpoint, such as /mcp.")
         if isinstance(error, RpcError):
             return printable(error.message)
         return str(error)
 
 
 def check_url(url: str, option: str = "--url") -> None:
-    """Raises Failure, code USED_WRONGLY, for what cannot be an MCP endpoint; it says what was probably meant."""
+    """Raises Failure with code USED_WRONGLY for a text that is not an MCP endpoint, and suggests a correction."""
     try:
         Target.from_url(url)
     except InvalidTarget as error:
@@ -137,15 +137,15 @@ def check_url(url: str, option: str = "--url") -> None:
         host, _, path = url.partition("/")
         scheme = "http" if is_here(_host_of(host)) else "https"
         meant = f"{scheme}://{host}/{path or 'mcp'}"
-        message = f"{option}: {url!r} has no http:// or https:// in front: {option} {meant}"
+        message = f"{option}: {url!r} must start with http:// or https://: {option} {meant}"
         raise Failure(message, code=USED_WRONGLY) from error
 
 
 def no_path(url: str) -> Failure:
-    """The failure of a URL that names a host alone."""
+    """The failure of a URL without a path."""
     parts = urlsplit(url)
     meant = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
-    message = f"--url: {url} is not the address of an MCP endpoint, which mostly ends in /mcp: --url {meant}"
+    message = f"--url: {url} has no path, but an MCP endpoint usually ends in /mcp: --url {meant}"
     return Failure(message, code=USED_WRONGLY)
 
 
@@ -154,7 +154,7 @@ def _host_of(netloc: str) -> str:
 
 
 def _token(given: str) -> str:
-    """The credential, read from a file where it says so. Raises Failure, which does not quote it."""
+    """The credential, read from the file that `@FILE` names. Raises Failure, which does not quote the credential."""
     if not given.startswith("@"):
         token = given
     else:
@@ -164,14 +164,14 @@ def _token(given: str) -> str:
             raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USED_WRONGLY) from error
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise Failure("--token: that is neither an API key nor a token", code=USED_WRONGLY)
+        raise Failure("--token: the value is not a valid API key or token", code=USED_WRONGLY)
     return token
 
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise Failure(f"--header: {text.partition('=')[0]!r} is not of the form NAME:VALUE", code=USED_WRONGLY)
+        raise Failure(f"--header: {text.partition('=')[0]!r} must have the form NAME:VALUE", code=USED_WRONGLY)
     try:
         checked_name(name.strip()), checked_value(name.strip(), value)
     except InvalidTarget as error:

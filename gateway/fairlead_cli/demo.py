@@ -1,9 +1,8 @@
-"""A small MCP server to try Fairlead on: `python -m fairlead_cli.demo`, over stdio; with `--port N` at /mcp over HTTP.
+"""A small MCP server to try Fairlead with: `python -m fairlead_cli.demo` speaks stdio, with `--port N` HTTP at /mcp.
 
-Started by the quick start of `fairlead up` as a child process like any other; with `--port` it speaks Streamable HTTP
-instead, as it does in an image. It needs nothing but the `mcp` package, so that such an image is small. Its four tools
-take 5 ms, 300 ms, 1 s and 3 s, so that each latency tier shows another set of them. It answers the same to the same
-arguments and keeps nothing.
+The quick start of `fairlead up` runs it as a child process. It only needs the `mcp` package, so that its image is
+small. Its four tools take 5 ms, 300 ms, 1 s and 3 s, so that each latency tier shows a different set of them. The same
+arguments give the same results, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 ANYWHERE: Final = "0.0.0.0"
-"""To the SDK: requests for any host name are answered."""
+"""Address that makes the SDK accept requests for any host name."""
 
 HARMLESS: Final = ToolAnnotations(
     read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=False
@@ -32,7 +31,7 @@ Item = Annotated[str, Field(description="Name of an item in the store room, for 
 
 
 class Stock(BaseModel):
-    """How much of an item is there."""
+    """Stock of an item."""
 
     item: str
     pieces: int
@@ -46,7 +45,7 @@ class Orders(BaseModel):
 
 
 class Offer(BaseModel):
-    """Offer of a supplier."""
+    """A supplier's offer."""
 
     item: str
     cents: int
@@ -97,10 +96,10 @@ def _number(*texts: str) -> int:
 
 
 def main() -> None:
-    """Serve over standard input and output, or with `--port` over HTTP on every address, in either form."""
+    """Serve on stdio, or with `--port` over HTTP on every address."""
     parser = argparse.ArgumentParser(prog="python -m fairlead_cli.demo")
-    parser.add_argument("--port", type=int, help="speak Streamable HTTP at /mcp on this port")
-    parser.add_argument("--sse", action="store_true", help="speak HTTP+SSE at /sse there instead")
+    parser.add_argument("--port", type=int, help="serve Streamable HTTP at /mcp on this port")
+    parser.add_argument("--sse", action="store_true", help="with --port: serve HTTP+SSE at /sse instead")
     options = parser.parse_args()
     if options.port is None:
         server.run()
@@ -111,14 +110,14 @@ def main() -> None:
 
 
 def _serve(application: Starlette, port: int) -> None:
-    import uvicorn  # the quick start, over stdio, does without
+    import uvicorn  # not needed for stdio
 
     with _listening(port) as listening:
         uvicorn.Server(uvicorn.Config(application, log_level="info")).run(sockets=[listening])
 
 
 def _listening(port: int) -> socket.socket:
-    """Socket for clients of IPv6 and IPv4 alike; uvicorn's own for `::` refuses those of IPv4."""
+    """Socket for clients over IPv6 and IPv4; uvicorn's own socket for `::` does not accept IPv4."""
     both = socket.has_dualstack_ipv6()
     family, address = (socket.AF_INET6, "::") if both else (socket.AF_INET, ANYWHERE)
     listening = socket.create_server((address, port), family=family, dualstack_ipv6=both)

@@ -1,6 +1,6 @@
-"""Failure of a command: one sentence on standard error, and an exit code. No traceback.
+"""Failure of a command: one sentence on standard error and an exit code, without a traceback.
 
-Raised by the commands, printed by `__main__`.
+Commands raise it, and `__main__` prints it.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ FAILED: Final = 1
 USED_WRONGLY: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
-"""Exit codes of a process that SIGINT, or SIGPIPE, ended, as shells show them."""
+"""Exit codes of processes that SIGINT or SIGPIPE ended, as shells report them."""
 _ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
-"""Number of an OSError, which says nothing to people beside its words."""
+"""Error number in an OSError's text, which people do not need."""
 
 
 class Failure(Exception):
-    """Expected trouble; the message says what is wrong and what to do about it."""
+    """Expected error; the message says what is wrong and what to do about it."""
 
     def __init__(self, message: str, *, code: int = FAILED, problem: str = "") -> None:
         super().__init__(_ERRNO.sub("", message))
         self.code = code
         self.problem = problem
-        """Code of the gateway's problem document (RFC 9457), where it refused with one."""
+        """Code of the gateway's problem document (RFC 9457), if the gateway sent one."""
 
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around the imports of a command that needs more than the base install: a missing one names the extra to add."""
+    """Context for imports that need more than the base install. Raises Failure with the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -49,6 +49,6 @@ def missing(error: ModuleNotFoundError, extra: str) -> Failure:
     return Failure(f"this command needs the Python package {package}, which is missing: {install_command(extra)}")
 
 
-def readable_in_part() -> None:
-    """Have `| head` end the process as it ends others: for help, which rich prints, with an exit code of its own."""
+def die_on_broken_pipe() -> None:
+    """Restore SIGPIPE, so that `| head` ends the process. Help needs it, because rich prints with its own exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Tools that a latency tier hides, as commands show them.
+"""Output about tools that a latency tier hides.
 
-Pure module. Gateways say it in `_meta["fairlead.dev/hidden"]` of `tools/list` and as `hidden` over REST; any other MCP
-server may write anything there, so that nothing is taken for granted.
+Gateways report them in `_meta["fairlead.dev/hidden"]` of `tools/list`, and as `hidden` in the REST API. Other MCP
+servers may put anything there, so every member is checked. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fairlead_cli.output import printable
 from fairlead_gateway.policy.hidden_tools_notice import META_HIDDEN, HiddenTool, sentence
 
 NAMED: Final = 10
-"""Hidden tools that a line names."""
+"""Number of hidden tools that a line names."""
 
 
 def hidden_of(page: bytes) -> Any:
-    """Hidden tools named by one page of `tools/list`; None where it names none."""
+    """The notice about hidden tools in one page of `tools/list`; None if there is none."""
     try:
         return msgspec.json.decode(page)["_meta"][META_HIDDEN]
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
@@ -27,7 +27,7 @@ def hidden_of(page: bytes) -> Any:
 
 
 def hidden_lines(hidden: Any) -> Iterator[str]:
-    """A line for each tier that hides tools, such as `2 hidden in tier fast: a (over_budget, in standard), …`."""
+    """One line per tier that hides tools, such as `2 hidden in tier fast: a (over_budget, in standard), …`."""
     tools = list(_tools(hidden))
     if not tools:
         return
@@ -37,17 +37,17 @@ def hidden_lines(hidden: Any) -> Iterator[str]:
     count = hidden.get("count")
     unnamed = max(0, count - len(tools)) if isinstance(count, int) else 0
     for tier, some in by_tier.items():
-        more = unnamed if len(by_tier) == 1 else 0
+        extra = unnamed if len(by_tier) == 1 else 0
         named = [_tool_label(tool) for tool in some[:NAMED]]
-        rest = len(some) + more - len(named)
+        rest = len(some) + extra - len(named)
         words = ", ".join([*named, f"and {rest} more"] if rest else named)
-        yield f"{len(some) + more} hidden in tier {printable(tier)}: {words}"
+        yield f"{len(some) + extra} hidden in tier {printable(tier)}: {words}"
     if unnamed and len(by_tier) > 1:
         yield f"{unnamed} more hidden"
 
 
 def why_hidden(hidden: Any, name: str) -> str | None:
-    """Why a tool is not in a list, and where it is, as the refusal of a call says it; None for an unknown tool."""
+    """Why a tool is hidden, and which tier shows it, in the words of a refusal; None for an unknown tool."""
     tool = next((tool for tool in _tools(hidden) if tool.get("name") == name), None)
     if tool is None:
         return None
@@ -56,7 +56,7 @@ def why_hidden(hidden: Any, name: str) -> str | None:
 
 
 def _tool_label(tool: dict[str, Any]) -> str:
-    """A tool with the code of the reason and the place where it is."""
+    """A tool with the code of the reason, and the tier or endpoint that shows it."""
     why = (_text(tool.get("reason")) or "").partition(" ")[0]
     shown, endpoint = _text(tool.get("shownIn")), _text(tool.get("endpoint"))
     where = f"in {shown}" if shown is not None else f"at {endpoint}" if endpoint is not None else ""

@@ -1,4 +1,4 @@
-"""Groups of options: dataclasses whose fields are options, taken by a verb as one parameter."""
+"""Groups of options: dataclasses whose fields are options, and which a command takes as one parameter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, get_type_hints
 
 
 def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with each field of its groups as an option of its own, in the order of the fields, as typer reads them.
+    """Decorator that turns each field of a command's option groups into an option of its own, in field order.
 
-    A group is a parameter whose annotation is a dataclass; each of its fields needs a default and an annotation that
-    typer understands.
+    A group is a parameter whose annotation is a dataclass. Each field needs a default, and an annotation that typer
+    supports.
     """
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, type] = {}
@@ -33,12 +33,12 @@ def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
         verb(**given)
 
     run.__annotations__ = {option.name: option.annotation for option in options} | {"return": None}
-    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # which `inspect` reads first
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # `inspect` prefers it
     return run
 
 
 def _options(group: type) -> list[inspect.Parameter]:
-    """Parameters for the fields of a group. A list that nothing was given for is empty, and made for each call."""
+    """Parameters for the fields of a group."""
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(

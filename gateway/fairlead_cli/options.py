@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairlead_cli.completing import server_names, tool_names
-from fairlead_cli.failure import USED_WRONGLY, readable_in_part
+from fairlead_cli.failure import USED_WRONGLY, die_on_broken_pipe
 from fairlead_cli.output import Output
 from fairlead_tools.commands import DEFAULT_URL
 
@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_URL"]
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
-"""Option of every verb that prints a result; `tree` adds `--json` beside it."""
+"""Option of every command that prints a result; `tree` adds `--json` to it."""
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
 ]
 GatewayOption = Annotated[
     str | None,
-    typer.Option(
-        "--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, which does it.", show_default=False
-    ),
+    typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a gateway to use instead.", show_default=False),
 ]
-"""Gateway that a verb may ask in place of writing a file or a cluster."""
+"""Gateway that does the work of a command, instead of writing to a file or a cluster."""
 StateDirOption = Annotated[
     Path | None, typer.Option("--state-dir", help="Folder of a `fairlead up --state-dir`.", show_default=False)
 ]
@@ -43,7 +41,7 @@ TokenOption = Annotated[
         "--token",
         envvar="FAIRLEAD_TOKEN",
         metavar="TOKEN|@FILE",
-        help="API key or token to show to the gateway; @FILE reads it from a file. Better in the environment.",
+        help="API key or token for the gateway; @FILE reads it from a file. Prefer the environment variable.",
         show_default=False,
     ),
 ]
@@ -52,13 +50,13 @@ ServerOption = Annotated[
     typer.Option(
         "--server",
         metavar="SERVER",
-        help="Only this server, its tools under their own names: a name, a prefix or NAMESPACE/NAME.",
+        help="Only this server, with unprefixed tool names: a name, a prefix or NAMESPACE/NAME.",
         autocompletion=server_names,
     ),
 ]
 ServerArgument = Annotated[
     str,
-    typer.Argument(metavar="SERVER", help="Its name, or NAMESPACE/NAME; its prefix too.", autocompletion=server_names),
+    typer.Argument(metavar="SERVER", help="Name or prefix, or NAMESPACE/NAME.", autocompletion=server_names),
 ]
 ToolArgument = Annotated[
     str,
@@ -71,26 +69,26 @@ ToolsOption = Annotated[
     typer.Option(
         "--tools",
         metavar="MODULE|FILE",
-        help="Python module or file of custom tools, served beside the others. May be given several times.",
+        help="Python module or file of custom tools to serve as well. May be given several times.",
         show_default=False,
     ),
 ]
-TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]
+TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a response.")]
 RoutesOption = Annotated[
     Path | None,
     typer.Option(
-        help="YAML file of routes (lists of models that `fairlead plan` chooses from), model windows and providers of "
-        "models. Read again when it changes."
+        help="YAML file of routes (lists of models that `fairlead plan` chooses from), context windows and providers. "
+        "Read again when it changes."
     ),
 ]
 KubeconfigOption = Annotated[
-    Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
+    Path | None, typer.Option(help="Path of a kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's account.")
 ]
 
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """Options that name a running gateway, and the credential that it is shown."""
+    """Options that name a running gateway, and the credential for it."""
 
     url: UrlOption = DEFAULT_URL
     header: HeaderOption = None
@@ -98,7 +96,7 @@ class GatewayOptions:
     timeout: TimeoutOption = 30.0
 
     def destination(self) -> Destination:
-        """The endpoint that they name. Raises Failure for options that make no sense."""
+        """The endpoint of these options. Raises Failure for invalid options."""
         from fairlead_cli.connecting import Destination
 
         return Destination.parse(self.url, self.header or [], None, self.timeout, self.token)
@@ -111,14 +109,14 @@ class EndpointOptions(GatewayOptions):
     server: ServerOption = None
 
     def destination(self) -> Destination:
-        """The endpoint of the server where one is named. Raises Failure."""
+        """The endpoint of the server, or of the gateway without `--server`. Raises Failure."""
         endpoint = super().destination()
         return endpoint if self.server is None else endpoint.at_server(self.server)
 
 
 def show_help(context: typer.Context) -> None:
-    """Callback of a group of verbs: its help where no verb is given, and the exit code of a wrong use."""
+    """Callback of a group of commands: prints its help if no command is given, and exits with USED_WRONGLY."""
     if context.invoked_subcommand is None:
-        readable_in_part()
+        die_on_broken_pipe()
         print(context.get_help())
         raise typer.Exit(USED_WRONGLY)

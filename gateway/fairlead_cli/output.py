@@ -1,4 +1,4 @@
-"""Tables where people read, JSON where programs do."""
+"""Output of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from enum import StrEnum
 from typing import Any, Final
 
 NAMED: Final = 8
-"""Names that a sentence lists before it says how many more there are."""
+"""Number of names in a sentence, before it gives the number of further ones."""
 
 
 class Output(StrEnum):
-    """Value of `--output`."""
+    """Values of `--output`."""
 
     table = "table"
     json = "json"
 
 
 def print_json(value: Any) -> None:
-    """One JSON value, readable, on standard output."""
+    """Print one JSON value, indented, on standard output."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
     sys.stdout.write("\n")
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns without lines around them. In a pipe nothing is cut and nothing colored."""
+    """Print columns without borders. In a pipe, nothing is truncated or coloured."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -37,13 +37,13 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
-    with console.capture() as drawn:  # written by rich, a pipe without a reader would end the process
+    with console.capture() as drawn:  # if rich wrote to a closed pipe, it would end the process
         console.print(table)
     sys.stdout.write(drawn.get())
 
 
 def remark(verb: str, text: str) -> None:
-    """A line on standard error about something that is not a failure."""
+    """Print a line on standard error that is not a failure."""
     from fairlead_cli.wording import ready_to_paste
 
     sys.stdout.flush()
@@ -51,7 +51,7 @@ def remark(verb: str, text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """`text` of a foreign server without what could drive a terminal."""
+    """`text` of a foreign server without control characters."""
     return "".join(char if char.isprintable() or char == "\t" else " " for char in text)
 
 
@@ -61,13 +61,13 @@ def duration(value: float | None, otherwise: str = "unknown") -> str:
 
 
 def first_line(text: str, limit: int = 100) -> str:
-    """The first line of a description, shortened."""
+    """The first line of a description, at most `limit` characters."""
     line = text.strip().partition("\n")[0].strip()
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
 def some_names(names: Iterable[str]) -> str:
-    """Some of the names, and how many more there are: `a, b and 3 more`."""
-    every = list(names)
-    rest = len(every) - NAMED
-    return ", ".join(every[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    """The first names, and the number of further ones: `a, b and 3 more`."""
+    all_names = list(names)
+    rest = len(all_names) - NAMED
+    return ", ".join(all_names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

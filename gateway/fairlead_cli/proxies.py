@@ -1,4 +1,4 @@
-"""Hosts that no proxy of the environment leads to: those of this machine. Pure module."""
+"""Exceptions from the environment's proxies: requests to this machine never use one. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_here(host: str) -> bool:
 
 
 def without_proxy(url: str) -> dict[str, None] | None:
-    """Transports of an httpx2 client for the URL: on this machine that of no proxy, else those of the environment."""
+    """Mounts of an httpx2 client for the URL: no proxy for this machine, and the environment's proxies otherwise."""
     host = urlsplit(url).hostname or ""
     if not is_here(host):
         return None

@@ -1,8 +1,8 @@
-"""The gateway's REST plane as the commands see it: one request, one JSON answer, a sentence for whatever goes wrong.
+"""Client of the gateway's REST API: one request, one JSON response, and a sentence for every error.
 
 Proxies (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY) and certificates (SSL_CERT_FILE, SSL_CERT_DIR) of the environment
-count, as `httpx2` reads them; this machine itself is never asked through a proxy. httpx2 is imported with the first
-request: it takes longer than most commands.
+apply, as in `httpx2`; requests to this machine never use a proxy. httpx2 is imported with the first request, because
+importing it takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
 
 _MAX_ANSWER: Final = 64 << 20
 _MAX_LINE: Final = 1 << 20
-"""Bytes of one line of an event stream."""
+"""Limit on the bytes of one line of an event stream."""
 _MAX_PROBLEM: Final = 64 << 10
-_IS_IT: Final = "check the address in --url: is a Fairlead gateway there?"
+_CHECK_URL: Final = "check that --url is the address of a Fairlead gateway"
 
 
 class _Answer(dict[str, Any]):
-    """An object of an answer. A member that it lacks is a Failure: that was no gateway, or one of another version."""
+    """A JSON object of a response. A missing member raises Failure: the server is not a gateway, or another version."""
 
     def __init__(self, members: dict[str, Any], base: str) -> None:
         super().__init__(members)
         self._base = base
 
     def __missing__(self, member: str) -> Any:
-        raise Failure(f"{self._base} gave an answer without {member!r}; {_IS_IT}")
+        raise Failure(f"{self._base} sent a response without {member!r}; {_CHECK_URL}")
 
 
 class Plane:
-    """The REST plane beside an MCP endpoint; the endpoint's tier or server goes with each request."""
+    """Client of the REST API next to an MCP endpoint. Requests are scoped to the endpoint's tier or server."""
 
     def __init__(self, base: str, headers: dict[str, str], timeout: float, scope: dict[str, str]) -> None:
         self._base = base
         self._headers = headers
         self._timeout = timeout
         self.scope = scope
-        """`tier` or `servers`, where the endpoint is one of these."""
+        """`tier` or `servers`, if the endpoint is that of a tier or a server."""
 
     @classmethod
     def of(cls, destination: Destination) -> Plane:
-        """From where the other commands connect to."""
+        """The REST API of the gateway at a destination."""
         parts = urlsplit(destination.url)
         words = [unquote(word) for word in parts.path.strip("/").split("/")]
         scope = {}
@@ -68,32 +68,32 @@ class Plane:
         return cls(base, destination.headers, destination.timeout, scope)
 
     def get(self, path: str, **query: str | Sequence[str]) -> Any:
-        """The answer to a GET. Raises Failure."""
+        """The response to a GET. Raises Failure."""
         return self._ask("GET", f"{path}?{urlencode(query, doseq=True)}" if query else path)
 
     def post(self, path: str, body: Any) -> Any:
-        """The answer to a POST. Raises Failure."""
+        """The response to a POST. Raises Failure."""
         return self._ask("POST", path, json.dumps(body).encode())
 
     def delete(self, path: str) -> Any:
-        """The answer to a DELETE. Raises Failure."""
+        """The response to a DELETE. Raises Failure."""
         return self._ask("DELETE", path)
 
     def lines(self, path: str, quiet: float, last: str | None) -> Iterator[str]:
-        """The lines of an event stream behind the event `last`, until it ends or is silent for `quiet` seconds. Raises
-        Failure.
+        """The lines of an event stream after the event `last`, until the stream ends or is silent for `quiet` seconds.
+        Raises Failure.
         """
-        more = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
-        with self._open("GET", path, more, None, quiet) as answer:
+        headers = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
+        with self._open("GET", path, headers, None, quiet) as answer:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-                raise Failure(f"{self._base} gave an answer that is not a stream of events; {_IS_IT}")
+                raise Failure(f"{self._base} sent a response that is not an event stream; {_CHECK_URL}")
             held = b""
             for piece in answer.iter_bytes():
                 *whole, held = (held + piece).split(b"\n")
                 for line in whole:
                     yield line.decode("utf-8", "replace").rstrip("\r")
                 if len(held) > _MAX_LINE:
-                    raise Failure(f"{self._base} sends a line of more than {_MAX_LINE} bytes; {_IS_IT}")
+                    raise Failure(f"{self._base} sent a line of more than {_MAX_LINE} bytes; {_CHECK_URL}")
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
         with self._open(method, path, {}, body, self._timeout) as answer:
@@ -103,20 +103,20 @@ class Plane:
         try:
             document = json.loads(data, object_hook=lambda members: _Answer(members, self._base))
         except (ValueError, RecursionError) as error:
-            raise Failure(f"{self._base} gave an answer that is not JSON; {_IS_IT}") from error
+            raise Failure(f"{self._base} sent a response that is not JSON; {_CHECK_URL}") from error
         if not isinstance(document, dict):
-            raise Failure(f"{self._base} gave an answer that no gateway gives; {_IS_IT}")
+            raise Failure(f"{self._base} sent a response that is not a JSON object; {_CHECK_URL}")
         return document
 
     def _whole(self, answer: httpx2.Response) -> bytes:
-        """The body, which may take as long and be as large as is allowed. Raises Failure."""
+        """The body. Raises Failure if it is too large or takes too long."""
         end = time.monotonic() + self._timeout
         pieces, size = [], 0
         for piece in answer.iter_bytes():
             pieces.append(piece)
             size += len(piece)
             if size > _MAX_ANSWER:
-                raise Failure(f"{self._base} gave an answer of more than {_MAX_ANSWER >> 20} MiB; {_IS_IT}")
+                raise Failure(f"{self._base} sent a response of more than {_MAX_ANSWER >> 20} MiB; {_CHECK_URL}")
             if time.monotonic() > end:
                 raise self._late(self._timeout)
         return b"".join(pieces)
@@ -143,27 +143,27 @@ class Plane:
             raise self._late(timeout) from error
         except httpx2.ProxyError as error:
             raise Failure(
-                f"the proxy on the way to {self._base} refuses it: {error}; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+                f"the proxy for {self._base} rejected the request: {error}; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
             ) from error
         except (httpx2.RemoteProtocolError, httpx2.DecodingError) as error:
-            what = str(error).rstrip(".")
-            if "disconnected" in what or "closed connection" in what:
-                message = f"{self._base} closed the connection before it had answered; a gateway that stops does so"
-                raise Failure(f"{message}: try again, or {_IS_IT}") from error
-            raise Failure(f"{self._base} gave an answer that is not understood: {what}; {_IS_IT}") from error
-        except (httpx2.HTTPError, OSError) as error:  # OSError: a file that SSL_CERT_FILE names
+            details = str(error).rstrip(".")
+            if "disconnected" in details or "closed connection" in details:
+                message = f"{self._base} closed the connection before responding, as a gateway that stops does"
+                raise Failure(f"{message}: try again, or {_CHECK_URL}") from error
+            raise Failure(f"{self._base} sent a response that is not valid HTTP: {details}; {_CHECK_URL}") from error
+        except (httpx2.HTTPError, OSError) as error:  # OSError: the file in SSL_CERT_FILE
             reason = str(error) or type(error).__name__
             advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
             if "WRONG_VERSION_NUMBER" in reason:
-                reason, advice = "it does not speak TLS", "Try http:// in place of https://."
+                reason, advice = "the server does not use TLS", "Try http:// in place of https://."
             if "CERTIFICATE" in reason:
-                advice = "Name the file of the authority that signed its certificate in SSL_CERT_FILE."
+                advice = "Set SSL_CERT_FILE to the certificate authority of the gateway."
             raise Failure(after(f"cannot reach {self._base}: {reason}", advice)) from error
-        except (httpx2.InvalidURL, ValueError) as error:  # a proxy of the environment that is not a URL
+        except (httpx2.InvalidURL, ValueError) as error:  # a proxy in the environment is not a URL
             raise Failure(f"cannot reach {self._base}: {error}; check HTTP_PROXY and HTTPS_PROXY") from error
 
     def _late(self, timeout: float) -> Failure:
-        return Failure(f"{self._base} did not answer within {timeout:g} s; --timeout gives it more time.")
+        return Failure(f"{self._base} did not respond within {timeout:g} s; --timeout waits longer.")
 
     def _refusal(self, answer: httpx2.Response) -> Failure:
         data = b""
@@ -177,7 +177,7 @@ class Plane:
         except (ValueError, KeyError, TypeError, RecursionError):
             if answer.status_code in (401, 403):
                 return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}. {CREDENTIAL}")
-            return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}; {_IS_IT}")
+            return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}; {_CHECK_URL}")
         return Failure(_sentence(problem, code, detail), code=_exit_code(code), problem=code)
 
 
@@ -186,14 +186,14 @@ def _exit_code(code: str) -> int:
 
 
 def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
-    """A problem document (RFC 9457) in words."""
+    """A problem document (RFC 9457) as a sentence."""
     alternatives, fits = problem.get("known"), problem.get("wouldFit")
     if code == "UNKNOWN_TOOL":
         return look_at_tools(detail)
     if code == "UNAUTHENTICATED":
         detail = after(detail, CREDENTIAL)
     if isinstance(fits, list) and fits:
-        detail = after(detail, f"Would fit: {'; or '.join(map(str, fits))}")
+        detail = after(detail, f"Tools that fit: {'; or '.join(map(str, fits))}")
     if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):
-        detail = after(detail, f"There is: {some_names(map(str, alternatives))}")
+        detail = after(detail, f"Valid values: {some_names(map(str, alternatives))}")
     return detail

@@ -1,4 +1,4 @@
-"""`fairlead serve`: lists the tool servers that come with Fairlead, or runs one."""
+"""`fairlead serve` lists or runs the tool servers that come with Fairlead; `fairlead ingest` fills their archive."""
 
 from __future__ import annotations
 
@@ -30,31 +30,27 @@ class Transport(StrEnum):
 
 def serve(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Server to run. Without it: the list.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Server to run. Default: list the servers.", show_default=False)
     ] = None,
     transport: Annotated[
-        Transport, typer.Option(help="stdio for a client that starts it, http for clients that connect to it.")
+        Transport, typer.Option(help="stdio if the client starts the server, http if clients connect to it.")
     ] = Transport.stdio,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; :: or 0.0.0.0 lets other machines in.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; :: or 0.0.0.0 allows other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of /mcp and /healthz.")] = 8080,
     data: Annotated[
         Path | None,
         typer.Option(
             envvar="FAIRLEAD_DATA",
-            help="Folder for what the server keeps; without it one of its own in ~/.local/share/fairlead.",
+            help="Folder for the server's data. Default: a folder in ~/.local/share/fairlead.",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting, as the list names them. May be given several times."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the server. May be given several times."),
     ] = None,
     output: OutputOption = Output.table,
 ) -> None:
-    """Run a tool server that comes with Fairlead, or list them.
+    """Run a tool server that comes with Fairlead, or list these servers.
 
     Every setting can also be given as an environment variable: `tables` of dice-roller as FAIRLEAD_DICE_ROLLER_TABLES.
 
@@ -75,7 +71,7 @@ def serve(
     if row is None:
         near = did_you_mean(name, SERVERS)
         meant = "" if near is None else f" Did you mean {near}?"
-        raise Failure(f"there is no server {name!r}.{meant} There are {', '.join(SERVERS)}", code=USED_WRONGLY)
+        raise Failure(f"{name!r} is not a bundled server.{meant} Servers: {', '.join(SERVERS)}", code=USED_WRONGLY)
     with needs("servers"):
         from fairlead_servers.definition import SettingError, prepare_folder
         from fairlead_servers.serving import serve_http, serve_stdio
@@ -99,14 +95,15 @@ def serve(
 
             where = authority(host, port)
             raise Failure(
-                f"{where} cannot be listened on: {error.strerror}. --host and --port name another address"
+                f"cannot listen on {where}: {error.strerror}. Choose another address with --host and --port"
             ) from error
     sys.stdout.flush()
 
 
 def ingest(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="JSON lines, as docs/configure/servers/memory.md shows them.")
+        list[Path],
+        typer.Argument(metavar="FILE…", help="JSON lines, see docs/configure/servers/memory.md."),
     ],
     data: Annotated[
         Path | None,
@@ -114,10 +111,10 @@ def ingest(
     ] = None,
     output: OutputOption = Output.table,
 ) -> None:
-    """Take sessions, turns, entities and facts into the archive of the servers memory and session-manager.
+    """Import sessions, turns, entities and facts into the archive of the servers memory and session-manager.
 
-    They may run meanwhile, and find the new records at once. Each file is taken in as a whole or not at all; a record
-    whose key is there already replaces it.
+    The servers may be running, and find the new records at once. Each file is imported completely or not at all. A
+    record replaces an earlier one with the same key.
 
     Example: fairlead ingest evening-12.jsonl --data ~/campaign
     """
@@ -134,28 +131,28 @@ def ingest(
             for kind, count in archive.ingest(file).items():
                 totals[kind] += count
     except (BadRecord, SettingError) as error:
-        raise Failure(after(str(error), "Nothing of this file was taken in."), code=USED_WRONGLY) from error
+        raise Failure(after(str(error), "Nothing of this file was imported."), code=USED_WRONGLY) from error
     except ArchiveError as error:
-        raise Failure(after(str(error), "Nothing of this file was taken in.")) from error
+        raise Failure(after(str(error), "Nothing of this file was imported.")) from error
     if output is Output.json:
         print_json({"archive": str(archive.path), "records": totals})
     else:
-        print_table(("RECORD", "TAKEN IN"), [(kind, str(count)) for kind, count in totals.items()])
+        print_table(("RECORD", "IMPORTED"), [(kind, str(count)) for kind, count in totals.items()])
 
 
 def _pairs(words: Sequence[str]) -> Mapping[str, str]:
-    """Settings of `KEY=VALUE` words. Raises Failure."""
+    """Settings from `KEY=VALUE` words. Raises Failure."""
     pairs = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise Failure(f"--set takes KEY=VALUE, got {word!r}", code=USED_WRONGLY)
+            raise Failure(f"--set must be KEY=VALUE, not {word!r}", code=USED_WRONGLY)
         pairs[key.replace("-", "_")] = value
     return pairs
 
 
 def _list(output: Output) -> None:
-    """Print the servers; their settings too where the extra that runs them is installed, which a remark names else."""
+    """Print the servers, with their settings if the extra that runs them is installed."""
     from fairlead_servers.table import SERVERS
 
     try:
@@ -163,7 +160,7 @@ def _list(output: Output) -> None:
             settings = {name: _settings(row) for name, row in SERVERS.items()}
     except Failure as missing:
         settings = {}
-        remark("serve", f"{missing}. Without it servers are listed, but not run, and their settings are not known")
+        remark("serve", f"{missing}. Until then, servers cannot run and their settings are not listed")
     if output is Output.json:
         print_json(
             {

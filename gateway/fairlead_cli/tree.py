@@ -1,6 +1,6 @@
-"""The verbs as a tree of commands, with what all of them have in common.
+"""The command line as a tree of commands, with the features that all of them have in common.
 
-A verb that prints a result declares `output: OutputOption`; `--json` is added here, in one place, and turns into it.
+A command that prints a result declares `output: OutputOption`; `--json` is added to all of them here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ HELP = "Print JSON, for programs."
 
 @dataclass(frozen=True)
 class Command:
-    """The whole command line."""
+    """The complete command line."""
 
     group: TyperGroup
 
     def verb_of(self, words: Sequence[str]) -> str:
-        """The verb that words are of, as in `fairlead keys create`."""
+        """The command that the words name, such as `fairlead keys create`."""
         words_so_far, at = ["fairlead"], self.group
         for word in words:
             if word.startswith("-"):
@@ -40,19 +40,19 @@ class Command:
         return " ".join(words_so_far)
 
     def verbs(self) -> Iterator[tuple[str, TyperCommand]]:
-        """Every command that does something, by its words: `keys create`."""
+        """Every executable command by its words, such as `keys create`."""
         yield from _verbs(self.group, "")
 
     def main(self, **options: Any) -> None:
-        """Answer a shell that asks for completions, and end the process."""
-        from typer._completion_classes import completion_init  # the shells that typer knows, which it learns late
+        """Answer a shell's request for completions, and end the process."""
+        from typer._completion_classes import completion_init  # registers typer's supported shells
 
         completion_init()
         self.group.main(**options)
 
 
 def tree() -> Command:
-    """The command line. It is put together again each time."""
+    """Build the command line."""
     from fairlead_cli.app import app
 
     group = get_command(app)
@@ -62,7 +62,7 @@ def tree() -> Command:
     for _, verb in command.verbs():
         _with_json(verb, flag)
     for each in _commands(group):
-        each.short_help = _first_sentence(each.help)  # typer would cut it off at the width of one line
+        each.short_help = _first_sentence(each.help)  # typer would truncate it to one line
     return command
 
 
@@ -88,7 +88,7 @@ def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]
 
 
 def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
-    """Give a verb `--json` where it has `--output`, which stays as another way to say it, and out of its help."""
+    """Add `--json` to a command that has `--output`, and hide `--output` in its help."""
     index = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
     if index is None or verb.callback is None:
         return
@@ -107,7 +107,7 @@ def _with_decision(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flag() -> TyperOption:
-    """The option as typer makes it of a function: it has no public way to make one by itself. All verbs share it."""
+    """The option `--json` as typer creates it. typer has no public function for that. All commands share the object."""
     made = typer.Typer(add_completion=False)
 
     @made.command()

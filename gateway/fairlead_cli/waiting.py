@@ -1,4 +1,4 @@
-"""Pace of commands that wait until a gateway or an operator has done something."""
+"""Polling interval of commands that wait for a gateway or an operator."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-LOOK_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 
 
-def looks(seconds: float) -> Iterator[None]:
-    """Yield whenever it is time to look again: at once, then every LOOK_SECONDS until `seconds` have passed."""
+def attempts(seconds: float) -> Iterator[None]:
+    """Yield at each attempt: at once, then every POLL_SECONDS until `seconds` have passed."""
     end = time.monotonic() + seconds
     while True:
         yield
         if time.monotonic() >= end:
             return
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)

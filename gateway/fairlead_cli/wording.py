@@ -1,4 +1,4 @@
-"""Sentences that several commands say, and commands in them that can be pasted as they stand."""
+"""Sentences that several commands use, and commands within them that can be pasted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from fairlead_formats import names
 from fairlead_tools.commands import reaching
 
 CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
-_TOOLS: Final = "`fairlead tools` lists what there is."
+_TOOLS: Final = "`fairlead tools` lists the tools."
 NAMED_URL: ContextVar[str] = ContextVar("NAMED_URL", default="")
-"""Gateway that the command line named with `--url`: commands of hints name it too. Empty where it needs no name."""
+"""Gateway that `--url` named, for the commands in hints. Empty if hints need no `--url`."""
 
 
 def ready_to_paste(text: str) -> str:
-    """A text whose `fairlead` commands reach the gateway that this command was about."""
+    """The text with its `fairlead` commands directed at the gateway of this command."""
     return reaching(text, NAMED_URL.get())
 
 
 def unknown_tool(name: str, near: str | None) -> str:
-    """A tool that does not exist, the one that was probably meant, and where to look."""
+    """Sentence about a tool that does not exist, with a similar name, and where to look."""
     return after(names.unknown_tool(name, near), _TOOLS)
 
 
@@ -30,5 +30,5 @@ def look_at_tools(problem: str) -> str:
 
 
 def after(sentence: str, advice: str) -> str:
-    """Two sentences."""
+    """Join a sentence and an advice."""
     return f"{sentence}{'' if sentence.endswith(('.', '?', '!')) else '.'} {advice}"

@@ -1,4 +1,5 @@
-"""Tool servers for a table of players, each a process of its own that speaks MCP: `fairlead serve NAME`.
+"""Bundled tool servers for tabletop games, each run as a process that speaks MCP: `fairlead serve NAME`.
 
-A server is one folder with a module `server` whose `SERVER` is a `ToolServer`, and one row of `fairlead_servers.table`.
+A server is a folder with a module `server` that defines `SERVER`, a `ToolServer`, and a row in
+`fairlead_servers.table`.
 """

@@ -1,4 +1,4 @@
-"""Definition of a tool server: its settings, from environment variables and flags, and its data folder."""
+"""Definition of a tool server: its settings, from environment variables and options, and its data folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead_servers.sentences import sentence
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used; the message names it and says what is expected."""
+    """An invalid setting; the message has its name and what is expected."""
 
 
 class ServerSettings(BaseModel):
@@ -29,13 +29,14 @@ S = TypeVar("S", bound=ServerSettings)
 
 @dataclass(frozen=True)
 class ToolServer(Generic[S]):
-    """A server that can be opened on a data folder. `open` may raise SettingError."""
+    """A tool server. `open` opens it on a data folder, and may raise SettingError."""
 
     settings: type[S]
     open: Callable[[Path, S], MCPServer[Any]]
 
     def make(self, folder: Path, name: str, environ: Mapping[str, str], given: Mapping[str, str]) -> MCPServer[Any]:
-        """Open the server with settings from the environment; those `given` on the command line win.
+        """Open the server with settings from the environment and from the command line (`given`), which takes
+        precedence.
 
         Raises SettingError.
         """
@@ -48,11 +49,11 @@ def variable(server: str, field: str) -> str:
 
 
 def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given: Mapping[str, str]) -> S:
-    """Settings of a server. An empty variable counts as none. Raises SettingError."""
+    """Settings of a server; empty variables are ignored. Raises SettingError."""
     fields = kind.model_fields
     for name in given:
         if name not in fields:
-            members = f"it has {', '.join(sorted(fields))}" if fields else "it has none"
+            members = f"its settings are {', '.join(sorted(fields))}" if fields else "the server has no settings"
             raise SettingError(f"{server} has no setting {name!r}; {members}")
     values = {name: environ[variable(server, name)] for name in fields if environ.get(variable(server, name))}
     try:
@@ -62,18 +63,18 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given:
 
 
 def prepare_folder(server: str, name: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Data folder of a server, created when it is missing: `given`, else `FAIRLEAD_DATA`, else `name` in the user's
-    data folder (XDG_DATA_HOME). Raises SettingError where it cannot be written.
+    """Data folder of a server, created if missing: `given`, else `FAIRLEAD_DATA`, else the folder `name` in the user's
+    data folder (XDG_DATA_HOME). Raises SettingError if it is not writable.
     """
     folder = given or _default(name, environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingError(
-            f"the data folder {folder} of {server} cannot be created: {error.strerror}; name another one with --data"
+            f"the data folder {folder} of {server} cannot be created: {error.strerror}; choose another with --data"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise SettingError(f"the data folder {folder} of {server} is read-only; name another one with --data")
+        raise SettingError(f"the data folder {folder} of {server} is read-only; choose another folder with --data")
     return folder.resolve()
 
 

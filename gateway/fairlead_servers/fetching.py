@@ -1,7 +1,7 @@
-"""Fetches pages of the public web, and nothing of the networks around this machine.
+"""Fetches pages of the public web, without access to private networks.
 
-Addresses are judged by the rules that the gateway has for servers (`fairlead_mcp.egress`), at each connection and by
-the very address that is connected to, so that neither a redirect nor a name that resolves again leads inside.
+Each connection is checked by the gateway's rules for servers' addresses (`fairlead_mcp.egress`). The resolved address
+itself is checked, so neither a redirect nor a changed DNS record can lead to a private network.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ PRIVATE: Final = (
     "fc00::/7",
     "fec0::/10",
 )
-"""Networks of nobody's web (RFC 6890), beside those that `Egress` never allows to a confined process."""
+"""Networks that are not public (RFC 6890), in addition to those that `Egress` denies to every confined process."""
 MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _NO_NAMESPACE: Final = "-"
-"""Which no namespace is called, so that no name of a cluster counts as one's own."""
+"""Not a valid namespace name, so that no name of a cluster counts as local."""
 _AGENT: Final = b"fairlead-web-search/1.0 (+https://modelcontextprotocol.io)"
 
 
 class FetchFailed(Exception):
-    """A page that is not fetched; the message is a sentence without its full stop."""
+    """A page that could not be fetched; the message is a sentence without its full stop."""
 
 
 class Fetcher:
-    """Client of the public web. `timeout_s` bounds a page with all its redirects."""
+    """Client of the public web. `timeout_s` limits the time of a page with all its redirects."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Fetcher:
         redirects: int = MOST_REDIRECTS,
         resolve: Resolve = resolve_by_dns,
     ) -> None:
-        """`allowed`: hosts and networks that may be fetched from although they are private. Raises BadEgress."""
+        """`allowed`: private hosts and networks from which pages may be fetched. Raises BadEgress."""
         egress = Egress.of(allowed, PRIVATE, confined=True)
         self._redirects = redirects
         self._most_bytes = most_bytes
@@ -65,7 +65,7 @@ class Fetcher:
         self._backend = _GuardedBackend(egress.guard(resolve, _NO_NAMESPACE), timeout_s)
 
     async def fetch(self, url: str, accept: str = "text/html,text/plain,application/json;q=0.9,*/*;q=0.1") -> Page:
-        """GET a page. Raises FetchFailed."""
+        """Fetch a page by GET. Raises FetchFailed."""
         pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl.create_default_context(), network_backend=self._backend, max_connections=2
         )
@@ -73,13 +73,13 @@ class Fetcher:
             async with asyncio.timeout(self._timeout_s), pool:
                 return await self._follow(pool, url, accept)
         except TimeoutError as error:
-            raise FetchFailed(f"{_short_url(url)} did not answer within {self._timeout_s:g} s") from error
+            raise FetchFailed(f"{_short_url(url)} did not respond within {self._timeout_s:g} s") from error
         except AddressNotAllowed as error:
-            raise FetchFailed(f"{error.target}, which pages are not fetched from") from error
+            raise FetchFailed(f"{error.target}; only pages of public addresses are fetched") from error
         except ConnectFailed as error:
             raise FetchFailed(str(error)) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError) as error:
-            raise FetchFailed(f"{_short_url(url)} broke off: {str(error) or type(error).__name__}") from error
+            raise FetchFailed(f"connection to {_short_url(url)} lost: {str(error) or type(error).__name__}") from error
 
     async def _follow(self, pool: httpcore2.AsyncConnectionPool, url: str, accept: str) -> Page:
         for _ in range(self._redirects + 1):
@@ -95,12 +95,12 @@ class Fetcher:
                 if response.status not in _REDIRECTS or b"location" not in answer_headers:
                     return await self._page(url, response, answer_headers)
                 url = _redirect_target(url, answer_headers[b"location"])
-        raise FetchFailed(f"{_short_url(url)} is redirected more than {self._redirects} times")
+        raise FetchFailed(f"{_short_url(url)} redirects more than {self._redirects} times")
 
     async def _page(self, url: str, response: httpcore2.Response, headers: dict[bytes, bytes]) -> Page:
         coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if coding not in ("", "identity"):
-            raise FetchFailed(f"{_short_url(url)} is compressed as {coding[:20]!r} although that was not asked for")
+            raise FetchFailed(f"{_short_url(url)} has the content encoding {coding[:20]!r}, which was not requested")
         parts: list[bytes] = []
         size = 0
         async for part in response.aiter_stream():
@@ -116,7 +116,7 @@ class Fetcher:
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Connections to addresses that `resolve` allows."""
+    """Network backend that only connects to addresses from `resolve`, which checks them."""
 
     def __init__(self, resolve: Resolve, timeout_s: float) -> None:
         self._resolve = resolve
@@ -131,11 +131,11 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Raises ConnectFailed."""
+        """Connect to the first reachable address. Raises ConnectFailed."""
         try:
             addresses = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise ConnectFailed(f"the host name {host} is unknown", reason="UnknownHost") from error
+            raise ConnectFailed(f"the host name {host} does not resolve", reason="UnknownHost") from error
         failure: Exception | None = None
         for address, number in addresses:
             try:
@@ -148,15 +148,15 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
                 )
             except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as error:
                 failure = error
-        raise ConnectFailed(f"{authority(host, port)} cannot be reached ({failure or 'it has no address'})")
+        raise ConnectFailed(f"{authority(host, port)} cannot be reached ({failure or 'the name has no address'})")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, as the pool does between retries."""
+        """Wait between the pool's retries."""
         await asyncio.sleep(seconds)
 
 
 def host_of(url: str) -> str | None:
-    """Host of an http or https URL; None for what is none."""
+    """Host of an http or https URL; None if the text is not such a URL."""
     try:
         return _target(url).host or None
     except FetchFailed:
@@ -164,16 +164,16 @@ def host_of(url: str) -> str | None:
 
 
 def _redirect_target(url: str, location: bytes) -> str:
-    """Address that a redirect names. Raises FetchFailed."""
+    """URL that a redirect leads to. Raises FetchFailed."""
     named = location.decode("utf-8", "replace")
     try:
         return urljoin(url, named)
     except ValueError as error:
-        raise FetchFailed(f"{_short_url(url)} is redirected to {_short_url(named)!r}, which is not a URL") from error
+        raise FetchFailed(f"{_short_url(url)} redirects to {_short_url(named)!r}, which is not a URL") from error
 
 
 def _target(url: str) -> httpx2.URL:
-    """The URL, if it is one of the web, in ASCII: names by IDNA, the rest percent-encoded. Raises FetchFailed."""
+    """An http or https URL in ASCII: host names by IDNA, the rest percent-encoded. Raises FetchFailed."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
@@ -182,7 +182,7 @@ def _target(url: str) -> httpx2.URL:
     if not usable or not url.isprintable() or " " in url:
         raise FetchFailed(f"{_short_url(url)!r} is not an http or https URL")
     if parts.username is not None or parts.password is not None:
-        raise FetchFailed("a URL must not carry credentials")
+        raise FetchFailed("the URL must not contain credentials")
     try:
         return httpx2.URL(url.partition("#")[0])
     except httpx2.InvalidURL as error:

@@ -1,4 +1,4 @@
-"""Full-text search with SQLite's FTS5: queries of plain words, and how texts are tokenized."""
+"""Full-text search with SQLite FTS5: conversion of plain queries, and the tokenizer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fairlead_servers.tool import ToolError
 
 TOKENS: Final = "tokenize = 'porter unicode61 remove_diacritics 2'"
 MOST_WORDS: Final = 16
-"""Words of a query that are looked for."""
+"""Limit on the words of a query; further ones are ignored."""
 _WORD: Final = re.compile(r"\w+")
 
 
 def match_expressions(query: str) -> tuple[str, ...]:
-    """FTS5 expressions for a query in plain words: all words, then any of them. Its own operators are not heeded.
+    """FTS5 expressions for a plain query: one for all words, one for any word. FTS5's operators in it have no effect.
 
-    The last word may be the beginning of a longer one. Empty for a query without words.
+    The last word also matches as a prefix. Empty for a query without words.
     """
     words = [f'"{word}"' for word in _WORD.findall(query)[:MOST_WORDS]]
     if not words:
@@ -28,13 +28,13 @@ def match_expressions(query: str) -> tuple[str, ...]:
 
 
 def matches(connection: sqlite3.Connection, statement: str, query: str, limit: int, *more: Any) -> list[sqlite3.Row]:
-    """Rows of a statement that takes an FTS5 expression, `more` and a limit; without all words, rows with any of them.
+    """Rows of a statement with the parameters FTS5 expression, `more` and limit. Rows with all words, or else with any.
 
     Raises ToolError for a query without words.
     """
     expressions = match_expressions(query)
     if not expressions:
-        raise ToolError("the query has no words to look for.")
+        raise ToolError("the query has no words to search for.")
     for expression in expressions:
         if rows := connection.execute(statement, (expression, *more, limit)).fetchall():
             return rows
@@ -42,5 +42,5 @@ def matches(connection: sqlite3.Connection, statement: str, query: str, limit: i
 
 
 def cut(text: str, limit: int) -> str:
-    """Text of at most `limit` characters."""
+    """The text, shortened to `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

@@ -1,7 +1,7 @@
-"""Work on bytes from outside, in child processes that are few, small and ended after a deadline.
+"""Processing of untrusted bytes in child processes, with limits on their number, memory and time.
 
-A thread cannot be stopped, so that bytes which are made to be slow would hold it, and with it a processor, for as long
-as they like. A process can: it is killed with the call that waits for it.
+A thread cannot be stopped: crafted input that is slow to process would occupy it, and a processor, indefinitely. A
+process can be killed when the call that waits for it times out or is cancelled.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fairlead_servers.limited_work import OUT_OF_MEMORY
 
 MAX_PROCESSES: Final = 3
 MAX_MEMORY: Final = 512 * 2**20
-"""Bytes of address space of each process."""
+"""Limit on the address space of each process, in bytes."""
 MAX_ANSWER: Final = 32 * 2**20
-"""Bytes that a process may answer; a picture of 2048 by 2048 pixels has 12 MiB at most."""
+"""Limit on the output of a process, in bytes; a picture of 2048 by 2048 pixels has at most 12 MiB."""
 MAX_WAITING: Final = 64
-"""Calls that wait for a slot."""
+"""Limit on the calls that wait for a slot."""
 _CHILD: Final = "fairlead_servers.limited_work"
 _LOG: Final = logging.getLogger(__name__)
 
@@ -34,18 +34,19 @@ class SlotsTaken(Exception):
 
 
 class WorkFailed(Exception):
-    """A process ended without an answer; the message says what "it" did: "takes longer than 15 s"."""
+    """A process failed. The message is the end of a sentence: "takes longer than 15 s"."""
 
 
 class ProcessSlot:
-    """Permission to have one process at a time."""
+    """Permission to run one process at a time."""
 
     async def run(self, module: str, given: Sequence[bytes], seconds: float) -> bytes:
-        """Answer of `work` in a module to the joined bytes, by a process of its own. Raises WorkFailed.
+        """Run `work` of a module in a new process on the joined bytes, and return its output. Raises WorkFailed.
 
-        The process has `MAX_MEMORY`, where the system limits it, and `seconds`; it is killed when this is cancelled.
+        The process is limited to `MAX_MEMORY`, where the system supports that, and to `seconds`. It is killed on
+        cancellation.
         """
-        # -P: modules come from where the server has them, and not from the folder that it was started in
+        # -P: do not import modules from the working directory
         words = [sys.executable, "-P", "-m", _CHILD, module, str(MAX_MEMORY), str(math.ceil(seconds) + 1)]
         process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
         try:
@@ -57,21 +58,21 @@ class ProcessSlot:
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
-            await process.communicate()  # closes its pipes, which may be full
+            await process.communicate()  # drains and closes the pipes
         if process.returncode == OUT_OF_MEMORY:
             raise WorkFailed(f"needs more than {MAX_MEMORY >> 20} MiB of memory")
         if process.returncode != 0:
-            raise WorkFailed(f"ended its process with exit code {process.returncode}")
+            raise WorkFailed(f"exited with code {process.returncode}")
         return answer
 
 
 class ProcessSlots:
-    """At most `MAX_PROCESSES` at once of the work that is done, all of it within the slot: fetching what is worked on,
-    too, so that calls which wait hold no bytes. Belongs to the loop of its first use.
+    """Limits concurrent work to `MAX_PROCESSES` slots. Fetching the input is part of the work in a slot, so that
+    waiting calls hold no data. An object belongs to the event loop of its first use.
     """
 
     def __init__(self, wait_s: float) -> None:
-        """`wait_s`: seconds that a call waits for a slot."""
+        """`wait_s`: largest number of seconds that a call waits for a slot."""
         self._wait_s = wait_s
         self._slots = asyncio.Semaphore(MAX_PROCESSES)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -81,29 +82,29 @@ class ProcessSlots:
 
     @asynccontextmanager
     async def slot(self, owner: str | None = None) -> AsyncIterator[ProcessSlot]:
-        """Wait for a slot, and keep it for the block. One owner never has the last slot. Raises SlotsTaken."""
+        """Wait for a slot, and hold it within the context. One owner cannot occupy all slots. Raises SlotsTaken."""
         if self._waiting >= MAX_WAITING:
-            raise SlotsTaken(f"{MAX_WAITING} calls are waiting already; try again later")
-        async with AsyncExitStack() as held:
+            raise SlotsTaken(f"{MAX_WAITING} other calls are waiting; try again later")
+        async with AsyncExitStack() as stack:
             self._waiting += 1
             try:
                 async with asyncio.timeout(self._wait_s):
                     if owner is not None:
                         share = self._shares.setdefault(owner, asyncio.Semaphore(MAX_PROCESSES - 1))
-                        await held.enter_async_context(share)
-                    await held.enter_async_context(self._slots)
+                        await stack.enter_async_context(share)
+                    await stack.enter_async_context(self._slots)
             except TimeoutError as error:
-                raise SlotsTaken(f"no process was free for it within {self._wait_s:g} s; try again later") from error
+                raise SlotsTaken(f"no process became free within {self._wait_s:g} s; try again later") from error
             finally:
                 self._waiting -= 1
             yield ProcessSlot()
 
 
 async def _exchange(process: Process, given: Sequence[bytes]) -> bytes:
-    """Standard output of a process that gets the bytes. Raises WorkFailed."""
+    """Send the input to a process, and return its output. Raises WorkFailed."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it ended before: its exit code says why
+    with suppress(BrokenPipeError, ConnectionResetError):  # the process exited early; its exit code is checked later
         for part in given:
             process.stdin.write(part)
             await process.stdin.drain()
@@ -112,5 +113,5 @@ async def _exchange(process: Process, given: Sequence[bytes]) -> bytes:
     while part := await process.stdout.read(2**20):
         answer += part
         if len(answer) > MAX_ANSWER:
-            raise WorkFailed(f"answers more than {MAX_ANSWER >> 20} MiB")
+            raise WorkFailed(f"returns more than {MAX_ANSWER >> 20} MiB")
     return bytes(answer)

@@ -1,7 +1,7 @@
-"""Child process of `limited_process`: limits itself, does one piece of work from standard input, writes the answer.
+"""Child process of `limited_process`: limits itself, processes standard input, and writes the result to stdout.
 
-Its arguments are a module with `work(bytes) -> bytes`, bytes of memory and seconds. Nothing but this is imported before
-the limits hold.
+Its arguments are a module with `work(bytes) -> bytes`, a memory limit in bytes and a time limit in seconds. Everything
+else is imported after the limits are set.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import sys
 from typing import Final
 
 OUT_OF_MEMORY: Final = 12
-"""Exit code where the memory is not enough (ENOMEM)."""
+"""Exit code if the memory limit is exceeded (ENOMEM)."""
 _NICENESS: Final = 10
-"""The server answers other calls meanwhile, on the same processors."""
+"""Low priority, because the server handles other calls on the same processors."""
 
 
 def limit(memory: int, seconds: int) -> None:
-    """Limit this process to bytes of address space, and to seconds of processor time and of the clock (POSIX).
+    """Limit this process's address space in bytes, and its processor time and wall-clock time in seconds (POSIX).
 
-    The clock is for a process whose server was killed, and can no longer end it.
+    The wall-clock limit ends a process whose server was killed.
     """
     os.nice(_NICENESS)
     signal.alarm(seconds)
-    # SIGXCPU writes a core file, which would hold what the page held
+    # SIGXCPU would write a core file with the data of the input
     for name, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
-        with contextlib.suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS, or takes it and does nothing
+        with contextlib.suppress(ValueError, OSError):  # macOS rejects or ignores RLIMIT_AS
             resource.setrlimit(name, (most, most))
 
 
 def main() -> None:
-    """Do the work that the arguments name. Exits with `OUT_OF_MEMORY` where it needs more than it may have."""
+    """Run the work that the arguments name. Exits with `OUT_OF_MEMORY` if the memory limit is exceeded."""
     module, memory, seconds = sys.argv[1:]
     limit(int(memory), int(seconds))
     try:
@@ -42,7 +42,7 @@ def main() -> None:
         sys.stdout.buffer.write(answer)
         sys.stdout.flush()
     except MemoryError:
-        os._exit(OUT_OF_MEMORY)  # whatever runs at an ordinary end may need memory, too
+        os._exit(OUT_OF_MEMORY)  # an ordinary exit may need memory, too
 
 
 if __name__ == "__main__":

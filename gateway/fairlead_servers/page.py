@@ -1,4 +1,4 @@
-"""A response of the web, as it was sent."""
+"""An HTTP response of the web."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Page:
-    """A response whose body is whole, or cut at the bound."""
+    """A response whose body is complete, or truncated at the size limit."""
 
     url: str
-    """Address after all redirects."""
+    """URL after all redirects."""
     status: int
     media_type: str
     charset: str | None
-    """`charset` of the Content-Type: any text, which is not to be looked up among Python's codecs."""
+    """`charset` of the Content-Type. It is untrusted, and must not be looked up among Python's codecs."""
     body: bytes
     cut: bool

@@ -1,4 +1,4 @@
-"""Sentences for arguments and settings that do not validate, in place of pydantic's listings."""
+"""Converts pydantic's validation errors of arguments and settings to sentences."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 SHOWN: Final = 60
-"""Characters of a refused value that a sentence quotes."""
+"""Limit on the characters of a quoted value."""
 MOST: Final = 5
-"""Faults that a sentence names."""
+"""Limit on the faults in a sentence."""
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxother = SHOWN + 1
 
 
-def sentence(what: str, error: ValidationError) -> str:
-    """Sentence that says what is wrong with `what`: `the arguments of roll are refused: expression is missing.`"""
+def sentence(subject: str, error: ValidationError) -> str:
+    """Sentence about the faults of `subject`: `the arguments of roll are invalid: expression is missing.`"""
     faults = [_fault(each) for each in error.errors(include_url=False)]
-    more = f"; and {len(faults) - MOST} more" if len(faults) > MOST else ""
-    return f"{what} are refused: {'; '.join(faults[:MOST])}{more}."
+    suffix = f"; and {len(faults) - MOST} more" if len(faults) > MOST else ""
+    return f"{subject} are invalid: {'; '.join(faults[:MOST])}{suffix}."
 
 
 def quote(value: object) -> str:
-    """Value as a short quotation on one line. Large values are looked at as far as they are quoted."""
+    """A value as a short quotation on one line. Large values are only formatted as far as they are quoted."""
     text = repr(value[: SHOWN + 1]) if isinstance(value, str | bytes) else _SHORT.repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 

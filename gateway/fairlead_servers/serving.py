@@ -1,4 +1,4 @@
-"""Serving one tool server over standard input and output, or over HTTP with `/mcp` and `/healthz`."""
+"""Serves one tool server on stdio, or over HTTP with `/mcp` and `/healthz`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fairlead_mcp.addresses import EVERY_ADDRESS
 from fairlead_mcp.listening import every_address_socket
 
 GRACE_S: Final = 5
-"""Seconds that running requests have after SIGTERM; open event streams are closed then."""
+"""Seconds that running requests have after SIGTERM. Open event streams are closed then."""
 
 
 def serve_stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
-    """Serve until the client closes standard input, or until SIGTERM or SIGINT; `at_end` is called then."""
+    """Serve until the client closes standard input, or until SIGTERM or SIGINT. `at_end` is called at the end."""
     try:
         asyncio.run(_stdio(server, at_end))
     finally:
@@ -39,8 +39,8 @@ async def _stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
     if serving.done():
         serving.result()
         return
-    # A thread of the SDK is blocked in a read of standard input, which nothing can end: the lifespan releases what the
-    # server holds, then the process exits without joining that thread.
+    # A thread of the SDK is blocked in a read of standard input, which cannot be interrupted. The lifespan releases the
+    # server's resources, then the process exits without joining that thread.
     serving.cancel()
     await asyncio.wait({serving}, timeout=GRACE_S)
     at_end()
@@ -48,10 +48,10 @@ async def _stdio(server: MCPServer[Any], at_end: Callable[[], None]) -> None:
 
 
 def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[], None]) -> None:
-    """Serve `/mcp` and `/healthz` until SIGTERM or SIGINT; running requests then have `GRACE_S` seconds to finish, and
-    `at_end` is called.
+    """Serve `/mcp` and `/healthz` until SIGTERM or SIGINT. Running requests then have `GRACE_S` seconds to finish;
+    `at_end` is called at the end.
 
-    Raises OSError where the address cannot be listened on.
+    Raises OSError if the address is not available.
     """
     try:
         with listening_socket(host, port) as listening:
@@ -61,14 +61,15 @@ def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[]
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Socket whose connections send without delay; at `::` they are of IPv4 clients too. Raises OSError."""
+    """Listening socket without Nagle's algorithm; at `::` it accepts IPv4 clients too. Raises OSError."""
     if host == EVERY_ADDRESS:
         made = every_address_socket(port)
         made.listen()
     else:
         made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    # asyncio does this for sockets of its own alone. Without it head and body of each answer are two packets, of which
-    # the second waits for the client's delayed acknowledgement: 40 ms a call.
+    # asyncio only sets this on sockets that it creates. Without it, head and body of a response are two packets, and
+    # the
+    # second one waits for the client's delayed acknowledgement: 40 ms per call.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 
@@ -80,7 +81,7 @@ async def _http(server: MCPServer[Any], host: str, listening: socket.socket) -> 
     )
     stopped = asyncio.Event()
     _on_signals(stopped)
-    web = _SignalsElsewhere(config)
+    web = _WithoutSignals(config)
     serving = asyncio.create_task(web.serve(sockets=[listening]))
     stopping = asyncio.create_task(stopped.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -93,10 +94,10 @@ async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-class _SignalsElsewhere(uvicorn.Server):
+class _WithoutSignals(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: uvicorn's own handling would end the process by SIGTERM, and not with exit code 0."""
+        """Do not handle signals: uvicorn's own handler would end the process by SIGTERM instead of exit code 0."""
         yield
 
 

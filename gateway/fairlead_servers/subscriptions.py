@@ -1,4 +1,6 @@
-"""Subscriptions of clients before MCP 2026-07-28 (`resources/subscribe`), told of what the SDK's bus announces."""
+"""Resource subscriptions of clients before MCP 2026-07-28 (`resources/subscribe`), fed by the SDK's subscription
+bus.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 
 MOST_SUBSCRIBERS: Final = 1024
-"""Connections with a subscription; further ones are refused."""
+"""Limit on connections with a subscription."""
 
 
 @dataclass(eq=False)
@@ -23,17 +25,17 @@ class _Subscriber:
     connection: Connection
     uris: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
-    """URIs of which the client is to be told: several changes in a row are one notification to a slow client."""
+    """URIs to notify the client about: several changes in a row are one notification to a slow client."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def hear(self, event: ServerEvent) -> None:
-        """Note an event of the bus."""
+    def note_event(self, event: ServerEvent) -> None:
+        """Record an event of the bus."""
         if isinstance(event, ResourceUpdated) and event.uri in self.uris:
             self.changed.add(event.uri)
             self.wake.set()
 
-    async def tell(self) -> None:
-        """Send the client what changed, until cancelled."""
+    async def notify(self) -> None:
+        """Notify the client of changes, until cancelled."""
         while True:
             await self.wake.wait()
             self.wake.clear()
@@ -43,10 +45,10 @@ class _Subscriber:
 
 
 class LegacySubscriptions:
-    """Subscriptions by connection; each ends with its connection."""
+    """Subscriptions by connection, which end with the connection."""
 
     def __init__(self, bus: SubscriptionBus, uris: frozenset[str], most: int = MOST_SUBSCRIBERS) -> None:
-        """`uris`: resources whose updates are published on the bus."""
+        """`uris`: resources that can be subscribed to, whose updates are published on the bus."""
         self._bus = bus
         self._uris = uris
         self._most = most
@@ -56,15 +58,17 @@ class LegacySubscriptions:
         return len(self._subscribers)
 
     def serve_on(self, server: MCPServer[Any]) -> None:
-        """Answer `resources/subscribe` and `resources/unsubscribe` of the server, which then declares `subscribe`."""
-        low = server._lowlevel_server  # noqa: SLF001  # MCPServer itself offers methods to extensions alone
+        """Register the handlers of `resources/subscribe` and `resources/unsubscribe`; the server then declares
+        `subscribe`.
+        """
+        low = server._lowlevel_server  # noqa: SLF001  # MCPServer has no public API for request handlers
         low.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
         low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def _subscribe(self, context: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
         uri = str(params.uri)
         if uri not in self._uris:
-            raise MCPError(INVALID_PARAMS, f"{uri[:200]} is not announced; these are: {', '.join(sorted(self._uris))}")
+            raise MCPError(INVALID_PARAMS, f"{uri[:200]} cannot be subscribed to, only {', '.join(sorted(self._uris))}")
         connection = _connection(context)
         subscriber = self._subscribers.get(connection)
         if subscriber is None:
@@ -81,13 +85,13 @@ class LegacySubscriptions:
         return EmptyResult()
 
     def _begin(self, connection: Connection) -> _Subscriber:
-        """Raises MCPError where there are too many."""
+        """Create the subscriber of a connection. Raises MCPError if there are too many."""
         if len(self._subscribers) >= self._most:
-            raise MCPError(INVALID_PARAMS, f"{self._most} clients have subscribed already, which is the most")
+            raise MCPError(INVALID_PARAMS, f"the limit of {self._most} subscribed clients is reached")
         subscriber = _Subscriber(connection)
         self._subscribers[connection] = subscriber
-        telling = asyncio.get_running_loop().create_task(subscriber.tell(), name="subscription")
-        connection.exit_stack.callback(self._end, connection, telling, self._bus.subscribe(subscriber.hear))
+        telling = asyncio.get_running_loop().create_task(subscriber.notify(), name="subscription")
+        connection.exit_stack.callback(self._end, connection, telling, self._bus.subscribe(subscriber.note_event))
         return subscriber
 
     def _end(self, connection: Connection, telling: asyncio.Task[None], unsubscribe: Callable[[], None]) -> None:
@@ -97,4 +101,4 @@ class LegacySubscriptions:
 
 
 def _connection(context: ServerRequestContext[Any, Any]) -> Connection:
-    return context.session._connection  # noqa: SLF001  # sessions are made again for each request, and have no other name
+    return context.session._connection  # noqa: SLF001  # sessions are created per request

@@ -1,4 +1,4 @@
-"""Table of the tool servers: a server is found by its row, and imported when it is opened."""
+"""Table of the bundled tool servers, each with the module to import when it is opened."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class BundledServer:
     summary: str
     module: str
     folder: str
-    """Default data folder, below the user's; servers with the same one share it."""
+    """Name of the default data folder; servers with the same name share it."""
 
     def definition(self) -> ToolServer[Any]:
-        """Definition of the server, whose module is imported here. Raises ModuleNotFoundError without the extra."""
+        """Import the server's module, and return its definition. Raises ModuleNotFoundError without the extra."""
         from fairlead_servers.definition import ToolServer
 
         definition = import_module(self.module).SERVER
@@ -50,7 +50,7 @@ _ROWS: Final = (
     ),
     BundledServer(
         "session-manager",
-        "Searches what was said in sessions, and has their summaries.",
+        "Searches transcripts of sessions, and returns their summaries.",
         "fairlead_servers.session_manager.server",
         "sessions",
     ),
@@ -74,11 +74,11 @@ _ROWS: Final = (
     ),
     BundledServer(
         "image-gen",
-        "Makes pictures by an endpoint, or draws them.",
+        "Makes pictures with an images endpoint, or draws simple ones.",
         "fairlead_servers.image_gen.server",
         "image-gen",
     ),
 )
 
 SERVERS: Final = {row.name: row for row in _ROWS}
-"""Rows by name."""
+"""Servers by name."""

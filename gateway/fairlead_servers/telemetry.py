@@ -1,7 +1,7 @@
-"""Traces and logs of a tool server, exported by OpenTelemetry where its environment asks for it.
+"""Exports traces and logs of a tool server by OpenTelemetry, if its environment configures that.
 
-The MCP SDK makes the spans: one of each request, a child of the span that `_meta` names (SEP-414). Here they get a
-provider that exports them.
+The MCP SDK creates one span per request, a child of the span in `_meta` (SEP-414). This module sets the provider that
+exports them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from fairlead_otel.opening import open_pipelines
 
 
 def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
-    """Begin to export spans and the log of the server of that name; the function to be called at its end, which sends
-    what waits and blocks for a few seconds at most.
+    """Start exporting spans and log of the named server. Returns a function to call at the end, which sends pending
+    data and blocks for a few seconds at most.
     """
     pipelines = open_pipelines(environ, f"fairlead-{name}")
     if pipelines is None:
@@ -27,4 +27,4 @@ def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """Nothing is exported."""
+    """Do nothing, because nothing is exported."""

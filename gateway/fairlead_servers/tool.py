@@ -1,4 +1,4 @@
-"""Tools of the servers: strict about arguments, with errors that are sentences, and progress of what takes long."""
+"""Base of the servers' tools: strict arguments, errors as sentences, and progress notifications."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from fairlead_servers.sentences import quote, sentence
 __all__ = ["READS", "LatencyDeclaration", "StrictTool", "ToolError", "tool", "writing_annotations"]
 
 READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-"""Annotations of a tool that reads its own data, and answers the same until these change."""
+"""Annotations of a tool that only reads its own data."""
 SILENT_S: Final = 2.0
-"""Seconds of work before the first report of progress."""
+"""Seconds before the first progress notification."""
 EVERY_S: Final = 1.0
-"""Seconds between two reports."""
+"""Seconds between two progress notifications."""
 
 
 class StrictTool(Tool):
-    """Tool that refuses unknown arguments, and whose errors are sentences without the SDK's prefix."""
+    """Tool that rejects unknown arguments, and whose errors are sentences without the SDK's prefix."""
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
-        """Run the tool, and report progress from `SILENT_S` on.
+        """Run the tool, with progress notifications from `SILENT_S` on.
 
-        Raises ToolError with one sentence for bad arguments and for what the tool itself refuses.
+        Raises ToolError with one sentence for invalid arguments and for errors of the tool.
         """
         properties = self.parameters.get("properties", {})
         for name in arguments:
             if name not in properties:
-                takes = f"it takes {', '.join(properties)}" if properties else "it takes none"
-                raise ToolError(f"the arguments of {self.name} are refused: it has no {quote(name)}; {takes}.")
+                valid = f"valid: {', '.join(properties)}" if properties else "the tool takes none"
+                raise ToolError(f"the arguments of {self.name} are invalid: unknown argument {quote(name)}; {valid}.")
         try:
             async with _progress_reported(context, self.title or self.name):
                 return await super().run(arguments, context, convert_result)
         except UnexpectedToolError as error:
             # still "unexpected", so that the SDK logs the traceback
             raise UnexpectedToolError(
-                f"{self.name} failed by a fault of its server, whose log has the details."
+                f"{self.name} failed because of an internal error; the server's log has the details."
             ) from error.__cause__
         except ToolError as error:
             cause = error.__cause__
@@ -56,20 +56,20 @@ class StrictTool(Tool):
 
 @dataclass(frozen=True)
 class LatencyDeclaration:
-    """Latency that a tool declares in the `_meta` of its definition."""
+    """Latency that a tool declares in `_meta` of its definition."""
 
     estimated_ms: int
-    """Median."""
+    """Median duration."""
     max_ms: int
-    """Longest duration; a gateway cuts a call off then."""
+    """Longest duration; gateways use it as the timeout."""
     min_tier: str
-    """Fastest latency tier that may show the tool."""
+    """The fastest latency tier that may show the tool."""
 
 
 def tool(
     function: Callable[..., Any], annotations: ToolAnnotations, title: str, declared: LatencyDeclaration
 ) -> StrictTool:
-    """Tool of a function or a bound method: its name, docstring and annotated parameters are the definition."""
+    """Tool from a function or a bound method, whose name, docstring and annotated parameters become the definition."""
     meta = {
         "fairlead.dev/estimated_duration_ms": declared.estimated_ms,
         "fairlead.dev/max_duration_ms": declared.max_ms,
@@ -92,9 +92,9 @@ def writing_annotations(
 
 @asynccontextmanager
 async def _progress_reported(context: Context[Any, Any], doing: str) -> AsyncIterator[None]:
-    """Report progress while the block runs: the seconds passed, and what is being done.
+    """Send progress notifications within the context: the elapsed seconds, and what is being done.
 
-    Clients that gave no progress token get nothing.
+    Clients without a progress token receive none.
     """
 
     async def report() -> None:
@@ -110,6 +110,4 @@ async def _progress_reported(context: Context[Any, Any], doing: str) -> AsyncIte
         yield
     finally:
         reporting.cancel()
-        await asyncio.gather(
-            reporting, return_exceptions=True
-        )  # a client that is gone hears neither that nor the answer
+        await asyncio.gather(reporting, return_exceptions=True)  # errors of notifications to a disconnected client

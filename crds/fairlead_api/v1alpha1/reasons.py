@@ -119,7 +119,7 @@ _RESOLVED_REFS: Final = {
         "False",
         "An entry of an `mcp.json` names a variable that is not set in the environment of `fairlead up`, so the "
         "server is not run.",
-        "Set the variable in the environment of `fairlead up`, and start the command again.",
+        "Set the variable in the environment of the program that reads the file, and restart that program.",
     ),
     Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",

@@ -1,1 +1,1 @@
-"""Who may come in, and what they may call: `fairlead keys` and `fairlead can`."""
+"""Authentication and permissions: `fairlead keys` and `fairlead can`."""

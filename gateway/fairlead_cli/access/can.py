@@ -1,4 +1,4 @@
-"""`fairlead can`: whether an agent may call a tool, and what decided; with its options and help."""
+"""`fairlead can`: reports whether an agent may call a tool, and which policy decides."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from fairlead_cli.output import Output, print_json, printable
 
 MYSELF: Final = "me"
 NO: Final = 1
-"""Exit code of an answer that is no."""
+"""Exit code for the answer no."""
 
 
 @dataclass(frozen=True)
 class QuestionDetails:
-    """Options that describe the agent and its call, beyond the names of agent and tool."""
+    """Options that describe the agent and the call, in addition to the names of agent and tool."""
 
-    group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None
-    service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None
-    claim: Annotated[list[str] | None, typer.Option(help="Of the agent's token: NAME=VALUE; may be repeated.")] = None
-    issuer: Annotated[str | None, typer.Option(help="Who vouches for the agent, where several may.")] = None
-    arguments: Annotated[str | None, typer.Option(help="Of the call, as JSON: a policy may bound them.")] = None
+    group: Annotated[list[str] | None, typer.Option(help="Group of the agent; may be repeated.")] = None
+    service_account: Annotated[str | None, typer.Option(help="ServiceAccount of the agent: namespace/name.")] = None
+    claim: Annotated[list[str] | None, typer.Option(help="Claim of the token: NAME=VALUE; may be repeated.")] = None
+    issuer: Annotated[str | None, typer.Option(help="Issuer of the agent's name, if there are several.")] = None
+    arguments: Annotated[str | None, typer.Option(help="Arguments as JSON, which policies may restrict.")] = None
 
     def parameters(self) -> dict[str, Any]:
-        """Query parameters of `/v1/access`; options that were not given have none."""
+        """Query parameters of `/v1/access`, without options that were not given."""
         given = {
             "groups": ",".join(self.group or ()) or None,
             "serviceAccount": self.service_account,
@@ -54,10 +54,9 @@ def can(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Say whether an agent may call a tool, and which policy decides. Ends with 0 for yes, 1 for no.
+    """Report whether an agent may call a tool, and which policy decides. The exit code is 0 for yes, 1 for no.
 
-    About others than yourself an administrator may ask (FAIRLEAD_ADMIN_GROUPS), and everybody where nobody is asked
-    who they are.
+    Only administrators may ask about other agents (FAIRLEAD_ADMIN_GROUPS); without authentication, everybody may.
 
     Examples:
 
@@ -87,7 +86,7 @@ def can(
 
 
 def lines(decision: dict[str, Any]) -> list[str]:
-    """A decision for people: the answer and its reason, then what else bounds a call."""
+    """Lines about a decision: the answer and its reason, then further restrictions of the call."""
     from fairlead_api.documents.servers import READY
     from fairlead_cli.servers.showing import meaning
 
@@ -95,14 +94,14 @@ def lines(decision: dict[str, Any]) -> list[str]:
     if decision.get("serverState", READY) != READY:
         rows.append(("server", f"{decision['serverState']}: {meaning(decision) or 'calls fail'}"))
     if decision["bounded"]:
-        rows.append(("arguments", "a policy bounds them"))
+        rows.append(("arguments", "restricted by a policy"))
     if decision["hidden"]:
         rows.append(("listed", f"no: {decision['hidden']}"))
     if decision["tier"] or decision["maxTier"]:
         rows.append(("tier", f"{decision['tier'] or 'one per server'}, at most {decision['maxTier'] or 'any'}"))
     rows += [("limit", f"{name} {value}") for name, value in decision["limits"].items()]
     if decision["pinned"]:
-        rows.append(("pinned", "no budget cuts it"))
+        rows.append(("pinned", "stays listed when a budget is exceeded"))
     if decision["policies"]:
         rows.append(("policies", ", ".join(decision["policies"])))
     answer = f"{'yes' if decision['allowed'] else 'no'}: {printable(decision['reason'])}"

@@ -1,5 +1,4 @@
-"""Implementation of `fairlead keys`: a document of keys is read, changed and written, in a file or in a Secret of a
-cluster."""
+"""Implementation of `fairlead keys`: reads, changes and writes a document of keys, in a file or in a Secret."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Final, Protocol
 from fairlead_cli.access.key_requests import GatewayKeys
 from fairlead_cli.access.keyoptions import KeyOptions
 from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
-from fairlead_cli.access.keys_in_secret import SecretPlace
+from fairlead_cli.access.keys_in_secret import KeySecretLocation
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table, remark
@@ -22,55 +21,55 @@ from fairlead_gateway.identity.key_format import BadKeys, KeyDocument, KeyRecord
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 KEY_FILE: Final = "keys.json"
-"""Keys where no place is named, and in the folder of a `fairlead up --state-dir`, which takes them."""
+"""Default file of keys, and the file in the folder of `fairlead up --state-dir`, which reads it."""
 Change = Callable[[KeyDocument], KeyDocument]
 
 
 class KeyLocation(Protocol):
-    """Where keys are kept; `str()` names it for a person."""
+    """Storage of keys; `str()` names it for a person."""
 
     def load(self) -> KeyDocument:
-        """Raises Failure."""
+        """Read the keys. Raises Failure."""
         ...
 
     def change(self, change: Change) -> None:
-        """Read, change, write; a concurrent change is not overwritten. Raises Failure."""
+        """Read, change and write the keys, without overwriting a concurrent change. Raises Failure."""
         ...
 
 
 def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
-    """The file, the Secret where one is named, or the gateway of a URL. An option beats the environment, and a file a
-    URL. Raises Failure, also for a name that the API server does not take.
+    """The location that the options name: a file, a Secret, or a gateway's URL. Options take precedence over the
+    environment, and a file over a URL. Raises Failure, also for a name that is not valid in Kubernetes.
     """
     file = None if _is_of_environment(options.file, "FAIRLEAD_API_KEYS") else options.file
     url = None if _is_of_environment(options.url, "FAIRLEAD_URL") else options.url
     given = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
     named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
-        raise Failure(f"{' and '.join(named)} name two places for keys: give one", code=USED_WRONGLY)
+        raise Failure(f"{' and '.join(named)} name different locations of keys: give only one", code=USED_WRONGLY)
     if options.secret is not None:
         return _secret(options.secret, options)
     if options.state_dir is not None:
-        return FilePlace(private_folder(options.state_dir) / KEY_FILE)
-    if not (file or url):  # then the environment says it
+        return KeyFileLocation(private_folder(options.state_dir) / KEY_FILE)
+    if not (file or url):  # the environment may name one
         file = options.file
         url = options.url
     if url and file is None:
         return GatewayKeys(Destination.parse(url, options.header or [], None, options.timeout, options.token))
-    return FilePlace(file or Path(KEY_FILE), unnamed=file is None)
+    return KeyFileLocation(file or Path(KEY_FILE), unnamed=file is None)
 
 
 def _is_of_environment(value: object, variable: str) -> bool:
-    """Whether an option has its value from the environment, not from the command line."""
+    """Whether an option's value comes from the environment instead of the command line."""
     return value is not None and str(value) == os.environ.get(variable)
 
 
-def _secret(name: str, options: KeyOptions) -> SecretPlace:
+def _secret(name: str, options: KeyOptions) -> KeySecretLocation:
     for option, value in (("--secret", name), ("--namespace", options.namespace)):
         if not _NAME.fullmatch(value):
             message = f"{option}: {value!r} is not a valid name in Kubernetes, such as fairlead-api-keys"
             raise Failure(message, code=USED_WRONGLY)
-    return SecretPlace(name, options.namespace, options.kubeconfig)
+    return KeySecretLocation(name, options.namespace, options.kubeconfig)
 
 
 def run_create(
@@ -81,22 +80,22 @@ def run_create(
     output: Output,
     to: KeyOutput | None = None,
 ) -> None:
-    """Make a key and print it, or write it to a file, after its hash was kept. Raises Failure."""
+    """Create a key, store its hash, and print the key or write it to a file. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
-        raise Failure("AGENT must be a name", code=USED_WRONGLY)
+        raise Failure("AGENT must be a printable name", code=USED_WRONGLY)
     now = datetime.now(UTC)
     key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + life(expires))
     if to is not None:
         to.check()
     location.change(lambda document: KeyDocument((*document.keys, record)))
     show_key(key, _document(record), f"{record.id} of {agent}", to, output)
-    unread = isinstance(location, FilePlace) and location.unnamed
-    taken = f"; a gateway with FAIRLEAD_API_KEYS={location} in its environment takes the key" if unread else ""
-    remark("keys create", f"its hash is written to {location}{taken}")
+    is_default = isinstance(location, KeyFileLocation) and location.unnamed
+    hint = f"; a gateway reads it with FAIRLEAD_API_KEYS={location}" if is_default else ""
+    remark("keys create", f"the hash of the key is written to {location}{hint}")
 
 
 def run_list(location: KeyLocation, output: Output) -> None:
-    """Everything that is kept but the hashes."""
+    """Print all stored keys, without their hashes."""
     records = location.load().keys
     if output is Output.json:
         print_json([_document(record) for record in records])
@@ -115,29 +114,29 @@ def run_list(location: KeyLocation, output: Output) -> None:
 
 
 def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
-    """Take a key out. Raises Failure where there is none of that id."""
-    wanted = key_id(ident)
+    """Remove a key. Raises Failure if there is no key with that id."""
+    target = key_id(ident)
 
     def without(document: KeyDocument) -> KeyDocument:
-        left = tuple(record for record in document.keys if record.id != wanted)
+        left = tuple(record for record in document.keys if record.id != target)
         if len(left) == len(document.keys):
-            raise Failure(f"there is no key {wanted[:16]}: `fairlead keys list` shows them", code=USED_WRONGLY)
+            raise Failure(f"key {target[:16]} does not exist: `fairlead keys list` lists the keys", code=USED_WRONGLY)
         return KeyDocument(left)
 
     location.change(without)
     if output is Output.json:
-        print_json({"revoked": wanted})
+        print_json({"revoked": target})
     else:
-        print(f"{wanted} is revoked in {location}")
+        print(f"{target} is revoked in {location}")
 
 
-class FilePlace:
-    """A file, written as a whole and readable by its owner alone."""
+class KeyFileLocation:
+    """A file of keys that only its owner can read. It is always replaced as a whole."""
 
     def __init__(self, path: Path, *, unnamed: bool = False) -> None:
         self._path = path
         self.unnamed = unnamed
-        """Whether neither an option nor the environment named it, so that no gateway need read it."""
+        """Whether neither an option nor the environment named the file, so that a gateway may not read it."""
 
     def __str__(self) -> str:
         return str(self._path.absolute())
@@ -148,7 +147,7 @@ class FilePlace:
         except FileNotFoundError:
             return KeyDocument()
         except (OSError, BadKeys) as error:
-            raise Failure(f"{self._path} cannot be used: {error}", code=USED_WRONGLY) from error
+            raise Failure(f"{self._path} cannot be read: {error}", code=USED_WRONGLY) from error
 
     def change(self, change: Change) -> None:
         data = encode_keys(change(self.load()).keys)
@@ -161,12 +160,12 @@ class FilePlace:
 
 
 def private_folder(folder: Path) -> Path:
-    """The absolute folder, made for its owner alone where it does not exist. Raises Failure."""
+    """The absolute folder, created for its owner only if it does not exist. Raises Failure."""
     path = folder.expanduser().absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(f"{path}: {error.strerror}; --state-dir names another folder") from error
+        raise Failure(f"{path} cannot be created: {error.strerror}; choose another folder with --state-dir") from error
     return path
 
 

@@ -1,4 +1,4 @@
-"""Keys that a gateway makes for a caller that shows it a credential (`/v1/keys`), by `fairlead keys --url`."""
+"""Keys that a gateway creates for callers with a credential (`/v1/keys`), for `fairlead keys --url`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class GatewayKeys:
         self._plane = Plane.of(destination)
 
     def create(self, name: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None) -> None:
-        """Have a key made and show it. Raises Failure."""
+        """Create a key and show it. Raises Failure."""
         if groups:
-            message = "--group: a key of a gateway has the groups of the credential that it is made with"
+            message = "--group cannot be used with --url: the key has the groups of the caller's credential"
             raise Failure(message, code=USED_WRONGLY)
-        wanted: dict[str, Any] = {"name": name}
+        body: dict[str, Any] = {"name": name}
         if expires is not None:
             days, rest = divmod(int(life(expires).total_seconds()), DAY_SECONDS)
             if rest:
-                raise Failure(f"--expires: {expires!r}: a gateway's keys live for whole days", code=USED_WRONGLY)
-            wanted["days"] = days
+                raise Failure(f"--expires: {expires!r} must be whole days with --url", code=USED_WRONGLY)
+            body["days"] = days
         if to is not None:
             to.check()
-        made = self._plane.post("/v1/keys", wanted)
-        facts = made["facts"]
-        show_key(made["key"], facts, f"{facts['id']} ({printable(name)})", to, output)
-        remark("keys create", f"made by the gateway at {self._url}; it is good until {facts['expires']}")
+        created = self._plane.post("/v1/keys", body)
+        facts = created["facts"]
+        show_key(created["key"], facts, f"{facts['id']} ({printable(name)})", to, output)
+        remark("keys create", f"the gateway at {self._url} created the key; it expires at {facts['expires']}")
 
     def list(self, output: Output) -> None:
         """Print the keys. Raises Failure."""
@@ -49,7 +49,7 @@ class GatewayKeys:
         print_table(["ID", "NAME", "CREATED", "EXPIRES"], rows)
 
     def revoke(self, ident: str, output: Output) -> None:
-        """Revoke a key by its id, or by the key itself. Raises Failure."""
+        """Revoke a key, given by its id or as the whole key. Raises Failure."""
         revoked = self._plane.delete(f"/v1/keys/{quote(key_id(ident), safe='')}")["id"]
         if output is Output.json:
             print_json({"revoked": revoked})

@@ -1,4 +1,4 @@
-"""Options that say where API keys are kept: a file, a Secret of a cluster, a folder of `fairlead up`, or a gateway."""
+"""Options for the location of API keys: a file, a Secret of a cluster, a folder of `fairlead up`, or a gateway."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fairlead_cli.options import (
 
 @dataclass(frozen=True)
 class KeyOptions:
-    """Options that say where keys are kept; at most one of file, Secret, folder and URL may be given."""
+    """Options for the location of keys; at most one of file, Secret, folder and URL may be given."""
 
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", envvar="FAIRLEAD_API_KEYS", help="File of keys; keys.json by default."),
+        typer.Option("--file", "-f", envvar="FAIRLEAD_API_KEYS", help="File of keys. Default: keys.json."),
     ] = None
     secret: Annotated[
-        str | None, typer.Option("--secret", metavar="NAME", help="Keep them in this Secret of a cluster instead.")
+        str | None, typer.Option("--secret", metavar="NAME", help="Secret of a cluster, instead of a file.")
     ] = None
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", envvar="FAIRLEAD_NAMESPACE", help="Namespace of the release.")
@@ -42,9 +42,9 @@ class KeyOptions:
 
 @dataclass(frozen=True)
 class NewKeyFile:
-    """Options that say which file gets a new key."""
+    """Options for the file of a new key."""
 
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the key there, for its owner alone, and do not print it.")
+        Path | None, typer.Option(metavar="FILE", help="Write the key to a file that only its owner can read.")
     ] = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if there is one.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file of --out.")] = False

@@ -1,4 +1,4 @@
-"""A new key, shown once: printed, or written to a file of its owner; how long keys live, and how they are named."""
+"""Output of a new key, to the terminal or to a file of its owner; parsing of keys' lifetimes and ids."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class KeyOutput:
-    """A file that gets one key, and that its owner alone can read from the beginning."""
+    """A file for one new key, which only its owner can read."""
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:
         self.path = path
         self._overwrite = overwrite
 
     def check(self) -> None:
-        """Raises Failure where the file cannot be written, before there is a key that would be lost."""
+        """Check that the file can be written, before a key is created that would be lost. Raises Failure."""
         if not self._overwrite and (self.path.exists() or self.path.is_symlink()):
-            raise self._there_already()
+            raise self._already_exists()
         if not self.path.parent.is_dir():
-            raise Failure(f"{self.path} cannot be written: there is no folder {self.path.parent.absolute()}")
+            raise Failure(f"{self.path} cannot be written: the folder {self.path.parent.absolute()} does not exist")
         if not os.access(self.path.parent, os.W_OK):
             raise Failure(f"{self.path} cannot be written: you may not write to {self.path.parent.absolute()}")
 
     def write(self, key: str) -> None:
-        """Raises Failure; the key is lost then, and of no use to anybody."""
+        """Write the key. Raises Failure; the key is lost then."""
         try:
             if self._overwrite:
                 with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:  # its mode is 0600
@@ -45,19 +45,19 @@ class KeyOutput:
                 with open(self.path, "x", encoding="utf-8", opener=_for_the_owner) as new:
                     new.write(key + "\n")
         except FileExistsError:
-            raise self._there_already() from None
+            raise self._already_exists() from None
         except OSError as error:
             raise Failure(f"{self.path} cannot be written, and the key is lost: {error}; revoke it") from error
 
-    def _there_already(self) -> Failure:
-        return Failure(f"{self.path} is there already: name another file, or add --overwrite", code=USED_WRONGLY)
+    def _already_exists(self) -> Failure:
+        return Failure(f"{self.path} already exists: choose another file, or add --overwrite", code=USED_WRONGLY)
 
 
 def _for_the_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def show_key(key: str, facts: Mapping[str, object], whose: str, to: KeyOutput | None, output: Output) -> None:
+def show_key(key: str, facts: Mapping[str, object], name: str, to: KeyOutput | None, output: Output) -> None:
     """Write the key to its file, or print it. Raises Failure."""
     if to is not None:
         to.write(key)
@@ -67,11 +67,11 @@ def show_key(key: str, facts: Mapping[str, object], whose: str, to: KeyOutput | 
     elif to is None:
         print(key)
     else:
-        print(f"The key {whose} is in {to.path}")
+        print(f"The key {name} is in {to.path}")
 
 
 def life(text: str) -> timedelta:
-    """A life such as 30m, 12h or 90d. Raises Failure."""
+    """Parse a lifetime such as 30m, 12h or 90d. Raises Failure."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise Failure(f"--expires: {text!r} is not a valid duration, such as 30m, 12h or 90d", code=USED_WRONGLY)
@@ -79,11 +79,14 @@ def life(text: str) -> timedelta:
 
 
 def key_id(given: str) -> str:
-    """The id of a key that is named by its id, or by the whole key. Raises Failure for a part of a key, which it does
-    not quote: a secret stands in no URL and in no message.
+    """The id of a key that is given by its id or as the whole key. Raises Failure for an incomplete key. Its message
+    does not quote the argument, because secrets must not be printed.
     """
     ident = id_of(given) or given
     if ident.startswith(PREFIX):
-        message = f"that begins like a key and is not a whole one: give its id, which stands behind {PREFIX}"
+        message = (
+            f"the argument starts with {PREFIX} but is not a complete key: give the key's id (the part after {PREFIX}) "
+            "or the whole key"
+        )
         raise Failure(message, code=USED_WRONGLY)
     return ident

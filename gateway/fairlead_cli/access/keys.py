@@ -1,7 +1,4 @@
-"""`fairlead keys`: make, list and revoke API keys, in a file or in a Secret, with their options and help.
-
-No work is done here.
-"""
+"""`fairlead keys`: creates, lists and revokes API keys in a file, in a Secret or at a gateway. Options and help."""
 
 from __future__ import annotations
 
@@ -17,31 +14,31 @@ from fairlead_cli.options import (
 )
 from fairlead_cli.output import Output
 
-keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", invoke_without_command=True, callback=show_help)
+keys = typer.Typer(help="Create, list and revoke API keys.", invoke_without_command=True, callback=show_help)
 
 
 @keys.command()
 @expand_groups
 def create(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The name that policies know the holder by.")],
-    group: Annotated[list[str] | None, typer.Option("--group", "-g", help="May be given several times.")] = None,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of the key's holder in policies.")],
+    group: Annotated[list[str] | None, typer.Option("--group", "-g", help="Group; may be repeated.")] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long it is good for: 12h, 90d. Forever by default.")
+        str | None, typer.Option(metavar="DURATION", help="Lifetime of the key: 12h, 90d. Default: unlimited.")
     ] = None,
     options: KeyOptions = KeyOptions(),
     to_file: NewKeyFile = NewKeyFile(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Make a key and print it, once: only a hash of it is kept. A running gateway takes it within a second.
+    """Create a key and print it once: only its hash is stored. A running gateway accepts the key within a second.
 
-    With --url the gateway makes it, for a caller that shows a credential: AGENT is the key's name in lists, and the key
-    has the rights of that credential.
+    With --url, the gateway creates the key for a caller with a credential: AGENT is the key's name in lists, and the
+    key has the rights of that credential.
 
     Examples:
 
         fairlead keys create npc --group game --out npc.key
 
-        fairlead keys create me --state-dir ~/fairlead        (of a fairlead up with that folder)
+        fairlead keys create me --state-dir ~/fairlead        (for a fairlead up with that folder)
 
         fairlead keys create laptop --expires 30d --url https://tools.example.com/mcp
 
@@ -86,7 +83,7 @@ def revoke(
     options: KeyOptions = KeyOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Revoke a key. A running gateway refuses it within a second, and ends the streams that it opened.
+    """Revoke a key. A running gateway rejects it within a second, and closes streams that were opened with it.
 
     Example: fairlead keys revoke 3f9a0c2b77d1
     """

@@ -1,4 +1,4 @@
-"""API keys in a Secret of a cluster: read, changed and applied on the server's side."""
+"""API keys in a Secret of a cluster, changed by server-side apply."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MANAGER: Final = "fairlead-keys"
-"""Owner of the keys' member and the label among the Secret's fields; other members stay their owners'."""
+"""Field manager of the Secret's label and of the member with the keys; other fields keep their managers."""
 TRIES: Final = 5
 
 
-class SecretPlace:
-    """A Secret of keys. It is created with its label where it does not exist."""
+class KeySecretLocation:
+    """A Secret of keys, which is created with its label if necessary."""
 
     def __init__(self, name: str, namespace: str, kubeconfig: Path | None) -> None:
         self._name = name
@@ -34,7 +34,7 @@ class SecretPlace:
         return f"Secret {self._namespace}/{self._name}"
 
     def load(self) -> KeyDocument:
-        """The keys; none where the Secret does not exist. Raises Failure."""
+        """The keys; none if the Secret does not exist. Raises Failure."""
 
         async def work(kube: Kube) -> KeyDocument:
             return self._keys(await self._read_secret(kube))
@@ -42,7 +42,7 @@ class SecretPlace:
         return self._run(work, "get")
 
     def change(self, change: Callable[[KeyDocument], KeyDocument]) -> None:
-        """Read, change, write; where somebody else wrote in between, again with what they wrote. Raises Failure."""
+        """Read, change and write the keys; repeat if another writer was faster. Raises Failure."""
 
         async def work(kube: Kube) -> None:
             from fairlead_kube.errors import Conflict
@@ -59,7 +59,7 @@ class SecretPlace:
         self._run(work, "get, create and patch")
 
     async def _change(self, kube: Kube, change: Callable[[KeyDocument], KeyDocument]) -> None:
-        """Raises Conflict where the Secret is another one than was read."""
+        """Change the keys once. Raises Conflict if the Secret has changed since it was read."""
         from fairlead_kube.resources import SECRETS
 
         secret = await self._read_secret(kube)
@@ -69,7 +69,7 @@ class SecretPlace:
             return
         metadata: dict[str, Any] = {"name": self._name, "labels": {LABEL: "true"}}
         body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(encode_keys(after.keys)).decode()}}
-        if secret is None:  # not by an apply, which would replace the keys of somebody who is creating it right now
+        if secret is None:  # an apply would overwrite a Secret that is being created concurrently
             head = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind}
             await kube.create(SECRETS, self._namespace, {**head, **body}, manager=MANAGER)
         else:
@@ -89,7 +89,7 @@ class SecretPlace:
         try:
             return read(base64.b64decode(((secret or {}).get("data") or {}).get(MEMBER, "")))
         except BadKeys as error:
-            raise Failure(f"Secret {self._namespace}/{self._name} cannot be used: {error}") from error
+            raise Failure(f"Secret {self._namespace}/{self._name} has invalid keys: {error}") from error
 
     def _run(self, work: Callable[[Kube], Awaitable[Result]], verbs: str) -> Result:
         account = f"Use an account that may {verbs} secrets in namespace {self._namespace}."

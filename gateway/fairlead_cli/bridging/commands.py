@@ -1,4 +1,4 @@
-"""`fairlead bridge` with its options and help. No work is done here."""
+"""`fairlead bridge`: its options and help."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def bridge(
     token: TokenOption = None,
     key_env: Annotated[
         str | None,
-        typer.Option("--key-env", metavar="NAME", help="Environment variable that holds the API key, by another name."),
+        typer.Option("--key-env", metavar="NAME", help="Environment variable that holds the API key."),
     ] = None,
     patience: Annotated[
-        float, typer.Option(min=0, help="Seconds for which a request waits for a gateway that cannot be reached.")
+        float, typer.Option(min=0, help="Seconds to retry a request while the gateway cannot be reached.")
     ] = 15.0,
 ) -> None:
-    """Speak MCP over standard input and output, for clients that start a program, and pass it on to an endpoint.
+    """Speak MCP on standard input and output, for clients that start a program, and relay it to an HTTP endpoint.
 
-    When a gateway restarts, a new session is opened, and the client is asked to list again. Nothing that may have been
-    carried out is sent twice. What goes wrong is told to the client, and on standard error.
+    After a restart of the gateway, a new session is opened, and the client is notified to list tools again. A request
+    that may have been executed is not repeated. Errors are sent to the client, and printed on standard error.
 
     Examples:
 
@@ -43,7 +43,7 @@ def bridge(
 
 
 def _credential(token: str | None, key_env: str | None) -> str | None:
-    """The credential of the options. Raises Failure where the variable is not set."""
+    """The credential from the options. Raises Failure if the variable is not set."""
     import os
 
     from fairlead_cli.failure import USED_WRONGLY, Failure
@@ -51,5 +51,5 @@ def _credential(token: str | None, key_env: str | None) -> str | None:
     if key_env is None:
         return token
     if not os.environ.get(key_env):
-        raise Failure(f"--key-env: {key_env} is not set where the client starts the bridge", code=USED_WRONGLY)
+        raise Failure(f"--key-env: {key_env} is not set in the environment of the client", code=USED_WRONGLY)
     return os.environ[key_env]

@@ -1,4 +1,4 @@
-"""Messages between a client on standard input and output and an endpoint over HTTP, both by the SDK's transports."""
+"""Relay of MCP messages between a client on stdio and an HTTP endpoint, over the SDK's transports."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from fairlead_cli.proxies import without_proxy
 from fairlead_mcp.methods import METHODS, HeaderRule
 
 LAST_SECONDS: Final = 5.0
-"""How long answers are waited for when the client has closed its end."""
+"""Time that pending requests have to finish after the client has closed standard input."""
 MOST_SCHEMAS: Final = 10_000
-"""Tools whose arguments are remembered that a header repeats."""
+"""Limit on the tools whose `x-mcp-header` annotations are stored."""
 LISTENING: Final = "subscriptions/listen"
-"""A request that is answered when it ends."""
+"""Method of a request that is only answered when its stream ends."""
 LISTS: Final = ("tools", "resources", "prompts")
 
 
 def run_bridge(destination: Destination) -> None:
-    """Pass messages on until the client closes standard input. `destination.timeout` is for how long a request waits
-    for an endpoint that cannot be reached.
+    """Relay messages until the client closes standard input. A request is retried for `destination.timeout` seconds
+    while the endpoint cannot be reached.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="fairlead bridge: %(message)s")
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what it logs is told to the client as an error
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # the client receives these errors as JSON-RPC errors
     anyio.run(_run, destination)
 
 
@@ -63,25 +63,25 @@ async def _run(destination: Destination) -> None:
 
 
 class Relay:
-    """One client and its endpoint."""
+    """Relay between one client and its endpoint."""
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
         self._version = ""
         """Protocol version of a session of the legacy era."""
         self._pending: dict[RequestId, str] = {}
-        """Methods of the client's requests without an answer."""
+        """Methods of the client's unanswered requests, by request id."""
         self._header_maps: dict[str, Mapping[tuple[str, ...], str]] = {}
         self._lists: list[str] = []
-        """Lists whose changes the endpoint tells of."""
+        """Lists whose changes the endpoint notifies (`listChanged`)."""
         self._ended = False
-        """Whether the client has closed its end."""
+        """Whether the client has closed standard input."""
         self._idle = anyio.Event()
         self._to_client: Any = None
         self._group: anyio.abc.TaskGroup | None = None
 
     async def run(self, from_client: Any, to_client: Any) -> None:
-        """Pass messages on until `from_client` ends. Both are message streams of the SDK."""
+        """Relay messages until `from_client` ends. Both parameters are message streams of the SDK."""
         url = self._destination.url
         self._to_client = to_client
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=8)
@@ -90,23 +90,23 @@ class Relay:
             anyio.create_task_group() as group,
         ):
             self._group = group
-            transport = ReconnectingTransport(network, self._destination.timeout, _remark, self._list_anew)
+            transport = ReconnectingTransport(network, self._destination.timeout, _remark, self._notify_list_changes)
             async with (
                 httpx2.AsyncClient(transport=transport, timeout=None) as client,
                 streamable_http_client(url, http_client=client, max_sse_event_size=LARGEST_ANSWER) as (down, up),
             ):
-                group.start_soon(self._answers, down)
-                await self._requests(from_client, up)
+                group.start_soon(self._relay_responses, down)
+                await self._relay_requests(from_client, up)
                 with anyio.move_on_after(LAST_SECONDS):
                     self._ended = True
-                    self._note_answered()
+                    self._end_if_idle()
                     await self._idle.wait()
             group.cancel_scope.cancel()
 
-    async def _requests(self, from_client: Any, up: Any) -> None:
+    async def _relay_requests(self, from_client: Any, up: Any) -> None:
         async for item in from_client:
             if isinstance(item, Exception):
-                error = ErrorData(code=PARSE_ERROR, message="not a message of JSON-RPC")
+                error = ErrorData(code=PARSE_ERROR, message="the message is not valid JSON-RPC")
                 await self._to_client.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
                 continue
             message = item.message
@@ -117,10 +117,10 @@ class Relay:
             if _cancels(message) in self._pending:
                 del self._pending[_cancels(message)]
 
-    async def _answers(self, down: Any) -> None:
+    async def _relay_responses(self, down: Any) -> None:
         async for item in down:
             if isinstance(item, Exception):
-                _remark(f"an answer could not be read: {item}")
+                _remark(f"a response could not be read: {item}")
                 continue
             message = item.message
             if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
@@ -128,14 +128,14 @@ class Relay:
                 if isinstance(message, JSONRPCResponse):
                     self._learn(method, message.result)
             await self._to_client.send(item)
-            self._note_answered()
+            self._end_if_idle()
 
-    def _note_answered(self) -> None:
+    def _end_if_idle(self) -> None:
         if self._ended and not self._pending:
             self._idle.set()
 
     def _learn(self, method: str, result: Mapping[str, Any]) -> None:
-        """Remember of an answer what the headers of later requests repeat."""
+        """Store the parts of a response that headers of later requests repeat."""
         if method == "initialize":
             self._version = str(result.get("protocolVersion", ""))
             capabilities = result.get("capabilities")
@@ -153,7 +153,7 @@ class Relay:
                     self._header_maps[name] = header_map
 
     def _headers(self, message: JSONRPCMessage) -> dict[str, str]:
-        """Headers that repeat what a message says: the version, and of the modern era method and name (SEP-2243)."""
+        """Headers that repeat members of a message: the version, and in the modern era method and name (SEP-2243)."""
         params = getattr(message, "params", None) or {}
         version = _member(params.get("_meta"), PROTOCOL_VERSION_META_KEY)
         if not isinstance(version, str) or not isinstance(message, JSONRPCRequest | JSONRPCNotification):
@@ -168,8 +168,8 @@ class Relay:
             headers |= mcp_param_headers(self._header_maps[str(name)], arguments)
         return headers
 
-    def _list_anew(self) -> None:
-        """Have the client list again."""
+    def _notify_list_changes(self) -> None:
+        """Make the client list tools, resources and prompts again."""
         assert self._group is not None
         for name in self._lists:
             notice = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")

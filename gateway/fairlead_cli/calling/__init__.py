@@ -1,1 +1,1 @@
-"""The tools of an endpoint, listed and called: `fairlead tools` and `fairlead call`."""
+"""Listing, searching and calling the tools of an endpoint: `fairlead tools`, `search` and `call`."""

@@ -1,4 +1,4 @@
-"""`fairlead search`, with its options and help; and what it prints."""
+"""`fairlead search`: its options and help, and its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_cli.output import Output, first_line, print_json, print_table, pri
 @expand_groups
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="What the tool should do, in a few words.")],
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Tools at most.")] = 8,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Largest number of tools.")] = 8,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only tools with this tag; repeatable.")] = None,
     categories: Annotated[
         list[str] | None, typer.Option("--category", help="Only tools of this category; repeatable.")
@@ -25,9 +25,9 @@ def search(
     gateway: EndpointOptions = EndpointOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Find tools by what they do, the best first; only those that you may call.
+    """Find tools by their purpose, best match first, among the tools that you may call.
 
-    Words of names, descriptions and arguments count, and words related to them: "erase a folder" finds
+    Words in names, descriptions and arguments match, and related words: "erase a folder" finds
     delete_directory.
 
     Examples:
@@ -52,7 +52,7 @@ def search(
         print_table(("TOOL", "SCORE", "DESCRIPTION"), rows)
     else:
         count = answer["searched"]
-        remark("search", f"none of {count} tools has these words: try others, or list them with `fairlead tools`")
+        remark("search", f"none of {count} tools matches: try other words, or list the tools with `fairlead tools`")
 
 
 def _description(definition: object) -> str:

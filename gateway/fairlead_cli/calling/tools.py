@@ -26,7 +26,7 @@ _HINTS: Final = (
 
 
 def run_tools(destination: Destination, output: Output) -> None:
-    """List them, all pages, as a table or as the definitions that came over the wire."""
+    """Print the tools of all pages, as a table or as JSON definitions."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
     definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     if output is Output.json:
@@ -44,7 +44,7 @@ def run_tools(destination: Destination, output: Output) -> None:
 
 
 def run_tool(destination: Destination, name: str, output: Output) -> None:
-    """Print one of them: what it does, and what it takes. Raises Failure."""
+    """Print one tool with its description and arguments. Raises Failure."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout), lambda server: has_tool(server, name))
     definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     definition = definition_of(definitions, name)
@@ -58,7 +58,7 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     if output is Output.json:
         print_json(definition)
         return
-    text = definition.get("description") or definition.get("title") or "(it has no description)"
+    text = definition.get("description") or definition.get("title") or "(no description)"
     print(f"{printable(name)}{f' ({hints(definition)})' if hints(definition) else ''}")
     print("\n".join(f"  {printable(line)}" for line in str(text).strip().split("\n")))
     rows = list(described_arguments(schema_of(definition)))
@@ -66,11 +66,11 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     if rows:
         print_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
     else:
-        print("It takes no arguments.")
+        print("The tool takes no arguments.")
 
 
 def is_server(destination: Destination, name: str) -> bool:
-    """Whether a server is called so, or its prefix is."""
+    """Whether `name` is the name or the prefix of a server."""
     keys = (
         {str(document.get("server")), str(document.get("server")).rpartition("/")[2]}
         for document in servers_of(destination)
@@ -79,24 +79,24 @@ def is_server(destination: Destination, name: str) -> bool:
 
 
 def definition_of(definitions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
-    """The definition of that name; None where none has it."""
+    """The definition of that name; None if there is none."""
     return next((definition for definition in definitions if definition.get("name") == name), None)
 
 
 def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
-    """Its input schema; an empty one, which takes anything, where there is none."""
+    """Input schema of a tool; an empty one, which accepts anything, if there is none."""
     schema = {} if definition is None else definition.get("inputSchema")
     return schema if isinstance(schema, dict) else {}
 
 
 def unknown(name: str, definitions: list[dict[str, Any]]) -> Failure:
-    """The failure of a name that no definition has."""
+    """The failure for a name that no tool has."""
     near = did_you_mean(name, [str(definition.get("name", "")) for definition in definitions])
     return Failure(printable(unknown_tool(name, near)), code=USED_WRONGLY)
 
 
 def run_offer(destination: Destination, format_: str, output: Output, *, strict: bool, losses: bool) -> None:
-    """Print the tools in a provider's format: the array alone, or with `--json` the gateway's whole answer."""
+    """Print the tools in a provider's format: only the array, or with `--json` the gateway's complete response."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
     plane = Plane.of(destination)
     offer = plane.get("/v1/tools", **plane.scope, format=format_, strict=str(strict).lower())
@@ -104,8 +104,8 @@ def run_offer(destination: Destination, format_: str, output: Output, *, strict:
 
 
 async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:
-    """The definitions of all tools, and what the gateway says of those that it hides, None where nothing. Raises
-    McpError, and Failure where a definition is not a JSON object.
+    """The definitions of all tools, and the gateway's notice about hidden tools, or None. Raises McpError, and Failure
+    if a definition is not a JSON object.
     """
     hidden: list[Any] = []
     try:
@@ -119,7 +119,7 @@ async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str
 
 
 def hints(tool: dict[str, Any]) -> str:
-    """Hints of a server about a tool's effects; they need not be true."""
+    """The server's hints about a tool's effects, which may be wrong."""
     annotations = tool.get("annotations")
     if not isinstance(annotations, dict):
         return ""
@@ -127,6 +127,6 @@ def hints(tool: dict[str, Any]) -> str:
 
 
 def description(tool: dict[str, Any]) -> str:
-    """The first line of the description, else the title."""
+    """First line of the description, or else the title."""
     text = tool.get("description") or tool.get("title") or ""
     return first_line(text) if isinstance(text, str) else ""

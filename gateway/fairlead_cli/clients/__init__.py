@@ -1,1 +1,1 @@
-"""`fairlead client`: writes the configuration of MCP clients, so that they use a gateway."""
+"""`fairlead client`: configures MCP clients to use a gateway."""

@@ -1,4 +1,4 @@
-"""`fairlead client` with its options and help. No work is done here."""
+"""`fairlead client`: its options and help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import OutputOption, show_help
 from fairlead_cli.output import Output
 
-client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_command=True, callback=show_help)
+client = typer.Typer(help="Configure MCP clients to use a gateway.", invoke_without_command=True, callback=show_help)
 
 
 def client_names() -> list[str]:
@@ -36,7 +36,7 @@ def setup(
     wishes: SetupWishes = SetupWishes(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Put a gateway into the configuration of an MCP client. The change is shown first; all else in the file stays.
+    """Add a gateway to the configuration of an MCP client. The change is shown first; the rest of the file stays.
 
     Examples:
 

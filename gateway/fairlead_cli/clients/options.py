@@ -15,7 +15,7 @@ NameOption = Annotated[str, typer.Option("--name", help="Name of the gateway in 
 
 
 class ConfigScope(StrEnum):
-    """Files that a change goes to."""
+    """Scopes of a client's configuration file."""
 
     user = "user"
     project = "project"
@@ -23,25 +23,21 @@ class ConfigScope(StrEnum):
 
 @dataclass(frozen=True)
 class SetupWishes:
-    """The gateway, the credential that the client shows to it, and how the client's file is changed."""
+    """The gateway, the credential for it, and how to change the client's file."""
 
     url: UrlOption = DEFAULT_URL
     key_env: Annotated[
         str | None,
-        typer.Option(
-            "--key-env", metavar="NAME", help="Environment variable that holds the API key where the client runs."
-        ),
+        typer.Option("--key-env", metavar="NAME", help="Environment variable of the client with the API key."),
     ] = None
     key_file: Annotated[
         Path | None,
         typer.Option(
-            "--key-file", metavar="FILE", help="File with the API key: `fairlead bridge` reads it at each start."
+            "--key-file", metavar="FILE", help="File with the API key, which `fairlead bridge` reads at each start."
         ),
     ] = None
     scope: Annotated[ConfigScope, typer.Option(help="The file of the user, or of this folder.")] = ConfigScope.user
     name: NameOption = "fairlead"
-    undo: Annotated[bool, typer.Option("--undo", help="Take the entry out again, and put back what it replaced.")] = (
-        False
-    )
+    undo: Annotated[bool, typer.Option("--undo", help="Remove the entry, and restore what it replaced.")] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change without writing it.")] = False

@@ -1,4 +1,4 @@
-"""State of a client's configuration from before `fairlead client setup`, kept for `--undo` and for its user alone."""
+"""State that `fairlead client setup --undo` restores, in a file that only its user can read."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from fairlead_cli.failure import Failure
 
 @dataclass(frozen=True)
 class Earlier:
-    """State of an entry before the first change."""
+    """State of a client's entry before the first change by `client setup`."""
 
     entry: str | None
-    """The entry as it was written; None where there was none."""
+    """The previous entry in the file's syntax; None if there was none."""
     blank: str | None
-    """Text of a file that had nothing in it; None where there was no file, or one with content."""
+    """Text of a file without content; None if there was no file, or one with content."""
     existed: bool = False
-    """Whether there was a file."""
+    """Whether the file existed."""
     reversal: Reversal | None = None
-    """Takes the changes back as long as what they put in stands as it was written."""
+    """Reverses the changes, as long as the inserted text has not been edited since."""
 
     @classmethod
     def of(cls, file: Path, name: str) -> Earlier | None:
-        """State that was kept of an entry; None where none was. Raises Failure."""
+        """The stored state of an entry; None if there is none. Raises Failure."""
         earlier = _entries().get(_key(file, name))
         if not isinstance(earlier, dict):
             return None
         try:
             return msgspec.convert(earlier, cls)
         except msgspec.ValidationError as error:
-            raise Failure(f"{state_file()}, which says what --undo restores, cannot be read: {error}") from error
+            raise Failure(f"the state for --undo, {state_file()}, cannot be read: {error}") from error
 
     def keep(self, file: Path, name: str) -> None:
-        """Raises Failure."""
+        """Store the state. Raises Failure."""
         _write({**_entries(), _key(file, name): asdict(self)})
 
     @staticmethod
     def forget(file: Path, name: str) -> None:
-        """Raises Failure."""
+        """Delete the stored state. Raises Failure."""
         entries = _entries()
         key = _key(file, name)
         if key in entries:
@@ -52,22 +52,22 @@ class Earlier:
 
 
 def replace_file(target: Path, text: str) -> None:
-    """Write beside the file and rename. A new one is its owner's alone. Raises OSError."""
-    beside = target.with_name(f".{target.name}.fairlead")
+    """Replace a file by a rename; a new file is only accessible to its owner. Raises OSError."""
+    temporary = target.with_name(f".{target.name}.fairlead")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as out:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as out:
             out.write(text.encode())
-        beside.chmod(mode)
-        beside.replace(target)
+        temporary.chmod(mode)
+        temporary.replace(target)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def state_file() -> Path:
-    """By the XDG base directory specification."""
+    """File of the stored states, according to the XDG base directory specification."""
     base = os.environ.get("XDG_STATE_HOME") or ""
     return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "fairlead" / "clients.json"
 
@@ -82,7 +82,7 @@ def _entries() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise Failure(f"{state_file()}, which says what --undo restores, cannot be read: {error}") from error
+        raise Failure(f"the state for --undo, {state_file()}, cannot be read: {error}") from error
     return document if isinstance(document, dict) else {}
 
 
@@ -94,6 +94,4 @@ def _write(entries: dict[str, Any]) -> None:
         else:
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise Failure(
-            f"{file}, which says what --undo restores, cannot be written: {error.strerror or error}"
-        ) from error
+        raise Failure(f"the state for --undo, {file}, cannot be written: {error.strerror or error}") from error

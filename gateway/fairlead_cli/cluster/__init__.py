@@ -1,1 +1,1 @@
-"""Processes of a cluster: `fairlead operator`, `fairlead gateway`, and the custom resources (`fairlead crds`)."""
+"""Commands for a cluster: `fairlead operator`, `gateway`, `crds` and `migrate`."""

@@ -1,4 +1,4 @@
-"""`fairlead crds`: the custom resource definitions on standard output, or in a cluster."""
+"""`fairlead crds`: prints the custom resource definitions, or installs them in a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def print_crds(output: Output) -> None:
-    """All of them as one YAML stream, or one JSON list; `kubectl apply -f -` takes either."""
+    """Print all CRDs as one YAML stream or one JSON list; `kubectl apply -f -` accepts both."""
     if output is Output.json:
         print_json({"apiVersion": "v1", "kind": "List", "items": crd_manifests()})
         return
@@ -27,12 +27,12 @@ def print_crds(output: Output) -> None:
 
 
 def install_crds(kubeconfig: str, timeout: float, output: Output) -> None:
-    """Apply them on the server's side and wait until their resources are served. Raises Failure."""
+    """Install the CRDs by server-side apply, and wait until the API server serves their resources. Raises Failure."""
     try:
         on_cluster(
             kubeconfig,
             partial(_install, timeout=timeout, output=output),
-            rights="Installing CRDs takes the rights of a cluster administrator.",
+            rights="Installing CRDs requires the rights of a cluster administrator.",
         )
     except TimeoutError as error:
         raise Failure(f"the cluster did not serve the new resources within {timeout:g} s; try again") from error

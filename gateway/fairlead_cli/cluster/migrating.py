@@ -1,4 +1,4 @@
-"""`fairlead migrate`: manifests of earlier releases in the form of this one, comments and order kept."""
+"""`fairlead migrate`: rewrites manifests of earlier releases to the current fields, keeping comments and order."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ITEM: Final = re.compile(r"^( *)(?:- )?[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \
 
 
 def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
-    """Rewrite each file, or write all of them to standard output; what changed goes to standard error. Raises Failure.
+    """Rewrite each file, or write all to standard output. Changes are reported on standard error. Raises Failure.
 
-    Every file is read and rewritten before the first is written.
+    All files are read and migrated before the first is written.
     """
     rewritten = [(file, *_rewritten(file)) for file in files]
     for file, text, changes in rewritten:
         for change in changes:
             print(f"{file}: {change}", file=sys.stderr)
         if not changes:
-            print(f"{file}: is current", file=sys.stderr)
+            print(f"{file}: already current", file=sys.stderr)
         if not in_place:
             sys.stdout.write(text)
         elif changes:
@@ -35,14 +35,14 @@ def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write beside the file and rename, so that a full disk leaves the old one whole."""
-    beside = file.with_name(f".{file.name}.new")
+    """Replace the file by a rename, so that a full disk leaves the old one."""
+    temporary = file.with_name(f".{file.name}.new")
     try:
-        beside.write_text(text, "utf-8")
-        beside.chmod(file.stat().st_mode)
-        beside.replace(file.resolve())
+        temporary.write_text(text, "utf-8")
+        temporary.chmod(file.stat().st_mode)
+        temporary.replace(file.resolve())
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
@@ -54,10 +54,10 @@ def _rewritten(file: Path) -> tuple[str, list[str]]:
         return _yaml(text)
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror or error}", code=USED_WRONGLY) from error
-    except (ValueError, RecursionError) as error:  # also of text that is not UTF-8, JSON or YAML
-        what = " ".join(str(error).split())
-        hint = "an mcp.json has nothing to migrate" if file.suffix == ".json" else "templates have to be rendered first"
-        message = f"{file} cannot be read: {what}; {hint}"
+    except (ValueError, RecursionError) as error:  # also for text that is not UTF-8, JSON or YAML
+        details = " ".join(str(error).split())
+        hint = "an mcp.json needs no migration" if file.suffix == ".json" else "render templates first"
+        message = f"{file} cannot be read: {details}; {hint}"
         raise Failure(message, code=USED_WRONGLY) from error
 
 
@@ -70,14 +70,14 @@ def _json(text: str) -> tuple[str, list[str]]:
 
 
 def _yaml(text: str) -> tuple[str, list[str]]:
-    """Each document by itself: one that is current stays byte for byte."""
+    """Migrate each document on its own, so that a current one stays unchanged byte for byte."""
     notes: list[str] = []
     parts = [_document(part, notes) for part in _parts(text)]
     return "".join(parts), notes
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The documents and, between them, the separators."""
+    """The documents and the separators between them."""
     end = 0
     for match in _SEPARATOR.finditer(text):
         yield text[end : match.start()]
@@ -100,7 +100,7 @@ def _document(text: str, notes: list[str]) -> str:
 
 
 def _round_trip(text: str) -> tuple[Callable[[str], Any], Callable[[Any], str]]:
-    """A reader and a writer that keep comments, quotes, and the text's indentation of lists."""
+    """A parser and a writer that keep comments, quotes, and the text's indentation of lists."""
     with needs("up"):
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError

@@ -1,4 +1,4 @@
-"""`fairlead operator` and `fairlead gateway`, with their options and help: options to settings to their own `run`."""
+"""`fairlead operator` and `fairlead gateway`: their options and help. Options become settings of each process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_cli.options import KubeconfigOption, RoutesOption, ToolsOption
 Made = TypeVar("Made")
 """Settings of a process."""
 NamespaceOption = Annotated[
-    str | None, typer.Option(help="Namespace of the release: where documents and credentials are kept.")
+    str | None, typer.Option(help="Namespace of the release, with its documents and credentials.")
 ]
 
 
@@ -50,7 +50,7 @@ class PodTemplates(StrEnum):
     any = "Any"
 
 
-LogLevelOption = Annotated[LogLevel | None, typer.Option(help="Least severe level that is logged.")]
+LogLevelOption = Annotated[LogLevel | None, typer.Option(help="Lowest level to log.")]
 LogFormatOption = Annotated[LogFormat | None, typer.Option(help="text for people, json for collectors.")]
 
 
@@ -59,15 +59,15 @@ def operator(
     namespace: NamespaceOption = None,
     pod_templates: Annotated[
         PodTemplates | None,
-        typer.Option(help="Fields of its pods that a server may set: Restricted (the default) or Any."),
+        typer.Option(help="Pod template fields that servers may set: Restricted (default) or Any."),
     ] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics and the probes; 9464 by default.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics and the probes. Default: 9464.")] = None,
     log_level: LogLevelOption = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Run the operator of a cluster: it runs the McpServers that are declared there, and publishes their tools.
+    """Run the operator of a cluster, which runs the McpServers that are declared there and publishes their tools.
 
-    Every setting can also be given as an environment variable, FAIRLEAD_NAMESPACE for --namespace and so on.
+    Every setting can also be given as an environment variable, such as FAIRLEAD_NAMESPACE for --namespace.
 
     Example: fairlead operator --kubeconfig ~/.kube/config --namespace fairlead-system
     """
@@ -81,14 +81,14 @@ def operator(
 
 
 def gateway(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port for MCP clients; 8080 by default.")] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics; 9464 by default.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port for MCP clients. Default: 8080.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics. Default: 9464.")] = None,
     documents: Annotated[
         Path | None, typer.Option(help="Read the documents from this directory instead of from a cluster.")
     ] = None,
     credentials: Annotated[
-        Path | None, typer.Option(help="Directory of credentials; the one in --documents by default.")
+        Path | None, typer.Option(help="Directory of credentials. Default: that in --documents.")
     ] = None,
     routes: RoutesOption = None,
     tools: ToolsOption = None,
@@ -97,28 +97,28 @@ def gateway(
     ] = None,
     anonymous: Annotated[
         Anonymous | None,
-        typer.Option(help="Whether requests without a credential are let in. By default where nothing below is given."),
+        typer.Option(help="Whether to accept requests without a credential. Default: allow, without an option below."),
     ] = None,
     api_keys: Annotated[Path | None, typer.Option(help="File of API keys, as `fairlead keys` writes it.")] = None,
-    identity: Annotated[Path | None, typer.Option(help="YAML file of the issuers whose tokens are taken.")] = None,
+    identity: Annotated[Path | None, typer.Option(help="YAML file of the issuers whose tokens are accepted.")] = None,
     public_url: Annotated[
-        str | None, typer.Option(help="How clients reach the gateway: the audience of their tokens.")
+        str | None, typer.Option(help="URL by which clients reach the gateway: the audience of their tokens.")
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain to listen with; read again on change.")
+        Path | None, typer.Option(help="Certificate chain for TLS; read again when it changes.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate.")] = None,
     tls_client_ca: Annotated[
-        Path | None, typer.Option(help="Certificates that a client's own must lead to; nobody connects without one.")
+        Path | None, typer.Option(help="Certificate authorities of client certificates, which are then required.")
     ] = None,
     kubeconfig: KubeconfigOption = None,
     namespace: NamespaceOption = None,
     log_level: LogLevelOption = None,
     log_format: LogFormatOption = None,
 ) -> None:
-    """Run the gateway: it serves the tools that an operator has published to MCP clients.
+    """Run the gateway, which serves the tools that an operator has published to MCP clients.
 
-    Every setting can also be given as an environment variable, FAIRLEAD_PORT for --port and so on.
+    Every setting can also be given as an environment variable, such as FAIRLEAD_PORT for --port.
 
     Example: fairlead gateway --kubeconfig ~/.kube/config --namespace fairlead-system --port 8080
     """
@@ -134,12 +134,12 @@ def gateway(
 def _run(
     run: Callable[[Made], int], from_env: Callable[..., Made], wrong: type[Exception], options: dict[str, Any]
 ) -> NoReturn:
-    """Run a process until a signal, and end with its exit code. `options` are those of its verb, named as its settings
-    are; what is None follows the environment. Raises Failure for a setting that is `wrong`.
+    """Run a process until a signal, and exit with its exit code. `options` has values by setting name; None leaves a
+    setting to the environment. Raises Failure if `from_env` raises `wrong`.
     """
     given = {name: value.value if isinstance(value, StrEnum) else value for name, value in options.items()}
     if given["log_level"] is not None:
-        given["log_level"] = given["log_level"].upper()  # as `logging` knows them
+        given["log_level"] = given["log_level"].upper()  # the names of `logging`
     try:
         settings = from_env(**given)
     except wrong as error:

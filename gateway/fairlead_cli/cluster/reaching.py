@@ -1,4 +1,4 @@
-"""Work on the API server of a cluster, and its refusals as sentences for a person."""
+"""Connection to the API server of a cluster, with its errors as sentences."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 
 
 def on_cluster(kubeconfig: str, work: Callable[[Kube], Awaitable[Result]], *, rights: str) -> Result:
-    """Connect by `kubeconfig`, KUBECONFIG, ~/.kube/config or the pod's ServiceAccount, do `work`, disconnect.
+    """Connect by `kubeconfig`, KUBECONFIG, ~/.kube/config or the pod's ServiceAccount, run `work`, disconnect.
 
-    `rights` ends the sentence of a refusal: who may do this, or what to grant. Raises Failure.
+    `rights` is appended to the message of a 403: which rights are needed. Raises Failure.
     """
     with needs("operator"):
         from fairlead_kube.client import Kube

@@ -1,1 +1,1 @@
-"""Tools for models: `fairlead convert` and `fairlead plan`, and tools in the form of a provider."""
+"""Tools for models: `fairlead convert` and `fairlead plan`, and the output of tools in a provider's format."""

@@ -1,4 +1,4 @@
-"""`fairlead convert` and `fairlead plan`: tools for models, with their options and help. No work is done here."""
+"""`fairlead convert` and `fairlead plan`: their options and help."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fairlead_cli.output import Output
 
 
 def convert(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Tools as JSON: a list, one tool or a request; - reads.")],
-    source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Format of FILE, as openai or mcp.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Tools as JSON: list, tool or request; - is stdin.")],
+    source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Format of FILE, such as openai or mcp.")],
     target: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to convert to.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Strict tools, where that loses nothing.")] = False,
-    model: Annotated[str | None, typer.Option(help="Who reads the tools, where rules differ by model.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Make tools strict, where that loses nothing.")] = False,
+    model: Annotated[str | None, typer.Option(help="Model that receives the tools, if rules differ by model.")] = None,
     losses: Annotated[
         bool, typer.Option("--losses", help="Name all that the format cannot hold, tool by tool.")
     ] = False,
@@ -28,7 +28,7 @@ def convert(
 ) -> None:
     """Convert tool definitions from any provider's format to any other. Needs no gateway.
 
-    The array of tools goes to standard output, and what the format cannot hold to standard error.
+    The array of tools goes to standard output, and the losses of the format to standard error.
 
     Example: fairlead convert --from openai --to anthropic tools.json
     """
@@ -45,8 +45,8 @@ def plan(
     gateway: EndpointOptions = EndpointOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Say which model holds a conversation together with the tools of a gateway, what has to go where none does, and
-    whether a list, a tier or search is cheapest.
+    """Plan which model can hold a conversation and the tools of a gateway. If none can, the plan says what to cut. It
+    also compares the cost of listing all tools, of a tier, and of tool search.
 
     Example: fairlead plan --model gpt-5-mini --model claude-sonnet-5 --messages chat.json --max-tools 20
     """

@@ -1,4 +1,4 @@
-"""`fairlead convert`: definitions from one format to another, on this machine."""
+"""`fairlead convert`: converts tool definitions from one format to another, without a gateway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_formats.tools.between import between
 
 
 def run_convert(file: str, source: str, target: str, options: Options, output: Output, *, losses: bool = False) -> None:
-    """Convert a file and print the outcome. Ends the process with 1 when a tool was refused."""
+    """Convert a file and print the outcome. Exits with 1 if a tool was refused."""
     try:
         conversion = between(read_json(file), find(source), find(target), options)
     except UnknownFormat as error:
@@ -29,7 +29,7 @@ def run_convert(file: str, source: str, target: str, options: Options, output: O
 
 
 def read_json(file: str) -> Any:
-    """The JSON in a file, or on standard input for `-`. Raises Failure."""
+    """Parse a JSON file, or standard input for `-`. Raises Failure."""
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Options of `fairlead plan`: what a model has to hold, and the task by which ways to offer tools are compared."""
+"""Options of `fairlead plan`: the content of a model's context, and the task for which ways to offer tools compete."""
 
 from __future__ import annotations
 
@@ -10,43 +10,41 @@ import typer
 
 @dataclass(frozen=True)
 class PlanWish:
-    """The models that are tried, the conversation, and the bounds of its tools."""
+    """The models to try, the conversation, and the limits on its tools."""
 
     models: Annotated[
-        list[str] | None, typer.Option("--model", help="A model to try, as NAME or NAME=FORMAT; in order.")
+        list[str] | None, typer.Option("--model", help="Model to try, as NAME or NAME=FORMAT; tried in order.")
     ] = None
-    route: Annotated[str | None, typer.Option(help="A route of the gateway's configuration, in place of models.")] = (
-        None
-    )
+    route: Annotated[str | None, typer.Option(help="Route of the gateway, instead of models.")] = None
     messages: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The conversation as a JSON list of messages; - reads it.")
+        str | None, typer.Option(metavar="FILE", help="Conversation as a JSON list of messages; - reads stdin.")
     ] = None
-    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None
-    pinned: Annotated[list[str] | None, typer.Option("--pin", help="A tool that is never cut.")] = None
-    max_tools: Annotated[int | None, typer.Option(min=1, help="Tools at most.")] = None
-    tool_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens for tools at most, in the model's own.")] = None
-    reserved: Annotated[int | None, typer.Option(min=0, help="Tokens kept free for the answer.")] = None
+    system: Annotated[str | None, typer.Option(help="System prompt.")] = None
+    pinned: Annotated[list[str] | None, typer.Option("--pin", help="Tool that is never cut.")] = None
+    max_tools: Annotated[int | None, typer.Option(min=1, help="Limit on the tools.")] = None
+    tool_tokens: Annotated[int | None, typer.Option(min=1, help="Limit on the model's tokens for tools.")] = None
+    reserved: Annotated[int | None, typer.Option(min=0, help="Tokens reserved for the answer.")] = None
     shorten: Annotated[bool, typer.Option("--shorten", help="Shorten descriptions before a tool is cut.")] = False
 
 
 @dataclass(frozen=True)
 class TaskWish:
-    """The task by which list, tiers and search are compared."""
+    """The task for which list, tiers and search are compared."""
 
-    turns: Annotated[
-        int | None, typer.Option(min=1, help="A task's requests to the model; one more than its calls.")
-    ] = None
-    calls: Annotated[int, typer.Option(min=0, help="Its calls of tools.")] = 1
-    searches: Annotated[
-        int | None, typer.Option(min=0, help="Its searches where tools are searched for; one per call.")
-    ] = None
-    caching: Annotated[bool, typer.Option("--caching", help="Its prompts are cached by the provider.")] = False
+    turns: Annotated[int | None, typer.Option(min=1, help="Requests of the task to the model. Default: calls + 1.")] = (
+        None
+    )
+    calls: Annotated[int, typer.Option(min=0, help="Tool calls of the task.")] = 1
+    searches: Annotated[int | None, typer.Option(min=0, help="Tool searches of the task. Default: one per call.")] = (
+        None
+    )
+    caching: Annotated[bool, typer.Option("--caching", help="The provider caches prompts.")] = False
     warm: Annotated[
-        bool, typer.Option("--warm", help="With --caching: the cache has definitions and conversation already.")
+        bool, typer.Option("--warm", help="With --caching: the cache already has definitions and conversation.")
     ] = False
 
     def body(self) -> dict[str, Any]:
-        """The member `task` of the request; what was not given is left out."""
+        """The member `task` of the request, without options that were not given."""
         given = {"turns": self.turns, "calls": self.calls, "searches": self.searches}
         switches = {"caching": self.caching, "warm": self.warm}
         return {name: value for name, value in {**given, **switches}.items() if value is not None}

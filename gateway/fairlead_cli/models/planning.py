@@ -1,4 +1,4 @@
-"""`fairlead plan`: which model holds a conversation and which tools it gets, as the gateway decides it."""
+"""`fairlead plan`: prints the gateway's plan, which model fits a conversation and which tools the model gets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairlead_cli.rest import Plane
 from fairlead_formats.names import did_you_mean
 
 GUESSED: Final = "default"
-"""Source of a window that the gateway does not know."""
+"""`windowSource` of a context window that the gateway does not know."""
 
 
 def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: Output) -> None:
-    """Ask the gateway and print its plan: a table, or the whole answer."""
+    """Print the gateway's plan, as a table or as the complete response."""
     if bool(wish.models) == (wish.route is not None):
         raise Failure("give either --model, once or several times, or --route", code=USED_WRONGLY)
     plane = Plane.of(destination)
@@ -34,7 +34,7 @@ def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: O
 
 
 def _near_model(plane: Plane, answer: dict[str, Any]) -> str | None:
-    """The known model that one without a known window was probably meant to be."""
+    """A known model with a name similar to the planned one, if the planned model is unknown."""
     if answer["numbers"].get("windowSource") != GUESSED:
         return None
     known_models = plane.get("/v1/models", known="true")["data"]
@@ -42,7 +42,7 @@ def _near_model(plane: Plane, answer: dict[str, Any]) -> str | None:
 
 
 def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[str]:
-    """Lines on what the model's window holds, in its own tokens; `near` is the model that was probably meant."""
+    """Lines about the use of the model's context window, in its own tokens; `near` is a model with a similar name."""
     numbers = answer["numbers"]
     yield (
         f"{answer['model']} ({answer['offer']['format']}): {numbers['available']:,} of {numbers['contextWindow']:,} "
@@ -50,7 +50,7 @@ def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[st
     )
     if numbers.get("windowSource") == GUESSED:
         meant = "" if near is None else f"; did you mean {near}?"
-        yield f"  its window is not known, and this is a guess: `models` of a file of --routes names it{meant}"
+        yield f"  the window of this model is unknown and assumed; set it in `models` of a --routes file{meant}"
     yield (
         f"  tools {numbers['toolTokens']:,}, system prompt {numbers['systemPromptTokens']:,}, "
         f"messages {numbers['messageTokens']:,}, reserved {numbers['reservedOutputTokens']:,}"
@@ -58,14 +58,14 @@ def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[st
 
 
 def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
-    """A line for the tools that the model gets, and one for each reason why others go; `--json` has every name."""
+    """A line for the tools that the model gets, and one for each reason why others are cut; `--json` has all names."""
     names = [*answer["offer"]["names"].values()]
     yield _count_label("offered", sorted(names, key=lambda name: name not in pinned))
     cuts: dict[str, list[Any]] = {}
     for cut in answer["cut"]:
         cuts.setdefault(str(cut["reason"]), []).append(cut)
     for reason, some in cuts.items():
-        tokens = round(sum(cut["tokens"] for cut in some) * answer["numbers"]["toolFactor"])  # in the model's own
+        tokens = round(sum(cut["tokens"] for cut in some) * answer["numbers"]["toolFactor"])  # tokens of the model
         yield _count_label(f"cut ({reason}, {tokens:,} tokens)", [cut["name"] for cut in some])
     if answer["offline"]:
         yield _count_label("offline", answer["offline"])
@@ -77,15 +77,15 @@ def _count_label(what: str, names: Sequence[str]) -> str:
 
 
 def outcome_of(option: dict[str, Any], cheapest: dict[str, Any] | None, numbers: dict[str, Any]) -> str:
-    """Whether a way to show the tools fits: the window of the model, or a limit on tools, keeps it from that."""
+    """Result of a way to offer the tools: cheapest, or why it does not fit."""
     if option["fits"]:
         return "cheapest" if option == cheapest else ""
     is_too_long = option["largestPrompt"] > numbers["contextWindow"] - numbers["reservedOutputTokens"]
-    return "does not fit the window" if is_too_long else "over the limit of tools"
+    return "does not fit the window" if is_too_long else "exceeds the limit on tools"
 
 
 def _print_exposure(exposure: dict[str, Any], numbers: dict[str, Any]) -> None:
-    """The ways to show the tools, each with what the task costs, and the sentence on the cheapest."""
+    """Print the ways to offer the tools, each with the cost of the task, and the advice."""
     cheapest = exposure["cheapest"]
     rows = [
         (
@@ -105,7 +105,7 @@ def _print_exposure(exposure: dict[str, Any], numbers: dict[str, Any]) -> None:
 
 
 def body(wish: PlanWish, task: TaskWish, scope: dict[str, str]) -> dict[str, Any]:
-    """The request; what was not given is left out."""
+    """The request; options that were not given are left out."""
     members: dict[str, Any] = {
         "route": wish.route,
         "models": [model(text) for text in wish.models or ()],
@@ -124,6 +124,6 @@ def body(wish: PlanWish, task: TaskWish, scope: dict[str, str]) -> dict[str, Any
 
 
 def model(text: str) -> dict[str, str]:
-    """`NAME` or `NAME=FORMAT`."""
+    """Parse `NAME` or `NAME=FORMAT`."""
     name, given, format_ = text.partition("=")
     return {"model": name, "format": format_} if given else {"model": name}

@@ -1,4 +1,4 @@
-"""Tools in a provider's form, printed: what goes into a request to standard output, what was lost to standard error."""
+"""Output of tools in a provider's format: the tools on standard output, losses on standard error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fairlead_cli.hidden_tools import hidden_lines
 from fairlead_cli.output import Output, print_json, remark
 
 NAMED: Final = 3
-"""Tools that a line about many names."""
+"""Number of tools that a summary line names."""
 
 
 def print_offer(verb: str, offer: dict[str, Any], output: Output, *, losses: bool) -> None:
-    """Print the array of tools, or with `json` the whole answer. `verb` is what the remarks beside it are of; `losses`:
-    each is named, in place of a line for each kind.
+    """Print the array of tools, or with JSON output the complete response. `verb` is the command that the remarks name.
+    `losses` prints each loss instead of a line for each kind.
     """
     if output is Output.json:
         print_json(offer)
@@ -30,7 +30,7 @@ def print_offer(verb: str, offer: dict[str, Any], output: Output, *, losses: boo
 
 
 def summary(report: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A line for each kind of loss; one for itself for a loss that is alone in its kind, and for each tool refused."""
+    """One line for each kind of loss with several losses, and one for every other loss and every refused tool."""
     kinds: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for loss in report:
         kinds.setdefault((loss["keyword"], loss["action"], loss["why"]), []).append(loss)
@@ -41,12 +41,12 @@ def summary(report: Iterable[dict[str, Any]]) -> Iterator[str]:
             continue
         shortened = True
         tools = [*dict.fromkeys(loss["tool"] for loss in some)]
-        more = f" and {len(tools) - NAMED:,} more" if len(tools) > NAMED else ""
+        suffix = f" and {len(tools) - NAMED:,} more" if len(tools) > NAMED else ""
         times = f"{len(some):,} times in " if len(some) != len(tools) else ""
         number = f"{len(tools):,} tool{'' if len(tools) == 1 else 's'}"
-        yield f"{keyword} {action} {times or 'in '}{number}: {why} ({', '.join(tools[:NAMED])}{more})"
+        yield f"{keyword} {action} {times or 'in '}{number}: {why} ({', '.join(tools[:NAMED])}{suffix})"
     if shortened:
-        yield "--losses names all of them"
+        yield "pass --losses to list all"
 
 
 def _each(loss: dict[str, Any]) -> str:

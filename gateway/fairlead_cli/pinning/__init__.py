@@ -1,1 +1,1 @@
-"""Definitions that are held back, shown and let through: `fairlead diff` and `fairlead approve`."""
+"""Review and approval of held-back definitions: `fairlead diff` and `fairlead approve`."""

@@ -1,4 +1,4 @@
-"""`fairlead diff` and `fairlead approve`: what of a server's definitions is held back, and letting it through."""
+"""`fairlead diff` and `fairlead approve`: shows the held-back definitions of a server, and approves them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from fairlead_cli.pinning.showing import (
     confirm,
     print_nothing_held,
 )
-from fairlead_cli.waiting import looks
+from fairlead_cli.waiting import attempts
 from fairlead_tools.definitions.difference import decode, unify
 from fairlead_tools.definitions.scan import scan
 
 
 def run_diff(location: PinLocation, server: str, output: Output) -> None:
-    """Print the held-back definitions against those in force. Raises Failure."""
+    """Print the differences between the held-back definitions and those that are served. Raises Failure."""
     pins = _of(location, server)
     if output is Output.json:
         history = [msgspec.to_builtins(approval) for approval in pins.approvals]
-        told = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
-        print_json({**told, "approvals": history})
+        held = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
+        print_json({**held, "approvals": history})
         return
     if not pins.held:
         print(f"{pins.key}: nothing is held back; {len(pins.approved)} definitions are approved.")
@@ -38,18 +38,18 @@ def run_diff(location: PinLocation, server: str, output: Output) -> None:
         return
     _show(pins)
     _show_history(pins)
-    print(f"\nTo let all of this through: fairlead approve {pins.key}   ({pins.held_hash})")
+    print(f"\nTo approve all of this: fairlead approve {pins.key}   ({pins.held_hash})")
 
 
 def run_approve(
-    location: PinLocation, server: str, yes: bool, wait: float, output: Output, wanted: str | None = None
+    location: PinLocation, server: str, yes: bool, wait: float, output: Output, exact_hash: str | None = None
 ) -> None:
-    """Approve what is held back now, after asking; with the hash `wanted` that alone: everything, or one definition, as
-    it was when somebody was shown it. Raises Failure.
+    """Approve the held-back definitions after a confirmation. `exact_hash` only approves the definitions with that
+    hash: all of them, or a single one, as they were shown. Raises Failure.
     """
     pins = _of(location, server)
-    if wanted is not None:
-        _approve_exactly(location, pins, wanted, wait, output)
+    if exact_hash is not None:
+        _approve_exactly(location, pins, exact_hash, wait, output)
         return
     if not yes:
         check_answerable(output)
@@ -62,11 +62,11 @@ def run_approve(
     _approve(location, pins, pins.held_hash, wait, output)
 
 
-def _approve_exactly(location: PinLocation, pins: Pins, wanted: str, wait: float, output: Output) -> None:
-    """Approve without a question: a user who names a hash has seen what it stands for. Raises Failure."""
-    if wanted not in {pins.held_hash, *(definition.approval for definition in pins.held)} - {""}:
-        raise Failure(f"nothing of {pins.key} that is held back now has that hash: see `fairlead diff {pins.key}`")
-    _approve(location, pins, wanted, wait, output)
+def _approve_exactly(location: PinLocation, pins: Pins, exact_hash: str, wait: float, output: Output) -> None:
+    """Approve without a confirmation: a user who gives a hash has seen the definitions. Raises Failure."""
+    if exact_hash not in {pins.held_hash, *(definition.approval for definition in pins.held)} - {""}:
+        raise Failure(f"no held-back definition of {pins.key} has that hash: see `fairlead diff {pins.key}`")
+    _approve(location, pins, exact_hash, wait, output)
 
 
 def _approve(location: PinLocation, pins: Pins, approval: str, wait: float, output: Output) -> None:
@@ -80,28 +80,26 @@ def _approve(location: PinLocation, pins: Pins, approval: str, wait: float, outp
 
 
 def _outcome(location: PinLocation, before: Pins, approval: str, seconds: float) -> str:
-    for _ in looks(seconds):
+    for _ in attempts(seconds):
         now = location.pins().get(before.key)
         if now is not None and now.held_hash == before.held_hash:
             continue
         if now is not None and now.held and approval == before.held_hash:
-            return "Meanwhile the server has changed again; what came after is still held back: fairlead diff shows it."
+            return "The server has changed again since; later changes are still held back: fairlead diff shows them."
         return IN_FORCE
     return NOT_SEEN
 
 
 def _of(location: PinLocation, server: str) -> Pins:
-    """The pins of a server by NAMESPACE/NAME, or by its name alone."""
+    """The pins of a server, given as NAMESPACE/NAME or by its name only."""
     all_pins = location.pins()
     matching = [pins for key, pins in all_pins.items() if server in (str(key), key.name)]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise Failure(
-            f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in matching))}", code=USED_WRONGLY
-        )
+        raise Failure(f"{server} is ambiguous: {', '.join(sorted(str(p.key) for p in matching))}", code=USED_WRONGLY)
     names = some_names(sorted(map(str, all_pins))) or "none"
-    raise Failure(f"nothing is pinned of {server}; servers with pin: true that were listed: {names}", code=USED_WRONGLY)
+    raise Failure(f"{server} has no pinned definitions; servers with pin: true: {names}", code=USED_WRONGLY)
 
 
 def _before(pins: Pins) -> dict[tuple[str, str], Pinned]:
@@ -140,5 +138,5 @@ def _show(pins: Pins) -> None:
 def _show_history(pins: Pins) -> None:
     for approval in pins.approvals:
         by = f" by {printable(approval.by)}" if approval.by else ""
-        what = "1 definition" if approval.definitions == 1 else f"{approval.definitions} definitions"
-        print(f"  approved {approval.at}{by}: {what} ({approval.hash[:12]}…)")
+        number = "1 definition" if approval.definitions == 1 else f"{approval.definitions} definitions"
+        print(f"  approved {approval.at}{by}: {number} ({approval.hash[:12]}…)")

@@ -1,4 +1,4 @@
-"""`fairlead diff` and `fairlead approve` by asking a gateway, which lets administrators see and approve."""
+"""`fairlead diff` and `fairlead approve` over a gateway's REST API, for administrators of the gateway."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fairlead_cli.pinning.showing import (
     print_nothing_held,
 )
 from fairlead_cli.rest import Plane
-from fairlead_cli.waiting import looks
+from fairlead_cli.waiting import attempts
 from fairlead_cli.wording import ready_to_paste
 
 AT_ONCE: Final = 100
-"""Definitions of one answer, as many as a gateway gives."""
+"""Definitions per page, the most that a gateway returns."""
 
 
 def show_held(destination: Destination, server: str, output: Output) -> None:
-    """Print the held-back definitions against those in force. Raises Failure."""
+    """Print the differences between the held-back definitions and those that are served. Raises Failure."""
     document = _held_document(Plane.of(destination), server)
     if output is Output.json:
         print_json(document)
@@ -33,20 +33,22 @@ def show_held(destination: Destination, server: str, output: Output) -> None:
     _show(document)
     if document["total"]:
         command = f"fairlead approve {document['server']}"
-        print(ready_to_paste(f"\nTo let all of this through: {command}   ({document['hash']})"))
+        print(ready_to_paste(f"\nTo approve all of this: {command}   ({document['hash']})"))
 
 
 def approve_held(
-    destination: Destination, server: str, yes: bool, wait: float, output: Output, wanted: str | None
+    destination: Destination, server: str, yes: bool, wait: float, output: Output, exact_hash: str | None
 ) -> None:
-    """Approve what is held back now, after asking; with the hash `wanted` that alone. Raises Failure."""
+    """Approve the held-back definitions after a confirmation; with `exact_hash`, only those with that hash. Raises
+    Failure.
+    """
     plane = Plane.of(destination)
     document = _held_document(plane, server)
-    key, approval = document["server"], wanted or document["hash"]
+    key, approval = document["server"], exact_hash or document["hash"]
     if approval is None:
         print_nothing_held(key, output)
         return
-    if wanted is None and not yes:
+    if exact_hash is None and not yes:
         check_answerable(output)
         _show(document)
         confirm(document["total"], approval)
@@ -59,14 +61,14 @@ def approve_held(
 
 
 def _held_document(plane: Plane, server: str) -> dict[str, Any]:
-    """The document of a server with all its pages. Raises Failure."""
+    """The held-back definitions of a server, from all pages. Raises Failure."""
     path = _path(server)
     document: dict[str, Any] = plane.get(path, limit=str(AT_ONCE))
     definitions = document["definitions"]
     while len(definitions) < document["total"]:
         page = plane.get(path, limit=str(AT_ONCE), offset=str(len(definitions)))
         if page["hash"] != document["hash"] or not page["definitions"]:
-            raise Failure(f"{document['server']} changes while it is looked at; try again")
+            raise Failure(f"the definitions of {document['server']} changed while they were read; try again")
         definitions += page["definitions"]
     return document
 
@@ -88,7 +90,7 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def _outcome(plane: Plane, server: str, before: str | None, seconds: float) -> str:
-    for _ in looks(seconds):
+    for _ in attempts(seconds):
         if plane.get(_path(server), limit="1")["hash"] != before:
             return IN_FORCE
     return NOT_SEEN

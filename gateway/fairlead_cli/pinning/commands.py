@@ -1,4 +1,4 @@
-"""`fairlead diff` and `fairlead approve` with their options and help. No work is done here."""
+"""`fairlead diff` and `fairlead approve`: their options and help."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PinOptions:
-    """Options that say where the pins of a server are: a folder of `fairlead up`, a cluster, or a gateway."""
+    """Options that name the location of a server's pins: a folder of `fairlead up`, a cluster, or a gateway."""
 
     state_dir: StateDirOption = None
     kubeconfig: Annotated[Path | None, typer.Option(help="Path of a kubeconfig, for a server on a cluster.")] = None
@@ -38,13 +38,13 @@ class PinOptions:
     timeout: TimeoutOption = 30.0
 
     def location(self) -> PinLocation | str:
-        """Where the pins are written; the URL of the gateway that is asked instead. Raises Failure."""
-        from fairlead_cli.pinning.holding import place_for
+        """The location of the pins, or the URL of a gateway. Raises Failure."""
+        from fairlead_cli.pinning.holding import location_of
 
-        return place_for(self.state_dir, str(self.kubeconfig or ""), self.namespace, self.url)
+        return location_of(self.state_dir, str(self.kubeconfig or ""), self.namespace, self.url)
 
     def destination(self, url: str) -> Destination:
-        """The gateway of a URL. Raises Failure."""
+        """The gateway at a URL. Raises Failure."""
         from fairlead_cli.connecting import Destination
 
         return Destination.parse(url, self.header or [], None, self.timeout, self.token)
@@ -56,9 +56,9 @@ def diff(
     where: PinOptions = PinOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Show which definitions of a server with `pin: true` are held back, against those in force.
+    """Show the held-back definitions of a server with `pin: true`, compared with those that are served.
 
-    Without options they are those of the `fairlead up` that runs here, else of a cluster.
+    Without options, the server is one of the `fairlead up` that runs here, else of a cluster.
 
     Examples:
 
@@ -82,19 +82,19 @@ def diff(
 @expand_groups
 def approve(
     server: ServerArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve without asking.")] = False,
     exactly: Annotated[
         str | None,
-        typer.Option("--hash", metavar="HASH", help="Approve what has this hash, as the console or --json shows it."),
+        typer.Option("--hash", metavar="HASH", help="Only definitions with this hash, from the console or --json."),
     ] = None,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is in force.")] = 15.0,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until the definitions are served.")] = 15.0,
     where: PinOptions = PinOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Put the definitions in force that are held back now, and nothing that the server lists later.
+    """Approve the definitions that are held back now; later changes of the server are held back again.
 
-    Without options they are those of the `fairlead up` that runs here, else of a cluster; a gateway that is named with
-    --url approves them for administrators, where it takes approvals.
+    Without options, the server is one of the `fairlead up` that runs here, else of a cluster. With --url, the gateway
+    approves them for its administrators, if its installation allows that.
 
     Examples:
 

@@ -1,6 +1,6 @@
-"""Held-back definitions and the way to approve them: on a cluster, or in a running `fairlead up`.
+"""Held-back definitions of an installation and their approval: on a cluster, or in a running `fairlead up`.
 
-The right to edit the McpServer is the right to approve; off a cluster, the right to write the folder.
+Approving needs the right to edit the McpServer; outside of a cluster, the right to write to the state folder.
 """
 
 from __future__ import annotations
@@ -25,32 +25,30 @@ T = TypeVar("T")
 
 
 class PinLocation(Protocol):
-    """One installation."""
+    """Pins of one installation."""
 
     def pins(self) -> Mapping[ServerKey, Pins]:
-        """Every server with `pin: true` whose tools are known. Raises Failure."""
+        """Pins of every server with `pin: true` whose tools have been listed. Raises Failure."""
         ...
 
     def approve(self, key: ServerKey, approval: str) -> str:
-        """Let through what is held back, if that still is its hash when it is looked at; what was written for it, such
-        as a file. Raises Failure.
+        """Approve the held-back definitions with the hash `approval`; the operator ignores an outdated hash. Returns
+        what was written, such as the path of a file. Raises Failure.
         """
         ...
 
 
-def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None, url: str | None) -> PinLocation | str:
-    """By the options: an installation, or the URL of a gateway that is asked. Without any, a `fairlead up` of this user
-    comes before a cluster. Raises Failure.
+def location_of(state_dir: Path | None, kubeconfig: str, namespace: str | None, url: str | None) -> PinLocation | str:
+    """The installation that the options name, or the URL of a gateway. Without options, a running `fairlead up` of this
+    user takes precedence over a cluster. Raises Failure.
     """
     if state_dir is not None:
         if kubeconfig or namespace:
-            message = "--state-dir is for `fairlead up`, --kubeconfig and --namespace for a cluster"
+            message = "--state-dir cannot be combined with --kubeconfig or --namespace, which are for a cluster"
             raise Failure(message, code=USED_WRONGLY)
         folder = state_dir.expanduser().absolute()
         if not (folder / "documents").is_dir():
-            raise Failure(
-                f"--state-dir: {folder} is not the folder of a `fairlead up --state-dir {state_dir}`", code=USED_WRONGLY
-            )
+            raise Failure(f"--state-dir: {folder} is not the folder of a `fairlead up --state-dir`", code=USED_WRONGLY)
         return Local(folder)
     if kubeconfig or namespace:
         return Cluster(kubeconfig, namespace)
@@ -60,17 +58,18 @@ def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None, ur
         from fairlead_cli.up.folders import running
     folders = running(os.environ)
     if len(folders) > 1:
-        raise Failure("several `fairlead up` are running: name the gateway of one of them with --url")
+        raise Failure("several `fairlead up` are running: choose one with --url")
     if not folders and not _may_have_cluster(os.environ):
         raise Failure(
-            "no `fairlead up` of yours runs here, and no cluster is known: name a gateway with --url, a folder with "
-            "--state-dir, or a cluster with --kubeconfig"
+            "no `fairlead up` of this user is running, and no kubeconfig was found: give the gateway's --url, a "
+            "--state-dir, or "
+            "a --kubeconfig"
         )
     return Local(folders[0]) if folders else Cluster(kubeconfig, namespace)
 
 
 def _may_have_cluster(environ: Mapping[str, str]) -> bool:
-    """Whether something names a cluster: KUBECONFIG, the user's kubeconfig, or the account of a pod."""
+    """Whether a cluster is configured: by KUBECONFIG, the user's kubeconfig, or a pod's ServiceAccount."""
     if environ.get("KUBECONFIG") or environ.get("KUBERNETES_SERVICE_HOST"):
         return True
     return Path(environ.get("HOME") or Path.home(), ".kube", "config").is_file()
@@ -100,7 +99,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Cluster of a kubeconfig; `namespace` is that of the release."""
+    """Cluster of a kubeconfig; `namespace` is the release's namespace."""
 
     kubeconfig: str
     namespace: str | None
@@ -137,12 +136,12 @@ class Cluster:
 
 
 def approval_patch(approval: str, by: str) -> dict[str, Any]:
-    """JSON merge patch of an McpServer. Without a user it takes out the one who gave the approval before."""
+    """JSON merge patch of an McpServer. An empty user removes the user of the previous approval."""
     return {"spec": {"approval": {"hash": approval, "by": by[:256] or None}}}
 
 
 async def _user(kube: Kube) -> str:
-    """User whom the API server takes this account for; empty where it does not say."""
+    """This account's user name according to the API server; empty if the API server does not report it."""
     from fairlead_kube.errors import ApiError
     from fairlead_kube.resources import SELF_SUBJECT_REVIEWS
 

@@ -1,4 +1,4 @@
-"""Definitions that are held back as a person is shown them, and asked about them, wherever they are read."""
+"""Output of held-back definitions, and the confirmation of their approval."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, printable
 
-NOT_SEEN: Final = "The operator has not seen it yet; it takes effect with the server's next answer."
-IN_FORCE: Final = "In force."
+NOT_SEEN: Final = "The operator has not seen the approval yet; it takes effect with the server's next discovery."
+IN_FORCE: Final = "The approved definitions are served."
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class HeldDefinition:
     sort: str
     name: str
     lines: Iterable[str]
-    """Difference to the definition in force."""
+    """Difference from the served definition."""
     suspicious: Iterable[str]
     changed: bool
-    """False: it is new."""
+    """Whether the definition has changed; False: it is new."""
     cut: bool = False
-    """Whether there are more lines."""
+    """Whether `lines` is truncated."""
 
     def print(self, server: str) -> None:
-        """Print what it is of which server, its difference and what is suspicious of it."""
-        what = f"{self.sort} {printable(self.name)}".strip()
-        print(f"{server}: {what} {'has changed' if self.changed else 'is new'}")
+        """Print kind and name of the definition, its difference and suspicious texts."""
+        title = f"{self.sort} {printable(self.name)}".strip()
+        print(f"{server}: {title} {'has changed' if self.changed else 'is new'}")
         for line in self.lines:
             print(f"  {printable(line)}")
         if self.cut:
@@ -41,7 +41,7 @@ class HeldDefinition:
 
 
 def print_nothing_held(server: str, output: Output) -> None:
-    """Say that there is nothing to approve."""
+    """Print that there is nothing to approve."""
     if output is Output.json:
         print_json({"server": server, "approved": None, "outcome": "nothing is held back"})
     else:
@@ -49,15 +49,15 @@ def print_nothing_held(server: str, output: Output) -> None:
 
 
 def check_answerable(output: Output) -> None:
-    """Raises Failure where a question would stand in JSON."""
+    """Raises Failure if the output is JSON, which has no room for a question."""
     if output is Output.json:
-        advice = "nobody is asked where JSON is printed: look at `fairlead diff`, then give --yes"
+        advice = "JSON output cannot ask for confirmation: check `fairlead diff`, then pass --yes"
         raise Failure(advice, code=USED_WRONGLY)
 
 
 def confirm(count: int, approval: str) -> None:
-    """Ask whether so many definitions are put in force. Raises Failure unless the answer is yes."""
+    """Ask whether to approve `count` definitions. Raises Failure unless the answer is yes."""
     if not sys.stdin.isatty():
-        raise Failure("nobody can be asked here: look at the changes above, then give --yes", code=USED_WRONGLY)
-    if input(f"\nPut these {count} definitions in force ({approval[:12]}…)? [y/N] ").lower() != "y":
+        raise Failure("standard input is not a terminal: check the changes above, then pass --yes", code=USED_WRONGLY)
+    if input(f"\nApprove these {count} definitions ({approval[:12]}…)? [y/N] ").lower() != "y":
         raise Failure("nothing was approved")

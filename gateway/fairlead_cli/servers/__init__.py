@@ -1,1 +1,1 @@
-"""The life of servers, seen and hurried: `fairlead servers`, `refresh`, `events` and `logs`."""
+"""State of servers: `fairlead servers`, `refresh`, `events` and `logs`."""

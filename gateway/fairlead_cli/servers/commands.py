@@ -1,4 +1,4 @@
-"""`fairlead servers`, `refresh`, `events` and `logs`, with their options and help. No work is done here."""
+"""`fairlead servers`, `refresh`, `events` and `logs`: their options and help."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def servers(
         str | None,
         typer.Argument(
             metavar="SERVER",
-            help="Its name, or NAMESPACE/NAME; its prefix too. All without it.",
+            help="Name or prefix of the server, or NAMESPACE/NAME. Default: all servers.",
             autocompletion=server_names,
         ),
     ] = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Show the servers: their state and why, restarts, memory, tools, and the p95 of the slowest tool.
+    """Show the servers: their state and its reason, restarts, memory, tools, and the p95 of the slowest tool.
 
-    Servers that failed or still start are shown too. What a gateway does not know, or does not tell you, is `-`:
-    restarts and memory are known where `fairlead up` runs the servers.
+    Failed and starting servers are included. `-` stands for a value that the gateway does not have, or does not
+    disclose to you: restarts and memory are available if `fairlead up` runs the servers.
 
     Examples:
 
@@ -50,14 +50,14 @@ def servers(
 @expand_groups
 def refresh(
     server: ServerArgument,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for what it answers.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for the result.")] = True,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Have a server asked for its tools now, without waiting for its interval. One that failed is started again.
+    """Request a discovery of a server's tools now, without waiting for its interval. A failed server is started again.
 
-    On Kubernetes a container that ended is restarted by the kubelet, in its own time; the server is asked all the same.
-    Exit code 1 when the server could not be asked, or did not answer in time.
+    On Kubernetes, the kubelet restarts an exited container at its own pace; discovery is attempted nevertheless. The
+    exit code is 1 if discovery failed or did not finish in time.
 
     Examples:
 
@@ -72,14 +72,14 @@ def refresh(
 
 @expand_groups
 def events(
-    tail: Annotated[int, typer.Option("--tail", "-n", min=0, max=1024, help="So many of the last events first.")] = 10,
+    tail: Annotated[int, typer.Option("--tail", "-n", min=0, max=1024, help="Past events to show first.")] = 10,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Follow what becomes of servers and their tools: connected, disconnected, failed, tools changed; and of the files
-    that `fairlead up` reads. Ctrl-C ends it.
+    """Follow the events of servers and their tools: connected, disconnected, failed, tools changed; and of the files
+    that `fairlead up` reads. Ctrl-C ends the command.
 
-    The last events are shown first, with the time of this machine's clock. The gateway keeps 1,024.
+    Past events are shown first, with the time of this machine's clock. The gateway stores 1,024 events.
 
     Examples:
 
@@ -97,19 +97,19 @@ def events(
 @expand_groups
 def logs(
     server: ServerArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what it prints. Ctrl-C ends it.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines too, until Ctrl-C.")] = False,
     tail: Annotated[
         int | None,
-        typer.Option("--tail", "-n", min=0, help="So many of the last lines; without it all that are kept, 128 KiB."),
+        typer.Option("--tail", "-n", min=0, help="Number of past lines. Default: all that are stored, up to 128 KiB."),
     ] = None,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print when each line was printed.")] = False,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print the time of each line.")] = False,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Print what the processes of a server printed: standard error, and on standard output what is not an MCP message.
+    """Print the output of a server's processes: standard error, and standard output except MCP messages.
 
-    Lines such as `--- run 2 started again` say where a restart is. Secrets of the server's environment are taken out.
-    In a cluster, Kubernetes keeps what servers print, and the answer is the kubectl command that shows it.
+    Lines such as `--- run 2 started again` mark restarts. Secrets of the server's environment are masked. On a cluster,
+    Kubernetes stores the output of servers, and this command prints the kubectl command that shows it.
 
     Examples:
 

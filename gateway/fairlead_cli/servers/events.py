@@ -1,4 +1,4 @@
-"""`fairlead events`: follow what becomes of servers and their tools, over outages of the gateway."""
+"""`fairlead events`: follows the events of servers and tools, and reconnects after outages of the gateway."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from fairlead_cli.output import NAMED, Output, printable, remark
 from fairlead_cli.rest import Plane
 
 QUIET_SECONDS: Final = 60.0
-"""Longer silence than a few heartbeats is a dead connection."""
+"""Silence after which a connection counts as dead; longer than a few heartbeats."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 15.0
 
 
 def run_events(destination: Destination, output: Output, tail: int) -> None:
-    """Print the last `tail` ones, and those that come until interrupted. Raises Failure where the first connection
-    cannot be made.
-    """
+    """Print the last `tail` events, then new events until interrupted. Raises Failure if the first connection fails."""
     plane = Plane.of(destination)
     last, failures = None, 0
     path = f"/v1/events?tail={tail}" if tail else "/v1/events"
@@ -31,7 +29,7 @@ def run_events(destination: Destination, output: Output, tail: int) -> None:
         try:
             for event in _events(plane.lines(path, QUIET_SECONDS, last)):
                 if last is None and output is not Output.json:
-                    remark("events", f"connected to {destination.url}; events are printed as they come, Ctrl-C ends it")
+                    remark("events", f"connected to {destination.url}; waiting for events, Ctrl-C ends the command")
                 last, failures = str(event.get("id")), 0
                 _show(event, output)
         except Failure as error:
@@ -61,10 +59,10 @@ def _show(event: dict[str, Any], output: Output) -> None:
 
 
 def line_of(event: dict[str, Any]) -> str | None:
-    """An event as a person reads it; None for one that says nothing to people."""
+    """An event as a line of text; None for events that are not shown."""
     type_ = event.get("type")
     if type_ == "stream.opened":
-        return "Some events were missed: `fairlead tools` shows what there is now." if event.get("missed") else None
+        return "Some events were missed: `fairlead tools` shows the current tools." if event.get("missed") else None
     if type_ == "catalog.swapped":
         return None
     if event.get("file"):
@@ -84,7 +82,7 @@ def line_of(event: dict[str, Any]) -> str | None:
 
 
 def _local_time(event: dict[str, Any]) -> str:
-    """When it happened, by this machine's clock as `fairlead up` prints it; with the date where that is not today."""
+    """Time of an event in this machine's time zone, as `fairlead up` prints it; with the date if that is not today."""
     try:
         at = datetime.fromisoformat(str(event.get("at", ""))).astimezone()
     except ValueError:

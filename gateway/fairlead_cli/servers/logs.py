@@ -1,4 +1,4 @@
-"""`fairlead logs`: what the processes of a server printed, over its restarts, and what they print from now on."""
+"""`fairlead logs`: prints the output of a server's processes, over restarts, and follows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_PAUSE: Final = 5.0
 def run_logs(
     destination: Destination, server: str, output: Output, *, tail: int | None, follow: bool, timestamps: bool
 ) -> None:
-    """Print the lines that are kept; with `follow` also those to come, until interrupted. Raises Failure."""
+    """Print the stored lines, and with `follow` new lines until interrupted. Raises Failure."""
     plane = Plane.of(destination)
     path = f"/v1/logs/{quote(server, safe='/')}"
     shown = plane.get(path, **({} if tail is None else {"tail": str(tail)}))
@@ -30,7 +30,7 @@ def run_logs(
     if not follow:
         if not shown["lines"] and tail != 0:
             why = sentence(plane.get(f"/v1/servers/{quote(server, safe='/')}"))
-            text = f"{shown['server']} has printed nothing: no process of it was started here. {why}"
+            text = f"{shown['server']} has no output: no process of the server was started here. {why}"
             remark("logs", text.rstrip())
         return
     sys.stdout.flush()
@@ -39,10 +39,10 @@ def run_logs(
         time.sleep(min(LOOK_SECONDS * 2.0**failures, LONGEST_PAUSE))
         try:
             shown = plane.get(path, after=str(after))
-            if shown["next"] < after:  # the gateway has started again, and so has its count
+            if shown["next"] < after:  # the gateway restarted, and counts from 0 again
                 shown = plane.get(path)
         except Failure as error:
-            if error.code == USED_WRONGLY:  # it is not declared any more
+            if error.code == USED_WRONGLY:  # the server is no longer declared
                 raise
             failures = min(failures + 1, 10)
             if failures == 1:

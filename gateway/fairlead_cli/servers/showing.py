@@ -1,4 +1,4 @@
-"""`fairlead servers`: each server with its state and why, its restarts, memory, tools and speed."""
+"""`fairlead servers`: each server with its state and the reason, restarts, memory, tools and latency."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.wording import ready_to_paste
 
-ASK = "Administrators of the gateway see what the server says itself; on a cluster, so does kubectl describe mcps."
-ASK_OF_SEVERAL = ASK.replace("what the server says", "what each server says")
+ASK = "Administrators of the gateway see the server's own message; on a cluster, kubectl describe mcps shows it."
+ASK_OF_SEVERAL = ASK.replace("the server's own message", "each server's own message")
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
 CONFLICTED = str(Reason.CONFLICTED)
 AS_USUAL = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
-"""Causes of a server that starts, which need no sentence."""
+"""Causes of a starting server that need no explanation."""
 
 
 def run_servers(destination: Destination, server: str | None, output: Output) -> None:
-    """Print all of them, or one. Raises Failure."""
+    """Print all servers, or one. Raises Failure."""
     plane = Plane.of(destination)
     if server is not None:
         answer = plane.get(f"/v1/servers/{quote(server, safe='/')}")
@@ -38,13 +38,13 @@ def run_servers(destination: Destination, server: str | None, output: Output) ->
     if documents:
         print_table(COLUMNS, [row(document) for document in documents])
     else:
-        print(f"{destination.url} serves no servers, or none that you may know of.")
+        print(f"{destination.url} has no servers that you may see.")
     for line in [*details(documents), *file_lines(files)]:
         print(line)
 
 
 def row(server: dict[str, Any]) -> tuple[str, ...]:
-    """Cells of one server; `-` for what the gateway does not know, or does not tell."""
+    """Cells of one server; `-` for values that the gateway does not have or does not disclose."""
     return (
         str(server["server"]),
         str(server["state"]),
@@ -57,11 +57,11 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
 
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
-    """Lines below the table: the message of each server that has one, else what its cause means; its last words where
-    they say more, and whose its prefix is where another server has it.
+    """Lines below the table: for each server its message, or else the meaning of its cause; its last output, if the
+    message does not contain it; and the server that has its prefix, if another one does.
     """
     lines = []
-    several = sum(map(_is_untold, servers)) > 1
+    several = sum(map(_lacks_message, servers)) > 1
     for server in servers:
         message, words = sentence(server, asking=not several), str(server.get("lastWords", ""))
         if message:
@@ -77,31 +77,31 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
 
 
 def file_lines(problems: list[dict[str, Any]]) -> list[str]:
-    """Lines about files that declare servers, for problems that are not those of one server."""
+    """Lines about problems of files that declare servers, as far as they do not belong to one server."""
     return [line for problem in problems for line in ("", printable(f"problem: {problem['message']}"))]
 
 
-def _is_untold(server: dict[str, Any]) -> bool:
-    """Whether only the meaning of its cause can be told to this principal."""
+def _lacks_message(server: dict[str, Any]) -> bool:
+    """Whether the gateway only discloses the meaning of the server's cause to this principal."""
     unready = server["state"] != READY and server.get("cause") not in AS_USUAL
     return unready and not server.get("message") and bool(meaning(server))
 
 
 def sentence(server: dict[str, Any], *, asking: bool = True) -> str:
-    """Its message, which begins with its name; else what its cause means, `asking` with whom to ask for more; empty
-    where nothing has to be said.
+    """The server's message, which begins with its name, or else the meaning of its cause; `asking` adds who can see
+    more. Empty if nothing has to be said.
     """
     message = str(server.get("message", ""))
     if server.get("cause") in AS_USUAL:
         return ""
-    if _is_untold(server):
+    if _lacks_message(server):
         message = f"{meaning(server)} {ASK}" if asking else meaning(server)
     name = str(server["server"])
     return f"{name}: {message}" if message and not message.startswith(f"{name} ") else message
 
 
 def meaning(server: dict[str, Any]) -> str:
-    """Meaning of its cause, which quotes nothing of the server; empty for none, and for one of a later release."""
+    """General meaning of the server's cause; empty without a cause, and for an unknown one of a later release."""
     cause = str(server.get("cause") or server.get("serverCause") or "")
     return EXPLANATIONS[Cause(cause)].meaning if cause in frozenset(Cause) else ""
 

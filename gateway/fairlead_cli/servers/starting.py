@@ -1,4 +1,4 @@
-"""Servers that start while a command runs: it says so and waits, in place of an answer without them."""
+"""Waits for servers that are starting, so that a command's result does not lack their tools."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.showing import sentence
-from fairlead_cli.waiting import looks
+from fairlead_cli.waiting import attempts
 
 LIST_SECONDS: Final = 10.0
-"""How long a list waits for servers that start."""
+"""Time that listing tools waits for starting servers."""
 NAMED: Final = 5
-"""Servers that a line names."""
+"""Number of servers that a line names."""
 
 Server = dict[str, Any]
 
 
 def servers_of(destination: Destination) -> list[Server]:
-    """Servers as the gateway lists them; none where the endpoint is not a gateway, or does not list them."""
+    """Servers of the gateway; empty if the endpoint is not a gateway or does not list servers."""
     try:
         plane = Plane.of(destination)
         documents = plane.get("/v1/servers")["servers"]
@@ -34,50 +34,52 @@ def servers_of(destination: Destination) -> list[Server]:
     return [document for document in servers if isinstance(document, dict) and only in (None, document.get("server"))]
 
 
-def wait_for(destination: Destination, seconds: float, means: Callable[[Server], bool] = lambda server: True) -> bool:
-    """Wait while a server starts that is meant, saying so once on standard error. Whether there was one."""
+def wait_for(
+    destination: Destination, seconds: float, concerns: Callable[[Server], bool] = lambda server: True
+) -> bool:
+    """Wait until no server that `concerns` is starting, with one line on standard error. Returns whether one was."""
     waited = False
-    for _ in looks(seconds):
-        starting = [document for document in servers_of(destination) if _may_come(document) and means(document)]
+    for _ in attempts(seconds):
+        starting = [document for document in servers_of(destination) if _is_awaited(document) and concerns(document)]
         if not starting:
             return waited
         if not waited and seconds > 0:
             verb = "is" if len(starting) == 1 else "are"
-            what = f"{server_names(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
-            print(f"fairlead: {what}", file=sys.stderr)
+            notice = f"{server_names(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
+            print(f"fairlead: {notice}", file=sys.stderr)
         waited = True
     return True
 
 
-def _may_come(server: Server) -> bool:
-    """Whether to wait for it: one that something keeps is spoken of, and not waited for."""
+def _is_awaited(server: Server) -> bool:
+    """Whether to wait for a server: it is starting, and nothing is known to keep it from becoming ready."""
     return worth_waiting(str(server.get("state")), str(server.get("cause")))
 
 
 def has_tool(server: Server, name: str) -> bool:
-    """Whether a tool of that name may be of a server that has not listed any: by its prefix, its id, or because its
-    tools have none.
+    """Whether a server that has not listed tools yet may have a tool of that name, judging by the server's prefix or
+    name, or because its tools have no prefix.
     """
-    prefix, own = server.get("prefix"), str(server.get("server", "")).rpartition("/")[2]
-    if prefix == "" or name.startswith(f"mcp.{own}."):
+    prefix, server_name = server.get("prefix"), str(server.get("server", "")).rpartition("/")[2]
+    if prefix == "" or name.startswith(f"mcp.{server_name}."):
         return True
     return isinstance(prefix, str) and name.startswith(f"{prefix}__")
 
 
 def lines_about(servers: Iterable[Server]) -> list[str]:
-    """A line each for servers that still start, are stopped, or cannot be used; of a single one it says why."""
+    """One line each for servers that are starting, stopped or not available; a single one with the reason."""
     servers = [*servers]
     lines = []
     for verb, states in (("still starting", ON_THE_WAY), ("stopped", {STOPPED}), ("not available", {FAILED, OFFLINE})):
         some = [server for server in servers if server.get("state") in states]
         why = sentence(some[0]) if len(some) == 1 else ""
         if some:
-            lines.append(f"{verb}: {printable(why) or f'{server_names(some)}; `fairlead servers` says more'}")
+            lines.append(f"{verb}: {printable(why) or f'{server_names(some)}; see `fairlead servers`'}")
     return lines
 
 
 def server_names(servers: list[Server]) -> str:
-    """Their names, and how many more there are."""
+    """Names of the servers, and the number of further ones."""
     names = [printable(str(server.get("server", ""))) for server in servers[:NAMED]]
     rest = len(servers) - len(names)
     return ", ".join([*names, f"and {rest} more"] if rest else names)

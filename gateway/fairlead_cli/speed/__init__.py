@@ -1,1 +1,1 @@
-"""How fast tools are: `fairlead tiers`, `explain`, `scores`, `leaderboard`, `predict` and `telemetry`."""
+"""Latency of tools: `fairlead tiers`, `explain`, `scores`, `leaderboard`, `predict` and `telemetry`."""

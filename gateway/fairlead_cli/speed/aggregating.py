@@ -1,4 +1,4 @@
-"""Aggregate files for `fairlead telemetry`: asked of a gateway, read, filtered and written."""
+"""Aggregate files of `fairlead telemetry`: requested from a gateway, read, filtered and written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_rest.resources.scores import badge
 
 
 def ask(gateway: Destination) -> Aggregates:
-    """Aggregates of a gateway. Raises Failure, also where it counts nothing."""
+    """Aggregates of a gateway. Raises Failure, also if the gateway does not collect them."""
     plane = Plane.of(gateway)
     try:
         return decode(json.dumps(plane.get("/v1/aggregates")).encode())
@@ -26,7 +26,7 @@ def ask(gateway: Destination) -> Aggregates:
 
 
 def read(files: Sequence[Path]) -> Aggregates:
-    """All files as one. Raises Failure, which names the file."""
+    """Merge all files. Raises Failure with the name of an invalid file."""
     contents = []
     for file in files:
         try:
@@ -40,7 +40,7 @@ def read(files: Sequence[Path]) -> Aggregates:
 
 
 def write(file: Path, content: Aggregates) -> None:
-    """Write a new file. Raises Failure where there is one, or where none can be."""
+    """Write a new file. Raises Failure if the file exists or cannot be written."""
     try:
         with file.open("xb") as stream:
             stream.write(encode(content))
@@ -49,18 +49,18 @@ def write(file: Path, content: Aggregates) -> None:
 
 
 def only(content: Aggregates, servers: Collection[str]) -> Aggregates:
-    """Without the lines of other servers; all where none is named."""
+    """The aggregates of the named servers; of all servers if none is named."""
     lines = tuple(line for line in content.tools if not servers or line.server in servers)
     return msgspec.structs.replace(content, tools=lines)
 
 
 def plain(content: Aggregates) -> Any:
-    """As the file has it."""
+    """The aggregates in the file's format."""
     return msgspec.to_builtins(content)
 
 
 def rows(content: Aggregates) -> Iterator[tuple[str, ...]]:
-    """A row for people of each line."""
+    """A table row for each line of the aggregates."""
     for line in content.tools:
         median, slow = line.quantile_ms(0.5), line.quantile_ms(0.95)
         if median is not None and slow is not None:

@@ -1,4 +1,4 @@
-"""`fairlead predict`, with its options and help: how long calls should take together."""
+"""`fairlead predict`: predicts how long several calls take together. Options and help."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Strategy(StrEnum):
 
 @expand_groups
 def predict(
-    tools: Annotated[list[str], typer.Argument(metavar="TOOL...", help="Tools in the order of their calls.")],
-    strategy: Annotated[Strategy, typer.Option(help="How they would be called.")] = Strategy.parallel,
-    limit: Annotated[int | None, typer.Option(min=1, max=128, help="Calls at once, of parallel ones.")] = None,
-    tier: Annotated[str | None, typer.Option(help="Tier whose limit has to hold; the default one without it.")] = None,
+    tools: Annotated[list[str], typer.Argument(metavar="TOOL...", help="Tools, in the order of the calls.")],
+    strategy: Annotated[Strategy, typer.Option(help="How the tools are called.")] = Strategy.parallel,
+    limit: Annotated[int | None, typer.Option(min=1, max=128, help="Limit on parallel calls.")] = None,
+    tier: Annotated[str | None, typer.Option(help="Tier with the limit. Default: the default tier.")] = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Say how long some calls should take together, by what was measured of the tools, else declared. Calls nothing.
+    """Predict how long calls take together, from the measured or declared latency of the tools. Calls no tool.
 
     Examples:
 
@@ -64,7 +64,7 @@ def predict(
 
 
 def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
-    """The failure of names that are not tools, with what was probably meant where it is one."""
+    """The failure for names that are not tools, with a suggestion for a single name."""
     if len(names) > 1:
         return Failure(look_at_tools(f"Unknown tools: {some_names(map(printable, names))}"), code=USED_WRONGLY)
     try:
@@ -90,6 +90,6 @@ def _print(prediction: dict[str, Any]) -> None:
     )
     print_table(("TOOL", "USUALLY", "IF SLOW", "AS"), rows)
     if cost["unknown"]:
-        print(f"\nNothing is known of {', '.join(map(printable, cost['unknown']))}: it takes at least that long.")
+        print(f"\nThe latency of {', '.join(map(printable, cost['unknown']))} is unknown: the total is a lower bound.")
     if cost["fits"] is not None:
         print(f"\n{'Fits' if cost['fits'] else 'Does not fit'} tier {printable(cost['tier'])} ({cost['tierMs']} ms).")

@@ -1,4 +1,4 @@
-"""`fairlead scores` and `fairlead leaderboard`, with their options and help; and what they print."""
+"""`fairlead scores` and `fairlead leaderboard`: their options and help, and their output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, duration, print_json, print_table, printable, some_names
 
 MEASURED: Final = "measured"
-"""Basis of a score that calls or probes gave."""
+"""Basis of a score from calls or probes."""
 
 
 @expand_groups
@@ -19,9 +19,9 @@ def scores(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Show how fast each tool that was measured is, in which tiers it fits, and whether it is as fast as it says.
+    """Show the latency of each measured tool, the tiers that it fits, and whether its declared latency is right.
 
-    Badges go by the median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow.
+    Badges depend on the median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow.
 
     Examples:
 
@@ -40,13 +40,13 @@ def scores(
 
 @expand_groups
 def leaderboard(
-    category: Annotated[str | None, typer.Option(help="One category; all without it.")] = None,
+    category: Annotated[str | None, typer.Option(help="One category. Default: all categories.")] = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Rank the tools of a category by their measured medians.
 
-    Categories are given to tools in an McpServer (spec.tools[].categories) or an mcp.json (fairlead.tools).
+    A tool's categories are set in an McpServer (spec.tools[].categories) or an mcp.json (fairlead.tools).
 
     Examples:
 
@@ -63,7 +63,7 @@ def leaderboard(
         return
     if not answer["boards"]:
         print(
-            "No tool has a category. Give them some: spec.tools[].categories of an McpServer, or "
+            "No tool has a category. Set categories in spec.tools[].categories of an McpServer, or "
             "fairlead.tools[].categories in an mcp.json."
         )
     for board in answer["boards"]:
@@ -75,7 +75,7 @@ def leaderboard(
 
 
 def _print(scores: list[dict[str, Any]]) -> None:
-    """A row for each tool that was measured; the others are only named."""
+    """Print a row for each measured tool; other tools are only named."""
     rows = [_row(score) for score in scores if score["basis"] == MEASURED]
     others = [printable(score["name"]) for score in scores if score["basis"] != MEASURED]
     if rows:
@@ -83,8 +83,8 @@ def _print(scores: list[dict[str, Any]]) -> None:
     if not scores:
         print("The gateway has no tools yet.")
     elif others:
-        what = "No tool was measured yet" if not rows else f"Never measured: {some_names(others)}"
-        print(f"{what}. `fairlead call` measures a tool, and so does `fairlead up --probe`, where it is read-only.")
+        problem = "No tool was measured yet" if not rows else f"Never measured: {some_names(others)}"
+        print(f"{problem}. `fairlead call` measures a tool; `fairlead up --probe` measures read-only tools.")
 
 
 def _row(score: dict[str, Any]) -> tuple[str, ...]:

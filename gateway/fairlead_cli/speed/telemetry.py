@@ -1,6 +1,6 @@
-"""`fairlead telemetry show|export|merge`: how fast tools are in an installation, as a file that it may publish.
+"""`fairlead telemetry show|export|merge`: aggregate latencies of an installation's tools, as a file to publish.
 
-Nothing is sent anywhere by these commands, nor by anything else: a file goes where a person sends it.
+Neither these commands nor the gateway send the file anywhere: a person does.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from fairlead_gateway.aggregates.file import Aggregates
 
 telemetry = typer.Typer(
-    help="How fast tools are, as a file that an installation may publish. Nothing is ever sent by itself.",
+    help="Aggregate latencies of tools, as a file that you may publish. Nothing is sent automatically.",
     invoke_without_command=True,
     callback=show_help,
 )
 _CONTENT = """\
-The file has a line per definition of a tool: what its server calls itself and its version, the tool's name, a hash of
-its definition, whether it runs locally, on a cluster or elsewhere, how many calls succeeded, and how long they took, in
-15 buckets; and a random number per gateway process, so that nothing is counted twice. It has no arguments, results,
-agents, hosts, namespaces or times. Leave out servers whose names nobody should know: --server names those to keep."""
+The file has a line per definition of a tool: the name and version that its server reports, the tool's name, a hash of
+its definition, whether it runs locally, on a cluster or elsewhere, the number of successful calls, and their durations
+in 15 buckets; and a random number per gateway process, so that nothing is counted twice. It has no arguments, results,
+agents, hosts, namespaces or times. Leave out servers with confidential names: --server names the servers to include."""
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Aggregate files.")]
 ServersOption = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="NAME", help="Only servers that call themselves so; may be given several times."),
+    typer.Option("--server", metavar="NAME", help="Only servers that report this name; may be given several times."),
 ]
 
 
@@ -39,13 +39,13 @@ ServersOption = Annotated[
 @expand_groups
 def show(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE...", help="Aggregate files, in place of a gateway's own.")
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Aggregate files, instead of a gateway's aggregates.")
     ] = None,
     server: ServersOption = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Show what an export would contain, or what files contain, and what never is in one.
+    """Show the content of an export or of files, and describe what the files contain.
 
     Examples:
 
@@ -59,7 +59,7 @@ def show(
         aggregates = aggregating.read(files) if files else aggregating.ask(gateway.destination())
     except Failure as failure:
         if failure.problem == "NOT_KEPT" and output is not Output.json:
-            print(_CONTENT + "\n")  # what it would be
+            print(_CONTENT + "\n")  # describes the file although there is no content
         raise
     aggregates = aggregating.only(aggregates, server or [])
     if output is Output.json:
@@ -75,14 +75,14 @@ def show(
 @telemetry.command()
 @expand_groups
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="To be written; it must not exist.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; it must not exist.")],
     server: ServersOption = None,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Write what a gateway has counted since its start into a file. It has to keep it: FAIRLEAD_AGGREGATES=true.
+    """Write the counts of a gateway since its start to a file. The gateway needs FAIRLEAD_AGGREGATES=true.
 
-    Ask each replica, and merge the files.
+    Export each replica, and merge the files.
 
     Example: fairlead telemetry export ours.json --server mcp-time
     """
@@ -96,10 +96,10 @@ def export(
 @telemetry.command()
 def merge(
     files: FilesArgument,
-    into: Annotated[Path, typer.Option("--into", metavar="FILE", help="To be written; it must not exist.")],
+    into: Annotated[Path, typer.Option("--into", metavar="FILE", help="File to write; it must not exist.")],
     output: OutputOption = Output.table,
 ) -> None:
-    """Add files up into one. The order makes no difference; what is in two of them is refused.
+    """Merge files into one, in any order. Files with common counts are rejected.
 
     Example: fairlead telemetry merge ours.json theirs.json --into all.json
     """
@@ -110,9 +110,9 @@ def merge(
     _report_file(into, aggregates, output, "")
 
 
-def _report_file(file: Path, aggregates: Aggregates, output: Output, more: str) -> None:
+def _report_file(file: Path, aggregates: Aggregates, output: Output, suffix: str) -> None:
     calls = sum(line.calls for line in aggregates.tools)
     if output is Output.json:
         print_json({"file": str(file), "definitions": len(aggregates.tools), "calls": calls})
     else:
-        print(f"{file}: {len(aggregates.tools)} definitions, {calls} calls{more}")
+        print(f"{file}: {len(aggregates.tools)} definitions, {calls} calls{suffix}")

@@ -1,4 +1,4 @@
-"""`fairlead tiers` and `fairlead explain`: latency tiers, with their options and help; and what they print."""
+"""`fairlead tiers` and `fairlead explain`: their options and help, and their output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tiers(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Show the latency tiers: their limits, how many tools fit, and why the others do not.
+    """Show the latency tiers: their limits, the number of tools that fit, and why others do not.
 
     Examples:
 
@@ -42,7 +42,7 @@ def explain(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Explain why a tool is, or is not, in each latency tier: what is declared, what was measured, what decided.
+    """Explain why each latency tier shows or hides a tool: the declared and measured latency, and the reason.
 
     Examples:
 
@@ -72,7 +72,7 @@ def _print_tiers(answer: dict[str, Any]) -> None:
         for tier in answer["tiers"]
     ]
     if not rows:
-        print("There is no latency tier: every tool is shown to everybody.")
+        print("There are no latency tiers: every tool is shown to everybody.")
         return
     print_table(("TIER", "LIMIT", "BY", "TOOLS", "HIDDEN"), rows)
     hidden = [(name, tier["name"], why) for tier in answer["tiers"] for name, why in tier["hidden"].items()]
@@ -88,23 +88,23 @@ def _print_explanation(answer: dict[str, Any]) -> None:
     rows = [
         (tier["tier"], "shown" if tier["shown"] else "hidden", printable(tier["reason"])) for tier in answer["tiers"]
     ]
-    print_table(("TIER", "IT IS", "BECAUSE"), rows)
+    print_table(("TIER", "TOOL", "BECAUSE"), rows)
 
 
 def explanation(answer: dict[str, Any]) -> list[str]:
-    """Lines about a tool by the answer of `/v1/tools/{name}/explain`: declared, measured, health; without its tiers."""
+    """Lines about a tool from the response of `/v1/tools/{name}/explain`: declared, measured, health; without tiers."""
     latency, measured = answer["latency"], answer["measured"]
-    figures, health, floor = measured["quantiles"], measured["health"], answer.get("minTier")
+    quantiles, health, floor = measured["quantiles"], measured["health"], answer.get("minTier")
     median, most, round_trip = latency["estimated_duration_ms"], latency["max_duration_ms"], measured["roundTripMs"]
     declared = "nothing" if median is most is None else f"median {duration(median)}, at most {duration(most)}"
     network = "not measured" if round_trip is None else f"{duration(round_trip)} for a request that calls no tool"
     measurement = "nothing yet"
-    if figures:
-        parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
-        measurement = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
+    if quantiles:
+        parts = [f"{name} {duration(quantiles[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
+        measurement = f"{', '.join(parts)} over {quantiles['samples']} calls" + ", two speeds" * measured["bimodal"]
         if latency.get("measured_at"):
             measurement += f", the last at {printable(latency['measured_at'])}"
-        measurement += "; tiers go by these figures"
+        measurement += "; tiers use these measurements"
     policy = answer.get("noCallsBy")
     return [
         f"{printable(answer['name'])} of {printable(answer['server'])}",

@@ -1,5 +1,5 @@
-"""`fairlead top`: servers and tools of a gateway by calls, errors and latency.
+"""`fairlead top`: calls, errors and latency of a gateway's servers and tools.
 
-`reading` asks the gateway, `rates`, `rows`, `columns` and `details` are pure, `printing` is for programs and pipes, and
-`application` is the screen: the only module, with `dialogs` and `tables`, that imports Textual.
+`reading` requests the data from the gateway; `rows`, `columns` and `details` do no I/O; `printing` prints for
+programs and pipes; `application` is the screen, and imports Textual, as do `dialogs` and `tables`.
 """

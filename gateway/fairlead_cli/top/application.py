@@ -1,4 +1,4 @@
-"""Screen of `fairlead top`. Imports Textual."""
+"""Screen of `fairlead top`, a Textual application."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairlead_cli.rest import Plane
 from fairlead_cli.top.columns import SERVER_COLUMNS, TOOL_COLUMNS, per_minute
 from fairlead_cli.top.details import server_details, tool_details
 from fairlead_cli.top.dialogs import HELP, TextDialog
-from fairlead_cli.top.feed import RepeatedRequest, requested
+from fairlead_cli.top.feed import RepeatedRequest, request_once
 from fairlead_cli.top.reading import GatewayReading, read
 from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, not_ready_total, rows_of
 from fairlead_cli.top.sort_key import SortKey
@@ -28,11 +28,11 @@ from fairlead_cli.top.tables import WatchedTable
 from fairlead_tools.call_rates import CallRates
 
 THEME: Final = "ansi-dark"
-"""Colours of the terminal itself, dark or light."""
+"""Theme that uses the terminal's own colours, dark or light."""
 
 
 class ReadingArrived(Message):
-    """A reading, or why there is none."""
+    """Message with a new reading, or with the failure to get one."""
 
     def __init__(self, outcome: GatewayReading | Failure) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class ReadingArrived(Message):
 
 
 class DetailsArrived(Message):
-    """An explanation of a tool, or why there is none, for the dialog that asked."""
+    """Message for an open dialog, with the explanation of a tool or the failure to get it."""
 
     def __init__(self, dialog: TextDialog, outcome: list[str] | Failure) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class DetailsArrived(Message):
 
 
 class TopApp(App[None]):
-    """Two tables, renewed with each reading."""
+    """Two tables, of servers and of tools, which are updated with each reading."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "fairlead top"
@@ -105,7 +105,7 @@ class TopApp(App[None]):
         self._draw()
         self._tools.focus()
         self._feed.start()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)  # which leaves the terminal as it was
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)  # restores the terminal
 
     def on_unmount(self) -> None:
         self._feed.end()
@@ -160,10 +160,10 @@ class TopApp(App[None]):
         self.push_screen(TextDialog(HELP))
 
     def _explain(self, row: WatchedToolRow) -> None:
-        dialog = TextDialog([row.name, "", "asking the gateway …"])
+        dialog = TextDialog([row.name, "", "loading …"])
         self.push_screen(dialog)
         path = f"/v1/tools/{quote(row.name, safe='')}/explain"
-        requested(
+        request_once(
             lambda: tool_details(row, self._plane.get(path)),
             lambda outcome: self.post_message(DetailsArrived(dialog, outcome)),
         )
@@ -175,24 +175,24 @@ class TopApp(App[None]):
         notice.display = self._lost is not None
         if self._lost is not None:
             age = time.monotonic() - self._reading.at
-            notice.update(Text(f"No answer, figures are {age:,.0f} s old: {printable(str(self._lost))} Trying again."))
+            notice.update(Text(f"Values are {age:,.0f} s old: {printable(str(self._lost))} Trying again."))
         self._servers.show(shown.servers)
         self._tools.show(shown.tools)
 
     def _summary(self) -> Text:
-        total, out = self._rows.total, not_ready_total(self._rows.servers)
-        how = [f"by {self._key}", f"every {self._interval:g} s"]
-        how += [f"with {printable(self._words)!r}"] if self._words else []
-        how += ["PAUSED"] if self._paused else []
-        figures = [
+        total, not_ready = self._rows.total, not_ready_total(self._rows.servers)
+        options = [f"by {self._key}", f"every {self._interval:g} s"]
+        options += [f"with {printable(self._words)!r}"] if self._words else []
+        options += ["PAUSED"] if self._paused else []
+        counts = [
             f"{per_minute(total.calls_per_minute)} calls/min",
             f"{per_minute(total.errors_per_minute)} errors/min",
         ]
-        figures += [f"{out} of {len(self._rows.servers)} servers not ready"] if out else []
-        figures += [f"{self._rates.replicas} replicas"] if self._rates.replicas > 1 else []
+        counts += [f"{not_ready} of {len(self._rows.servers)} servers not ready"] if not_ready else []
+        counts += [f"{self._rates.replicas} replicas"] if self._rates.replicas > 1 else []
         line = Text(printable(self._url), style="bold")
-        line.append("  " + " · ".join(how), style="not bold")
-        return line.append("\n" + " · ".join(figures), style="not bold")
+        line.append("  " + " · ".join(options), style="not bold")
+        return line.append("\n" + " · ".join(counts), style="not bold")
 
     @property
     def _servers(self) -> WatchedTable[WatchedServerRow]:

@@ -1,4 +1,4 @@
-"""Columns of `fairlead top`: cells as text, and which columns a width has room for. Pure module."""
+"""Columns of `fairlead top`: cells as text, and the columns that fit the window. No I/O."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ UNKNOWN: Final = "-"
 GAP: Final = 2
 """Spaces between two columns."""
 NARROWEST: Final = 14
-"""Cells of a name, below which columns are left out."""
+"""Smallest width of the name column; columns are left out to keep it."""
 
 
 @dataclass(frozen=True)
 class TopColumn(Generic[Row]):
-    """One column. `rank` 0 is always shown; of others the highest is left out first."""
+    """One column. Rank 0 is always shown; of the others, the highest rank is left out first."""
 
     heading: str
     width: int
@@ -30,13 +30,13 @@ class TopColumn(Generic[Row]):
 
 @dataclass(frozen=True)
 class TableLayout(Generic[Row]):
-    """Columns that fit a width, and the cells that are left for the name, the first column."""
+    """Columns that fit the window, and the remaining width for the name, which is the first column."""
 
     name_width: int
     columns: tuple[TopColumn[Row], ...]
 
     def cells(self, row: Row) -> list[str]:
-        """The cells of a row, each as wide as its column."""
+        """The cells of a row, padded to the widths of their columns."""
         cells = [shorten(short_name(row.name), self.name_width).ljust(self.name_width)]
         for column in self.columns:
             text = shorten(printable(column.cell(row)), column.width)
@@ -45,13 +45,13 @@ class TableLayout(Generic[Row]):
 
 
 def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str]) -> TableLayout[Row]:
-    """The layout for a window of `width` cells: names take what they need, and columns what is left."""
+    """The layout for a window of `width` cells: names get the width that they need, columns the rest."""
     longest = max((len(short_name(name)) for name in names), default=0)
-    wanted = max(NARROWEST, min(longest, width // 2))
+    name_width = max(NARROWEST, min(longest, width // 2))
     fitting = list(columns)
     while (
         fitting
-        and sum(column.width + GAP for column in fitting) + wanted > width
+        and sum(column.width + GAP for column in fitting) + name_width > width
         and max(column.rank for column in fitting) > 0
     ):
         fitting.remove(max(fitting, key=lambda column: column.rank))
@@ -60,12 +60,12 @@ def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str
 
 
 def short_name(name: str) -> str:
-    """A name for people: that of a server with its namespace only where that is not the default."""
+    """A server's or tool's name for people, without the default namespace."""
     return printable(name.removeprefix(f"{DEFAULT_NAMESPACE}/"))
 
 
 def shorten(text: str, width: int) -> str:
-    """The text in so many cells: its beginning, and its end, which tells tools of one server apart."""
+    """The text shortened to `width` cells. Its end is kept, because it distinguishes tools of one server."""
     if len(text) <= width:
         return text
     if width < 8:
@@ -75,7 +75,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def per_minute(value: float | None) -> str:
-    """A rate: one digit behind the point below ten."""
+    """A rate as text, with one decimal place below ten."""
     if value is None:
         return UNKNOWN
     return "0" if value == 0 else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
@@ -91,7 +91,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def count(value: int | None) -> str:
-    """A number with its thousands."""
+    """A number with thousands separators."""
     return UNKNOWN if value is None else f"{value:,}"
 
 

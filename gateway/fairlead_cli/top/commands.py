@@ -1,4 +1,4 @@
-"""`fairlead top`, with its options and help. No work is done here."""
+"""`fairlead top`: its options and help."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fairlead_cli.top.sort_key import SortKey
 
 @expand_groups
 def top(
-    sort: Annotated[SortKey, typer.Option(help="Order of the rows; keys of the screen change it.")] = SortKey.calls,
+    sort: Annotated[SortKey, typer.Option(help="Order of the rows; can be changed on the screen.")] = SortKey.calls,
     interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two readings.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one reading, with counts since the start.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one reading, with total counts.")] = False,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Watch servers and tools by calls, errors and latency, live.
+    """Watch calls, errors and latency of servers and tools live.
 
-    Needs a terminal; keys are shown at the bottom, `?` explains them. With --once, one reading as tables; with --json,
-    an object per reading and line; with both, one object. You see the servers and tools that policies show you, and
-    calls of everyone.
+    Needs a terminal; its last line shows the keys, and `?` explains them. --once prints one reading as tables, --json
+    one JSON object per reading, both together one object. The servers and tools are those that policies show you; the
+    calls are those of all callers.
 
     Examples:
 

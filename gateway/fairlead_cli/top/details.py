@@ -1,4 +1,4 @@
-"""Text about one server or tool: why it is not ready, why a tier hides it. Pure module."""
+"""Text about one server or tool of `fairlead top`: why a server is not ready, why a tier hides a tool. No I/O."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from fairlead_cli.output import printable
 from fairlead_cli.servers.showing import details
 from fairlead_cli.speed.tiers import explanation
 from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, per_minute
-from fairlead_cli.top.rows import CallFigures, WatchedServerRow, WatchedToolRow
+from fairlead_cli.top.rows import CallStatistics, WatchedServerRow, WatchedToolRow
 
 
 def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]:
-    """Lines about a server by its document."""
+    """Lines about a server from its REST document."""
     why = f" ({row.cause})" if row.cause else ""
     lines = [f"{row.name}: {row.state}{why}"]
     if row.tools:
-        lines += [*figure_lines(row.figures), f"  tools     {row.tools:,}; p50 and p95 are those of the slowest"]
+        lines += [*figure_lines(row.figures), f"  tools     {row.tools:,}; p50 and p95 are of the slowest tool"]
     lines.append(f"  restarts  {count(row.restarts)}")
     for word, member in (("breaker", "breaker"), ("endpoint", "endpoint"), ("MCP", "protocolVersion")):
         if document.get(member):
             lines.append(f"  {word:<9} {document[member]}")
     server_lines = details([document])
     if not server_lines and row.cause:
-        server_lines = ["", "Its message is for administrators of the gateway (FAIRLEAD_ADMIN_GROUPS)."]
+        server_lines = ["", "Only administrators of the gateway see the server's message (FAIRLEAD_ADMIN_GROUPS)."]
     problems = [str(problem) for problem in document.get("problems", ())]
-    more = (
+    left_out = (
         ["", f"Left out of its tools: {len(problems)}", *(f"  {problem}" for problem in problems)] if problems else []
     )
-    return [printable(line) for line in (*lines, *server_lines, *more)]
+    return [printable(line) for line in (*lines, *server_lines, *left_out)]
 
 
 def tool_details(row: WatchedToolRow, explained: dict[str, Any]) -> list[str]:
-    """Lines about a tool by what `/v1/tools/{name}/explain` answers."""
+    """Lines about a tool from the response of `/v1/tools/{name}/explain`."""
     first, *others = explanation(explained)
     tiers = [
         f"  {tier['tier']}: {'shown' if tier['shown'] else 'hidden'}, {tier['reason']}" for tier in explained["tiers"]
     ]
-    where = ["", "Tiers:", *tiers] if tiers else ["", "There are no latency tiers: it is in every list."]
+    where = ["", "Tiers:", *tiers] if tiers else ["", "There are no latency tiers: the tool is in every list."]
     return [printable(line) for line in (first, *figure_lines(row.figures), *others, *where)]
 
 
-def figure_lines(figures: CallFigures) -> list[str]:
-    """Lines about calls."""
+def figure_lines(figures: CallStatistics) -> list[str]:
+    """Lines about call rates, totals and latency."""
     rates = f"{per_minute(figures.calls_per_minute)} calls/min, {per_minute(figures.errors_per_minute)} errors/min"
     share = UNKNOWN
     if figures.calls and figures.errors is not None:

@@ -1,4 +1,4 @@
-"""Dialogs of the screen of `fairlead top`. Imports Textual."""
+"""Dialogs of the screen of `fairlead top`, as Textual widgets."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ HELP: Final = (
     "",
     "  c e l n   order: calls, errors, latency (p95), name",
     "  /         only names with these letters, or a state such as failed",
-    "  escape    everything again",
-    "  space     pause, and go on",
+    "  escape    remove the filter",
+    "  space     pause or continue",
     "  tab       from servers to tools, and back",
     "  enter     why a server is not ready, why a tier hides a tool",
     "  q         quit",
     "",
     (
-        "Calls are those of all callers, to servers and tools that policies show you; "
-        "rates are over the last minute. p50 and p95 are of the last 100 calls that "
-        "succeeded; of a server, those of its slowest tool. An unknown figure is -."
+        "Calls of all callers are counted, for servers and tools that policies show you; "
+        "rates are over the last minute. p50 and p95 are of the last 100 successful calls; "
+        "for a server, those of its slowest tool. - stands for an unknown value."
     ),
 )
 
 
 class TextDialog(ModalScreen[None]):
-    """Lines over the screen, which can be scrolled."""
+    """A scrollable dialog with lines of text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q,question_mark", "dismiss_dialog", "Close")]
     DEFAULT_CSS = """
@@ -53,7 +53,7 @@ class TextDialog(ModalScreen[None]):
 
     @property
     def text(self) -> str:
-        """The lines as they are shown."""
+        """The lines as they are displayed."""
         return self._text.plain
 
     def show(self, lines: Sequence[str]) -> None:

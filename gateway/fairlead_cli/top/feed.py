@@ -1,4 +1,4 @@
-"""Requests in threads: nothing that a gateway does not answer holds the screen up, or its end."""
+"""Requests in threads, so that a gateway that does not respond cannot block the screen or its exit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class RepeatedRequest(Generic[Result]):
-    """Does a request every `interval` seconds in a daemon thread, and hands over what came of it, in that thread."""
+    """Repeats a request every `interval` seconds in a daemon thread, and delivers each outcome in that thread."""
 
     def __init__(
         self, request: Callable[[], Result], interval: float, deliver: Callable[[Result | Failure], object]
@@ -25,18 +25,18 @@ class RepeatedRequest(Generic[Result]):
         self._going.set()
 
     def start(self) -> None:
-        """Begin; the first request is made after one interval."""
+        """Start the thread; the first request is made after one interval."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def pause(self, paused: bool) -> None:
-        """Hold the requests, or go on with them."""
+        """Pause or resume the requests."""
         if paused:
             self._going.clear()
         else:
             self._going.set()
 
     def end(self) -> None:
-        """Make no further request. One that is being made is not waited for."""
+        """Make no further request, and do not wait for a running one."""
         self._ended.set()
         self._going.set()
 
@@ -47,13 +47,13 @@ class RepeatedRequest(Generic[Result]):
                 self._deliver(outcome_of(self._request))
 
 
-def requested(request: Callable[[], Result], deliver: Callable[[Result | Failure], object]) -> None:
-    """Do one request in a daemon thread, and hand over what came of it, in that thread."""
+def request_once(request: Callable[[], Result], deliver: Callable[[Result | Failure], object]) -> None:
+    """Do one request in a daemon thread, and deliver its outcome in that thread."""
     threading.Thread(target=lambda: deliver(outcome_of(request)), daemon=True).start()
 
 
 def outcome_of(request: Callable[[], Result]) -> Result | Failure:
-    """The result, or the failure."""
+    """The result of the request, or its failure."""
     try:
         return request()
     except Failure as error:

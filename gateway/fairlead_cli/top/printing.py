@@ -1,4 +1,4 @@
-"""`fairlead top` for people once, for programs, and the start of its screen."""
+"""`fairlead top` without its screen, as tables or JSON lines, and the start of the screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_once(destination: Destination, key: SortKey, output: Output) -> None:
         print_json(document(reading, rows))
         return
     if not rows.servers:
-        print(f"{destination.url} serves no servers, or none that you may know of.")
+        print(f"{destination.url} has no servers that you may see.")
         return
     print_table(
         ("SERVER", "STATE", "CALLS", "ERRORS", "P50", "P95", "RESTARTS", "TOOLS", "WHY"), map(_server, rows.servers)
@@ -39,8 +39,8 @@ def run_once(destination: Destination, key: SortKey, output: Output) -> None:
 
 
 def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
-    """Print a reading per line until interrupted; a connection that is lost is retried. Raises Failure where the first
-    reading fails.
+    """Print one reading per line until interrupted, and retry after errors. Raises Failure if the first reading
+    fails.
     """
     plane, rates = Plane.of(destination), CallRates()
     reading: GatewayReading | None = read(plane)
@@ -58,20 +58,20 @@ def run_lines(destination: Destination, key: SortKey, interval: float) -> None:
 
 
 def run_screen(destination: Destination, key: SortKey, interval: float) -> None:
-    """Show the screen until it is left. Raises Failure where there is no terminal, or the first reading fails."""
+    """Run the screen until it is closed. Raises Failure if there is no terminal, or if the first reading fails."""
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on standard error
-        raise Failure("there is no terminal for the screen: add --once or --json", code=USED_WRONGLY)
+        raise Failure("the screen needs a terminal: add --once or --json", code=USED_WRONGLY)
     with needs("up"):
         from fairlead_cli.top.application import TopApp
     plane = Plane.of(destination)
     app = TopApp(plane, destination.url, key, interval, read(plane))
     app.run()
     if app.return_code:
-        raise SystemExit(app.return_code)  # a fault, which Textual has printed
+        raise SystemExit(app.return_code)  # Textual has printed the error
 
 
 def document(reading: GatewayReading, rows: WatchedRows) -> dict[str, Any]:
-    """One reading for programs."""
+    """One reading as JSON."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "origin": reading.origin,

@@ -1,4 +1,4 @@
-"""Readings: what a gateway's REST plane says of its servers and tools at one moment."""
+"""Readings: the state of a gateway's servers and tools at one moment, from its REST API."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Answer = TypeVar("Answer")
 
 
 class CountedCalls(msgspec.Struct, frozen=True):
-    """Calls since the start of the gateway's process."""
+    """Calls since the start of the gateway process."""
 
     calls: int
     errors: int
 
 
 class MeasuredTool(msgspec.Struct, frozen=True, rename="camel"):
-    """One tool as `/v1/scores` has it; null for what is not known."""
+    """One tool in `/v1/scores`; None for unknown values."""
 
     name: str
     server: str
@@ -31,17 +31,17 @@ class MeasuredTool(msgspec.Struct, frozen=True, rename="camel"):
     median_ms: float | None
     p95_ms: float | None
     tier: str | None
-    """The fastest tier that shows it."""
+    """The fastest tier that shows the tool."""
     count: CountedCalls | None
 
     @property
     def p50_ms(self) -> float | None:
-        """The measured median; None where it is only declared."""
+        """The measured median; None if the median is only declared."""
         return self.median_ms if self.p95_ms is not None else None
 
 
 class WatchedServer(msgspec.Struct, frozen=True):
-    """One server as `/v1/servers` has it."""
+    """One server in `/v1/servers`."""
 
     server: str
     state: str
@@ -65,17 +65,17 @@ class GatewayReading:
     """State and counts at one moment."""
 
     at: float
-    """Seconds of a clock that never goes back."""
+    """Time on a monotonic clock, in seconds."""
     origin: str
-    """Opaque id of the gateway's process, by which counts of replicas and runs are told apart."""
+    """Opaque id of the gateway process, which separates the counts of replicas and restarts."""
     servers: tuple[WatchedServer, ...]
     tools: tuple[MeasuredTool, ...]
     documents: Mapping[str, dict[str, Any]]
-    """Answers about servers, whole, by `namespace/name`."""
+    """Complete responses about servers, by `namespace/name`."""
 
 
 def read(plane: Plane, clock: Callable[[], float] = time.monotonic) -> GatewayReading:
-    """Ask the gateway. Raises Failure."""
+    """Read from the gateway. Raises Failure."""
     documents = plane.get("/v1/servers")
     servers = _convert(documents, _Servers).servers
     scores = _convert(plane.get("/v1/scores"), _Scores)
@@ -93,5 +93,5 @@ def _convert(answer: Any, type_: type[Answer]) -> Answer:
         return msgspec.convert(answer, type_)
     except msgspec.ValidationError as error:
         raise Failure(
-            f"the gateway's answer has figures of another kind: {error}; `fairlead top` needs a gateway of its version"
+            f"the gateway's response has another format: {error}; `fairlead top` needs a gateway of its own version"
         ) from error

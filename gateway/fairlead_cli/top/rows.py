@@ -1,4 +1,4 @@
-"""Rows of `fairlead top`: figures of servers and tools, sorted and filtered. Pure module."""
+"""Rows of `fairlead top`: statistics of servers and tools, with sorting and filtering. No I/O."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairlead_tools.call_rates import CallRate
 
 
 @dataclass(frozen=True)
-class CallFigures:
-    """Numbers of calls; None for what is not known."""
+class CallStatistics:
+    """Call counts, rates and latencies of a server or a tool; None if unknown."""
 
     calls: int | None = None
-    """Since the start of the gateway's process."""
+    """Calls since the start of the gateway process."""
     errors: int | None = None
     calls_per_minute: float | None = None
     errors_per_minute: float | None = None
@@ -30,12 +30,12 @@ class WatchedRow:
     """One server or tool."""
 
     name: str
-    figures: CallFigures
+    figures: CallStatistics
 
 
 @dataclass(frozen=True)
 class WatchedServerRow(WatchedRow):
-    """One server. Calls are the sum of its tools, latencies those of its slowest."""
+    """One server. Calls are summed over its tools; latencies are those of its slowest tool."""
 
     state: str
     cause: str
@@ -62,13 +62,13 @@ class WatchedRows:
     tools: tuple[WatchedToolRow, ...]
 
     @property
-    def total(self) -> CallFigures:
+    def total(self) -> CallStatistics:
         """Sums over all tools."""
         return _together([row.figures for row in self.tools])
 
     def arrange(self, key: SortKey, words: str = "") -> WatchedRows:
-        """The rows whose names hold `words`, in the order of `key`. A server's name, or its state, brings its tools
-        along.
+        """The rows whose names contain `words`, in the order of `key`. If a server's name or state matches, its tools
+        are included.
         """
         names = {row.name for row in self.servers if _holds(words, row.name, row.state, row.cause)}
         tools = [row for row in self.tools if _holds(words, row.name) or row.server in names]
@@ -83,7 +83,7 @@ def rows_of(reading: GatewayReading, rates: Mapping[str, CallRate]) -> WatchedRo
         WatchedToolRow(tool.name, _figures(tool, rates.get(tool.name)), tool.server, tool.tier)
         for tool in reading.tools
     )
-    of_servers: dict[str, list[CallFigures]] = {}
+    of_servers: dict[str, list[CallStatistics]] = {}
     for row in tools:
         of_servers.setdefault(row.server, []).append(row.figures)
     servers = tuple(_server(server, of_servers.get(server.server, [])) for server in reading.servers)
@@ -91,18 +91,18 @@ def rows_of(reading: GatewayReading, rates: Mapping[str, CallRate]) -> WatchedRo
 
 
 def arrange(rows: Iterable[Row], key: SortKey) -> tuple[Row, ...]:
-    """Rows in the order of `key`; equal ones, and those without a figure, by name."""
+    """Rows in the order of `key`. Equal rows, and rows without a value, are ordered by name."""
     return tuple(sorted(rows, key=lambda row: (*_ORDER[key](row.figures), row.name)))
 
 
 def not_ready_total(servers: Sequence[WatchedServerRow]) -> int:
-    """How many servers are not ready."""
+    """Number of servers that are not ready."""
     return sum(row.state != READY for row in servers)
 
 
-def _figures(tool: MeasuredTool, rate: CallRate | None) -> CallFigures:
+def _figures(tool: MeasuredTool, rate: CallRate | None) -> CallStatistics:
     count = tool.count
-    return CallFigures(
+    return CallStatistics(
         calls=None if count is None else count.calls,
         errors=None if count is None else count.errors,
         calls_per_minute=None if rate is None else rate.calls,
@@ -112,14 +112,14 @@ def _figures(tool: MeasuredTool, rate: CallRate | None) -> CallFigures:
     )
 
 
-def _server(server: WatchedServer, tools: Sequence[CallFigures]) -> WatchedServerRow:
+def _server(server: WatchedServer, tools: Sequence[CallStatistics]) -> WatchedServerRow:
     return WatchedServerRow(
         server.server, _together(tools), server.state, server.cause or server.reason, server.tools, server.restarts
     )
 
 
-def _together(tools: Sequence[CallFigures]) -> CallFigures:
-    return CallFigures(
+def _together(tools: Sequence[CallStatistics]) -> CallStatistics:
+    return CallStatistics(
         calls=_sum(tool.calls for tool in tools),
         errors=_sum(tool.errors for tool in tools),
         calls_per_minute=_sum(tool.calls_per_minute for tool in tools),
@@ -130,7 +130,7 @@ def _together(tools: Sequence[CallFigures]) -> CallFigures:
 
 
 def _sum(values: Iterable[Any]) -> Any:
-    """The sum of what is known; None where nothing is."""
+    """Sum of the known values; None if none is known."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) if numbers else None
 
@@ -140,11 +140,11 @@ def _holds(words: str, *texts: str) -> bool:
 
 
 def _first(*values: float | None) -> tuple[float, ...]:
-    """Sort key that puts the largest first, and None last."""
+    """Sort key that puts the largest value first, and None last."""
     return tuple(1.0 if value is None else -value for value in values)
 
 
-_ORDER: Mapping[SortKey, Callable[[CallFigures], tuple[float, ...]]] = {
+_ORDER: Mapping[SortKey, Callable[[CallStatistics], tuple[float, ...]]] = {
     SortKey.calls: lambda figures: _first(figures.calls_per_minute, figures.calls),
     SortKey.errors: lambda figures: _first(figures.errors_per_minute, figures.errors),
     SortKey.latency: lambda figures: _first(figures.p95_ms, figures.p50_ms),

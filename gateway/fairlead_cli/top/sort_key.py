@@ -1,4 +1,4 @@
-"""Orders of the rows of `fairlead top`, as its option and its keys name them. Pure module."""
+"""Sort orders of the rows of `fairlead top`, for its option and its keys. No I/O."""
 
 from __future__ import annotations
 

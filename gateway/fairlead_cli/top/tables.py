@@ -1,4 +1,4 @@
-"""Tables of the screen of `fairlead top`. Imports Textual."""
+"""Tables of the screen of `fairlead top`, as Textual widgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_cli.top.columns import TableLayout, TopColumn, layout_of
 from fairlead_cli.top.rows import Row, WatchedRow, WatchedServerRow
 
 MOST_ROWS: Final = 300
-"""Rows that are drawn; the title says how many more there are, and a filter finds them."""
+"""Limit on the rows that are drawn; the title has the number of the others, and a filter finds them."""
 _CELL_PADDING: Final = 1
 _SCROLL_BAR: Final = 2
 _ERRORS: Final = frozenset({"ERR/MIN", "ERRORS"})
@@ -21,8 +21,8 @@ _STATES: Final = {FAILED: "bold red", OFFLINE: "bold yellow", READY: ""}
 
 
 class WatchedTable(DataTable[Text], Generic[Row]):
-    """Rows of one kind, in the columns that the window has room for. The cursor stays on its row as rows move; on the
-    first one it stays at the top.
+    """Rows of one kind, in the columns that fit the window. The cursor follows its row when rows move, except in the
+    first row, where it stays at the top.
     """
 
     def __init__(self, kind: str, columns: Sequence[TopColumn[Row]]) -> None:
@@ -35,7 +35,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
 
     @property
     def current(self) -> Row | None:
-        """The row below the cursor."""
+        """The row at the cursor."""
         return self._rows[self.cursor_row] if 0 <= self.cursor_row < len(self._rows) else None
 
     def show(self, rows: Sequence[Row]) -> None:
@@ -50,7 +50,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
         self.scroll_to(y=scroll, animate=False)
 
     def on_resize(self) -> None:
-        """Choose columns again."""
+        """Choose the columns for the new width."""
         self.show(self._rows) if self._total <= MOST_ROWS else self._draw()
 
     def _draw(self) -> None:
@@ -67,9 +67,9 @@ class WatchedTable(DataTable[Text], Generic[Row]):
         for row in self._rows:
             self.add_row(*_styled(row, layout))
         self.move_cursor(row=cursor, animate=False, scroll=False)
-        more = self._total - len(self._rows)
+        left_out = self._total - len(self._rows)
         what = self._kind if self._total != 1 else self._kind.removesuffix("s")
-        self.border_title = f"{self._total:,} {what}" + (f", {more:,} of them not drawn: use /" if more else "")
+        self.border_title = f"{self._total:,} {what}" + (f", {left_out:,} of them not drawn: use /" if left_out else "")
 
     @property
     def _room(self) -> int:
@@ -78,7 +78,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
 
 
 def _styled(row: Any, layout: TableLayout[Any]) -> list[Text]:
-    """The cells with colours where something is wrong; each says it in words too."""
+    """The cells of a row; errors are coloured, in addition to their text."""
     name, *others = layout.cells(row)
     cells = [Text(name)]
     for column, text in zip(layout.columns, others, strict=True):

@@ -1,1 +1,1 @@
-"""`fairlead up`: operator and gateway of one machine in one process. The only place that knows both."""
+"""`fairlead up`: operator and gateway of one machine in one process. No other package imports both."""

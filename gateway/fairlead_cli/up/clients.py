@@ -1,4 +1,4 @@
-"""The lines that connect a client to a running gateway, ready to be pasted. Pure."""
+"""Lines with which clients connect to a running gateway, ready to paste. No I/O."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 from fairlead_api.client_files.known_clients import CLIENTS
 
 KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
-"""Environment variable with a key, which the verbs of `fairlead` read too."""
+"""Environment variable with a key, which the commands of `fairlead` read too."""
 
 
 def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
-    """Name of a client and what to run, or to put into its configuration. `wants_key`: the gateway answers nobody
-    without a credential, and each of them takes it from KEY_VARIABLE. The Inspector is left out then: releases that
-    Node.js 20 gets take none.
+    """Names of clients, each with the command or configuration that connects it. With `wants_key`, the gateway needs a
+    credential, which each client takes from KEY_VARIABLE. The Inspector is left out then, because its releases for
+    Node.js 20 cannot send one.
     """
     entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if wants_key else None)
-    word = shlex.quote(url)  # zsh takes the brackets of an IPv6 address for a pattern
+    word = shlex.quote(url)  # quoted, because zsh treats the brackets of an IPv6 address as a pattern
     header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if wants_key else ""
     key = ("Key", f"export {KEY_VARIABLE}=… first; `fairlead keys create NAME` makes one")
     inspector = ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list")
@@ -32,5 +32,5 @@ def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
 
 
 def model_lines(base_url: str, model: str) -> list[tuple[str, str]]:
-    """How a client of a model's API is connected; nothing without such endpoints. An empty `model` is any of them."""
+    """Connection settings of a client of the model endpoints; empty without such endpoints, and NAME for any model."""
     return [("OpenAI SDK", f"base_url={base_url} model={model or 'NAME'}")] if base_url else []

@@ -43,7 +43,7 @@ from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.litellm import WithServer, litellm_server
 from fairlead_cli.up.llm import ChosenModel, chosen_model
 from fairlead_cli.up.logs import configure_logging
-from fairlead_cli.up.missing_files import missing
+from fairlead_cli.up.missing_files import missing_paths
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_cli.up.terminal_keys import TerminalKeys
 from fairlead_cli.wording import NAMED_URL
@@ -106,7 +106,7 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> None:
     """Serve until a signal arrives. Raises Failure for problems that the user can correct."""
-    for path in missing(options.paths, options.tools, options.routes):
+    for path in missing_paths(options.paths, options.tools, options.routes):
         raise Failure(path, code=USED_WRONGLY)
     console = _console(os.environ)
     live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()

@@ -1,7 +1,7 @@
-"""Where a run of `fairlead up` keeps its things.
+"""Folders of a `fairlead up`.
 
-Documents and credentials of a run without `--state-dir` live in a directory of its own that goes with it; what a killed
-run left behind is removed by the next. Installed packages stay in the user's cache, where that can be written.
+Without `--state-dir`, documents and credentials are in a temporary folder that is deleted at the end; folders of killed
+processes are deleted by the next start. Installed packages stay in the user's cache, if that is writable.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _LOCK: Final = ".lock"
 
 
 def package_cache(environ: Mapping[str, str]) -> Path:
-    """The folder of installed packages, by the XDG base directory specification."""
+    """The folder of installed packages, according to the XDG base directory specification."""
     base = environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if base.startswith("/") else Path.home() / ".cache"
     return root / "fairlead" / "packages"
 
 
 def _packages(root: Path, environ: Mapping[str, str]) -> Path:
-    """The folder of installed packages; one of this run where the user's cache cannot be written."""
+    """The folder of installed packages; a folder of this run if the user's cache is not writable."""
     cache = package_cache(environ)
     try:
         private_directory(cache)
         with tempfile.TemporaryFile(dir=cache):
             return cache
     except OSError as error:
-        logger.warning("packages are installed for this run alone: %s cannot be written (%s)", cache, error.strerror)
+        logger.warning("packages are installed for this run only: %s cannot be written (%s)", cache, error.strerror)
         return root / "packages"
 
 
 @contextmanager
 def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Folders]:
-    """The folders of one run. Raises Failure where they cannot be made or another run uses them."""
+    """The folders of one run. Raises Failure if they cannot be created, or if another run uses them."""
     try:
         if state_dir is None:
             parent = _runtime_directory(environ)
@@ -56,7 +56,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
         else:
             root = private_directory(state_dir.expanduser().absolute())
     except OSError as error:
-        raise Failure(f"{error.filename}: {error.strerror}; --state-dir names another folder") from error
+        raise Failure(f"{error.filename}: {error.strerror}; choose another folder with --state-dir") from error
     with (root / _LOCK).open("w") as lock:
         if not _try_lock(lock):
             raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
@@ -69,7 +69,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
 
 
 def running(environ: Mapping[str, str]) -> list[Path]:
-    """The folders of this user's runs without `--state-dir` that go on now."""
+    """The folders of this user's current runs without `--state-dir`."""
     folders = []
     for root in sorted(_runtime_directory(environ).glob(f"{_PREFIX}*")):
         try:
@@ -91,7 +91,7 @@ def _runtime_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what runs left behind that ended without a chance to clean up."""
+    """Delete folders of runs that ended without deleting them."""
     for left in parent.glob(f"{_PREFIX}*"):
         try:
             if left.stat().st_uid != os.getuid():

@@ -1,4 +1,4 @@
-"""Configurations of MCP clients that lie on this machine, which `fairlead up` names and does not run unasked."""
+"""Configurations of MCP clients on this machine, which `fairlead up` suggests but does not run by itself."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from fairlead_api.client_files.known_clients import usual_files
 from fairlead_operator.local.sources import Sources
 
 _MOST: Final = 3
-"""Files that are named."""
+"""Number of files that the suggestion names."""
 
 
 def own_files(home: Path, folder: Path) -> str:
-    """Command that serves the servers of the files that were found, and how many more files there are; empty for none.
+    """Command that serves the servers in clients' configuration files, and the number of further files; empty for none.
 
-    Only files that declare a server count. Nothing of them is started.
+    Only files that declare a server count. Nothing is started.
     """
     files = [file for file in usual_files(home, folder) if _declares_servers(file)]
     if not files:
         return ""
-    more = f" ({len(files) - _MOST} more)" if len(files) > _MOST else ""
-    return f"fairlead up {' '.join(_short_path(file, home, folder) for file in files[:_MOST])}{more}"
+    suffix = f" ({len(files) - _MOST} more)" if len(files) > _MOST else ""
+    return f"fairlead up {' '.join(_short_path(file, home, folder) for file in files[:_MOST])}{suffix}"
 
 
 def _declares_servers(file: Path) -> bool:
@@ -33,7 +33,7 @@ def _declares_servers(file: Path) -> bool:
     scan = Sources([file], {}).scan()
     if scan is None:
         return False
-    refused = any(problem.field.count(".") > 1 for problem in scan.problems)  # an entry's key, such as a variable unset
+    refused = any(problem.field.count(".") > 1 for problem in scan.problems)  # a key within an entry
     return bool(scan.contents.servers) or refused
 
 

@@ -1,4 +1,4 @@
-"""The one gateway of this machine as the operator sees gateways: asked in the same loop, without a wire in between."""
+"""This process's gateway as the operator's port `Gateways`: reports are passed in memory."""
 
 from __future__ import annotations
 

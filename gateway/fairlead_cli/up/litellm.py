@@ -1,6 +1,6 @@
-"""A LiteLLM proxy as one server of `fairlead up`, beside those of the files.
+"""A LiteLLM proxy as one server of `fairlead up`, in addition to those of the files.
 
-Its MCP endpoint is read, and not its REST list (`/mcp-rest/tools/list`): there names of tools are not unique, and calls
+Its MCP endpoint is used instead of its REST list (`/mcp-rest/tools/list`), where tools' names are not unique and calls
 report no progress.
 """
 
@@ -29,12 +29,14 @@ INTERVAL: Final = "FAIRLEAD_LITELLM_INTERVAL"
 NAME: Final = "litellm"
 DEFAULT_INTERVAL: Final = "30s"
 SEPARATOR: Final = "-"
-"""Stands between server and tool in its names of tools; names of servers do not have it."""
+"""Separator of server and tool in the proxy's tool names; names of servers do not contain it."""
 _VARIABLES: Final = {"spec.url": OPTION, "spec.discovery.interval": INTERVAL}
 
 
 def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
-    """The proxy at `url`, with key and interval from the environment. Raises Failure, which does not quote the key."""
+    """The proxy at `url`, with API key and interval from the environment. Raises Failure, which does not quote the
+    key.
+    """
     spec = {
         "url": mcp_endpoint(url),
         "discovery": {"interval": environ.get(INTERVAL) or DEFAULT_INTERVAL, "tagSeparator": SEPARATOR},
@@ -48,11 +50,11 @@ def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
 
 
 def mcp_endpoint(url: str) -> str:
-    """Address of the MCP endpoint of the proxy at `url`, which may be that endpoint already. Raises Failure."""
+    """URL of the proxy's MCP endpoint. `url` is the proxy's URL or already that of the endpoint. Raises Failure."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise Failure(f"{OPTION}: not a URL: {error}", code=USED_WRONGLY) from error
+        raise Failure(f"{OPTION}: {url!r} is not a URL: {error}", code=USED_WRONGLY) from error
     path = parts.path.rstrip("/")
     if "mcp" not in path.split("/"):
         path += "/mcp"
@@ -60,7 +62,9 @@ def mcp_endpoint(url: str) -> str:
 
 
 class WithServer:
-    """Scanner that adds a server to what another one declares. A namesake that is declared there comes first."""
+    """Scanner that adds one server to the servers of another scanner, whose server of the same name takes
+    precedence.
+    """
 
     def __init__(self, scanner: Scanner, server: DeclaredServer) -> None:
         self._scanner = scanner
@@ -74,7 +78,7 @@ class WithServer:
         key = self._server.key
         first = scan.contents.servers.get(key)
         if first is not None:
-            message = f"a server called {key.name} stands in {first.origin} already, and this one is left out"
+            message = f"the proxy is left out, because {first.origin} declares a server with its name, {key.name}"
             problem = ManifestProblem(self._server.origin, 0, "", message)
             return replace(scan, problems=(*scan.problems, problem))
         servers = {**scan.contents.servers, key: self._server}
@@ -85,5 +89,5 @@ def _credential(key: str) -> Credential:
     if not key:
         return Credential()
     if re.fullmatch(r"[!-~]+", key) is None:
-        raise Failure(f"{KEY}: has characters that no key has, such as spaces", code=USED_WRONGLY)
+        raise Failure(f"{KEY} contains characters that are not allowed in a key, such as spaces", code=USED_WRONGLY)
     return Credential(headers={"Authorization": f"Bearer {key}"})

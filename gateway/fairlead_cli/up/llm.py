@@ -1,5 +1,5 @@
-"""The model behind the endpoints of `fairlead up --llm`: a provider's, any that is compatible with OpenAI's, or a
-scripted one that needs none.
+"""The model behind the model endpoints of `fairlead up --llm`: a provider's model, any model behind a URL that is
+compatible with OpenAI's API, or a scripted one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fairlead_models.providers import ROUTE_PREFIX, Provider
 
 OPTION: Final = "--llm"
 KEY: Final = "FAIRLEAD_LLM_KEY"
-"""Environment variable with the key for a URL."""
+"""Environment variable with the API key for a URL."""
 SCRIPTED: Final = "scripted"
 AUTO: Final = "auto"
 ROUTE: Final = "default"
-"""Route over the model that is asked for where a client names none: `fairlead/default`."""
+"""Route to the model for clients that name none: `fairlead/default`."""
 _PROVIDERS: Final = {
     "openai": (Provider("https://api.openai.com/v1", key_env="OPENAI_API_KEY"), "gpt-5-mini"),
     "anthropic": (Provider("https://api.anthropic.com", "anthropic", key_env="ANTHROPIC_API_KEY"), "claude-sonnet-5"),
@@ -32,22 +32,24 @@ _PROVIDERS: Final = {
         "gemini-3-flash",
     ),
 }
-"""By name, with the model of the route."""
+"""Providers by name, each with the default model."""
 _ANY: Final = "*"
 _NAME: Final = "url"
 
 
 class ChosenModel(msgspec.Struct, frozen=True):
-    """The provider of the command line."""
+    """The provider and model from the command line."""
 
     added: AddedModels = NOTHING_ADDED
     model: str = ""
-    """Name for clients to ask for; empty where they have to know one of the provider's, or there is none."""
+    """Name of the model for clients; empty if clients must name one of the provider's models, or if there is no
+    model.
+    """
 
 
 @contextlib.asynccontextmanager
 async def chosen_model(word: str | None, environ: Mapping[str, str]) -> AsyncIterator[ChosenModel]:
-    """The provider that the option means, with the scripted model running as long as it is used. Raises Failure."""
+    """The provider that the option names. The scripted model runs until the context exits. Raises Failure."""
     if word is None:
         yield ChosenModel()
         return
@@ -60,7 +62,7 @@ async def chosen_model(word: str | None, environ: Mapping[str, str]) -> AsyncIte
 
 
 def _automatic(environ: Mapping[str, str]) -> str:
-    """The first provider whose key is in the environment, else the scripted model."""
+    """The first provider whose key is in the environment, or else the scripted model."""
     return next((name for name, (each, _) in _PROVIDERS.items() if environ.get(each.key_env or "")), SCRIPTED)
 
 
@@ -68,16 +70,16 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
     if name in _PROVIDERS:
         provider, model = _PROVIDERS[name]
         if not environ.get(provider.key_env or ""):
-            raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: export your key in it", code=USED_WRONGLY)
+            raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: set it to your API key", code=USED_WRONGLY)
         return _model_choice(name, provider, model)
     if not name.startswith(("http://", "https://")):
         names = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
-        raise Failure(f"{OPTION}: {name!r} is none of {names}, and no URL", code=USED_WRONGLY)
+        raise Failure(f"{OPTION}: {name!r} is neither one of {names} nor a URL", code=USED_WRONGLY)
     return _model_choice(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
 
 
 def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
-    """The provider for any model, with a route over the one that is known by name."""
+    """The provider for any of its models, with a route to `model` if one is given."""
     whole = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
     if not model:
         return ChosenModel(AddedModels({name: whole}))
@@ -86,7 +88,7 @@ def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
 
 @contextlib.asynccontextmanager
 async def _serve_scripted() -> AsyncIterator[int]:
-    """The scripted model, on a free port of this machine."""
+    """Run the scripted model on a free port of this machine, and yield the port."""
     from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 
     protocols = UvicornProtocols(ScriptedAssistant())

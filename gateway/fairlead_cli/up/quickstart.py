@@ -1,4 +1,4 @@
-"""Servers of `fairlead up` without files: two that people know, and one of ours. Pure."""
+"""Servers of `fairlead up` without files: two well-known servers, and Fairlead's demo server. No I/O on servers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ DEMO_PROBES: Final[list[dict[str, Any]]] = [
     {"name": "ask_supplier", "probe": {"arguments": {"item": "rope"}}},
     {"name": "forecast_demand", "probe": {"arguments": {"item": "rope"}}},
 ]
-"""The only tools of the quick start that nobody has to call before they are measured."""
+"""The only tools of the quick start that are probed, so that they are measured without calls of agents."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A server of the quick start that makes no sense here."""
+    """A server of the quick start that cannot be used here."""
 
     key: ServerKey
     why: str
 
 
 def quick_start(folder: Path) -> tuple[Contents, tuple[Skipped, ...]]:
-    """The servers for somebody who stands in `folder`, and those that are left out."""
+    """The servers for the working directory `folder`, and those that are left out."""
     demo = _server("demo", {"command": [sys.executable, "-m", "fairlead_cli.demo"], "tools": DEMO_PROBES})
     time = _server("time", {"package": TIME})
     repository = repository_around(folder)
@@ -45,7 +45,7 @@ def quick_start(folder: Path) -> tuple[Contents, tuple[Skipped, ...]]:
 
 
 def repository_around(folder: Path) -> Path | None:
-    """The root of the git repository that `folder` lies in."""
+    """The root of the git repository that contains `folder`; None if there is none."""
     return next((candidate for candidate in (folder, *folder.parents) if (candidate / ".git").exists()), None)
 
 

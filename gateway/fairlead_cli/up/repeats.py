@@ -1,6 +1,6 @@
-"""Thinning of repeated messages: the first, second, fourth, eighth … one is printed, with their number. Pure.
+"""Thinning of repeated messages: the first, second, fourth, eighth … is printed, with its number. No I/O.
 
-For a server that is started again for ever, and whose every start would be another line.
+It keeps a server that restarts for ever from filling the output.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from fairlead_cli.up.terminal_text import harmless
 from fairlead_mcp.refusals import without_numbers
 
 MOST_KINDS: Final = 1_000
-"""Remembered; beyond that all begin again."""
+"""Limit on the stored kinds of messages; beyond it, all counts start again."""
 MOST_CHARACTERS: Final = 400
-"""Compared of a kind and of a wording; they may hold what a server printed."""
+"""Limit on the compared characters of a kind and of a wording, which may quote a server's output."""
 MOST_WORDINGS: Final = 8
-"""Different messages of one kind that are printed at their first time: some servers end in other words each time."""
+"""Number of different messages of one kind that are printed on first occurrence: some servers vary each message."""
 _STATES: Final = ("; next start in ", " has printed nothing for ")
-"""In what `fairlead_mcp` says of a process that ended or is silent."""
+"""Parts of `fairlead_mcp`'s messages about a process that exited or is silent."""
 
 
 class Repeats:
-    """Counts by kind; a kind is what people take for the same thing."""
+    """Counts messages by kind; messages of one kind count as repetitions."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._wordings: dict[str, set[str]] = {}
 
     def count(self, kind: str, text: str) -> int:
-        """How often it happened so far, where it is to be printed, else 0. Numbers in `text` do not count."""
+        """Count a message. Returns its number if it is to be printed, else 0. Differences in numbers within `text` are
+        ignored.
+        """
         kind = kind[:MOST_CHARACTERS]
         if len(self._counts) >= MOST_KINDS:
             self._counts.clear()
@@ -43,22 +45,22 @@ class Repeats:
         return count if fresh or count & (count - 1) == 0 else 0
 
     def forget(self, start: str) -> None:
-        """All kinds that begin so begin again."""
+        """Reset the counts of all kinds with this beginning."""
         for kind in [kind for kind in self._counts if kind.startswith(start)]:
             del self._counts[kind]
             self._wordings.pop(kind, None)
 
 
 def times(count: int) -> str:
-    """Behind a line that was told before."""
+    """Suffix of a line that was printed before."""
     return f" ({count} times so far)" if count > 1 else ""
 
 
 class FewerRepeats(logging.Filter):
-    """Lets the first, second, fourth … warning of a kind through: same logger, same words but for numbers.
+    """Passes the first, second, fourth … warning of a kind: those of one logger that differ only in numbers.
 
-    Ends of a child process are of one kind whatever its last words; the first is shown as the state of its server,
-    as is its silence.
+    Warnings about the exit of a child process are of one kind, whatever its last output. The first is not passed, nor
+    is that about its silence, because the server's state shows both.
     """
 
     def __init__(self) -> None:
@@ -66,12 +68,12 @@ class FewerRepeats(logging.Filter):
         self._repeats = Repeats()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Implements logging.Filter; counts, and says in the record how often it was."""
+        """Implements logging.Filter; appends the number of repetitions to the record's message."""
         if record.levelno < logging.WARNING or record.exc_info:
             return True
         text = record.getMessage()
         ended = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
-        kind = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
+        kind = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server and its state
         count = self._repeats.count(f"{record.name} {without_numbers(kind)}", "")
         if not count or (count == 1 and ended):
             return False

@@ -1,6 +1,6 @@
-"""Text on a terminal: what it takes in cells, folded and cut to a width, and without what could drive the terminal.
+"""Text for a terminal: measured in cells, folded and cut to a width, and without terminal control sequences.
 
-A wide character (East Asian, most emoji) takes two cells, a combining one none. Pure.
+A wide character (East Asian, most emoji) takes two cells, a combining character none. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ _SEQUENCES: Final = re.compile(
     re.DOTALL,
 )
 _SELECTORS: Final = re.compile("[\N{VARIATION SELECTOR-1}-\N{VARIATION SELECTOR-16}]")
-"""Whether an emoji has one cell or two depends on them, and on the terminal."""
+"""Removed, because whether an emoji takes one cell or two depends on them and on the terminal."""
 _MOST_MARKS: Final = 2
-"""Combining characters on one letter; a pile of them covers the lines above."""
+"""Largest number of combining characters per letter; more would cover the lines above."""
 _LONGEST: Final = 8_000
 
 
 def harmless(text: str) -> str:
-    """`text` of a foreign server on one line: no escape sequence, no control or format character, no pile of marks."""
+    """`text` of a foreign server on one line, without escape sequences, control and format characters, and stacked
+    marks.
+    """
     text = _SELECTORS.sub("", _SEQUENCES.sub(" ", text[:_LONGEST]))
     shown, marks = [], 0
     for char in text:
@@ -36,7 +38,7 @@ def harmless(text: str) -> str:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells, broken at blanks where there are any. At least one line."""
+    """Split text into lines of at most `width` cells, at blanks if possible. Returns at least one line."""
     lines, line, used = [], "", 0
     for word in text.split(" "):
         taken = cell_len(word)
@@ -52,7 +54,7 @@ def fold(text: str, width: int) -> list[str]:
 
 
 def fold_to(text: str, width: int, most: int) -> list[str]:
-    """At most `most` lines; the last one says how many there would be more."""
+    """At most `most` lines; the last one ends with the number of lines that are left out."""
     lines = fold(text, width)
     if len(lines) <= most:
         return lines
@@ -64,17 +66,17 @@ def fold_to(text: str, width: int, most: int) -> list[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """The beginning of a text that takes at most `width` cells."""
+    """The text, or its beginning of at most `width` cells."""
     return text if cell_len(text) <= width else chop(text, max(1, width))[0]
 
 
 def pad(text: str, width: int) -> str:
-    """The text with blanks behind it up to `width` cells."""
+    """The text padded with blanks to `width` cells."""
     return text + " " * max(0, width - cell_len(text))
 
 
 def chop(word: str, width: int) -> list[str]:
-    """A word in pieces of at most `width` cells; a character wider than that stands alone."""
+    """Split a word into pieces of at most `width` cells; a wider character is a piece of its own."""
     pieces, piece, used = [], "", 0
     for char in word:
         size = get_character_cell_size(char)

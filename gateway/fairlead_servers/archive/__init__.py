@@ -1,1 +1,1 @@
-"""Archive of a table's sessions: transcripts, summaries, entities and facts in one indexed SQLite file."""
+"""Archive of game sessions: transcripts, summaries, entities and facts in one indexed SQLite file."""

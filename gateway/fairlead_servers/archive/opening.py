@@ -1,4 +1,4 @@
-"""Opening of an archive by a server: its settings, what it ingests at its start, and its errors as those of tools."""
+"""Opens an archive for a server: its settings, files to ingest at the start, and conversion of its errors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ArchiveSettings(ServerSettings):
     """Settings of a server that reads an archive."""
 
     ingest: Annotated[
-        Path | None, Field(description="File of JSON lines, or folder of .jsonl files, that is taken in at each start.")
+        Path | None, Field(description="File of JSON lines, or folder of .jsonl files, that is ingested at each start.")
     ] = None
-    example: Annotated[bool, Field(description="Whether an example campaign is taken in at the start.")] = False
+    example: Annotated[bool, Field(description="Whether an example campaign is ingested at the start.")] = False
 
 
 def open_archive(folder: Path, settings: ArchiveSettings) -> Archive:
-    """Archive of a data folder, after ingesting what the settings name. Raises SettingError."""
+    """Archive in a data folder, after ingesting the files of the settings. Raises SettingError."""
     archive = Archive(folder)
     try:
         for path in _files(settings):
@@ -42,13 +42,13 @@ def _files(settings: ArchiveSettings) -> list[Path]:
     if named is None:
         return example
     if not named.exists():
-        raise SettingError(f"there is no file or folder {named} to ingest")
+        raise SettingError(f"ingest is {named}, which does not exist; give a file or a folder")
     return example + (sorted(named.glob("*.jsonl")) if named.is_dir() else [named])
 
 
 @contextmanager
 def archive_errors() -> Iterator[None]:
-    """Around a tool: an archive that cannot be used is an error of the tool, in its sentence."""
+    """Context that converts errors of the archive to errors of a tool."""
     try:
         yield
     except ArchiveError as error:

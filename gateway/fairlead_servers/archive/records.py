@@ -1,4 +1,4 @@
-"""Records of the archive, as lines of JSON bring them."""
+"""Records of the archive, in the format of JSON lines."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from fairlead_servers.sentences import sentence
 
 LONGEST_LINE: Final = 1_000_000
-"""Bytes of a line."""
+"""Size limit of a line in bytes."""
 
 MOST_TURNS: Final = 2**53
-"""Largest number of a turn: JSON in other languages goes no further, and SQLite not much."""
+"""Largest turn number: the largest integer that JSON numbers represent exactly in other languages."""
 
 Identifier = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(min_length=1, max_length=100_000)]
 
 
 class BadRecord(ValueError):
-    """A line that is not a record; the message names the line and says what is wrong."""
+    """A line that is not a valid record; the message has the line number and the fault."""
 
 
 class Record(BaseModel):
-    """Line of an ingested file; its `type` says which kind."""
+    """Base of the records; the member `type` distinguishes them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
 class SessionRecord(Record):
-    """A session: an evening at the table."""
+    """A session of the players."""
 
     type: Literal["session"]
     id: Identifier
@@ -40,7 +40,7 @@ class SessionRecord(Record):
 
 
 class TurnRecord(Record):
-    """Something that was said in a session; `number` orders the turns."""
+    """One speaker's turn in a session; `number` orders the turns."""
 
     type: Literal["turn"]
     session: Identifier
@@ -61,7 +61,7 @@ class EntityRecord(Record):
 
 
 class FactRecord(Record):
-    """A statement, with the session that it is from."""
+    """A statement, and the session that it comes from."""
 
     type: Literal["fact"]
     id: Identifier
@@ -75,7 +75,7 @@ _ADAPTER: Final[TypeAdapter[AnyRecord]] = TypeAdapter(Annotated[AnyRecord, Field
 
 
 def read_records(lines: Iterator[bytes], name: str) -> Iterator[AnyRecord]:
-    """Records of lines, empty ones left out. Raises BadRecord, with the number of the line."""
+    """Parse lines as records, and skip empty ones. Raises BadRecord with the line number."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -88,6 +88,6 @@ def read_records(lines: Iterator[bytes], name: str) -> Iterator[AnyRecord]:
 
 
 def bounded_lines(file: Any) -> Iterator[bytes]:
-    """Lines of a binary file, none of them read beyond one byte more than the bound."""
+    """Lines of a binary file, each read up to one byte beyond the limit."""
     while line := file.readline(LONGEST_LINE + 1):
         yield line

@@ -1,7 +1,7 @@
-"""Store of the archive: one SQLite file in WAL mode. Readers and an ingesting process work side by side.
+"""Store of the archive: one SQLite file in WAL mode, which several processes can read while one ingests records.
 
-A file is ingested in one transaction: a process that is killed on the way leaves none of it, and a repetition replaces
-what is there by its key. Writes are synchronous, so what was acknowledged survives a loss of power.
+A file is ingested in one transaction, so a killed process leaves none of it. Ingesting a record again replaces the
+stored one with the same key. Writes are synchronous, so that acknowledged records survive a power failure.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ PRAGMA user_version = {VERSION};
 
 
 class ArchiveError(Exception):
-    """The archive cannot be read or written; the message is a sentence that says what to do."""
+    """The archive cannot be read or written; the message says what to do."""
 
 
 class Archive:
-    """Archive of a data folder; the file is made when it is missing. Raises SettingError where that fails."""
+    """Archive in a data folder; the file is created if missing. Raises SettingError if that fails."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
@@ -71,11 +71,11 @@ class Archive:
                 connection.execute(statement)
         connection.execute("COMMIT")
         if version > VERSION:
-            raise ArchiveError(f"the archive {self.path} is of a newer Fairlead (version {version}); update Fairlead")
+            raise ArchiveError(f"the archive {self.path} has the newer version {version}; update Fairlead")
 
     @contextmanager
     def connect(self) -> Iterator[sqlite3.Connection]:
-        """Connection for one piece of work. Raises ArchiveError for all that SQLite reports."""
+        """Open a connection for one operation. Raises ArchiveError for all SQLite errors."""
         try:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None)) as connection:
                 connection.row_factory = sqlite3.Row
@@ -88,7 +88,7 @@ class Archive:
             ) from error
 
     def ingest(self, path: Path) -> Counter[str]:
-        """Take in a file of JSON lines, all of it or nothing; counts by type. Raises BadRecord, ArchiveError."""
+        """Ingest a file of JSON lines in one transaction. Returns counts by type. Raises BadRecord, ArchiveError."""
         try:
             with path.open("rb") as file:
                 return self.ingest_records(read_records(bounded_lines(file), path.name))
@@ -96,7 +96,9 @@ class Archive:
             raise BadRecord(f"{path} cannot be read: {error.strerror}") from error
 
     def ingest_records(self, records: Iterable[AnyRecord]) -> Counter[str]:
-        """Take in records, all of them or none; counts by type. Raises ArchiveError, and what iterating raises."""
+        """Ingest records in one transaction. Returns counts by type. Raises ArchiveError, and errors of the
+        iterator.
+        """
         counts: Counter[str] = Counter()
         with self.connect() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -113,7 +115,7 @@ class Archive:
 
 
 def _put(connection: sqlite3.Connection, record: AnyRecord) -> None:
-    """Insert a record, or replace the one with its key; its index follows in the same transaction."""
+    """Insert a record, or replace the one with its key, and update the index."""
     match record:
         case SessionRecord():
             connection.execute("DELETE FROM sessions_index WHERE id = ?", (record.id,))

@@ -1,4 +1,4 @@
-"""Rolling of parsed dice expressions: bounded in dice and in the size of numbers."""
+"""Rolls parsed dice expressions, with limits on the number of dice and the size of numbers."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from fairlead_servers.dice_roller.grammar import (
 )
 
 MOST_DICE: Final = 1_000
-"""Dice of one expression, with all that explode or are rolled again."""
+"""Limit on the dice of one expression, including exploded and rerolled dice."""
 MOST_SIDES: Final = 1_000_000
 LARGEST_TOTAL: Final = 10**15
 _MARKS: Final = {1: "*", -1: "-"}
 
 
-@dataclass(eq=False)  # two dice that show the same are two
+@dataclass(eq=False)  # dice with equal values are different objects
 class Die:
-    """A die on the table. `value` is what it shows, after limits and compounding."""
+    """A rolled die. `value` includes limits and compounding."""
 
     value: int
     dropped: bool = False
     exploded: bool = False
     counts: int | None = None
-    """In a pool: 1 for a success, -1 for a failure, 0 for neither."""
+    """In a success pool: 1 for a success, -1 for a failure, 0 for neither."""
 
     def text(self) -> str:
-        """Text of the die: `6!` exploded, `~2~` dropped, `5*` a success, `1-` a failure."""
+        """Text of the die: `6!` exploded, `~2~` dropped, `5*` success, `1-` failure."""
         marked = f"{self.value}{'!' if self.exploded else ''}{_MARKS.get(self.counts or 0, '')}"
         return f"~{marked}~" if self.dropped else marked
 
@@ -60,19 +60,17 @@ class Throw:
 
 @dataclass
 class Roller:
-    """Rolls one expression; counts the dice that it takes."""
+    """Rolls one expression, and counts its dice."""
 
     random: Random
     throws: list[Throw] = field(default_factory=list)
     rolled: int = 0
 
     def total(self, node: Node) -> int:
-        """Value of a tree, whose dice are rolled. Raises BadExpression where it asks for too much."""
+        """Value of an expression; its dice are rolled. Raises BadExpression if it exceeds a limit."""
         total = self._value(node)
         if abs(total) > LARGEST_TOTAL:
-            raise BadExpression(
-                f"the result has more than {len(str(LARGEST_TOTAL)) - 1} digits; roll something smaller"
-            )
+            raise BadExpression(f"the result has more than {len(str(LARGEST_TOTAL)) - 1} digits; use smaller numbers")
         return total
 
     def _value(self, node: Node) -> int:
@@ -87,7 +85,7 @@ class Roller:
                 values = [self.total(each) for each in of]
                 if name == "abs":
                     if len(values) != 1:
-                        raise BadExpression("abs takes one value")
+                        raise BadExpression("abs needs exactly one value")
                     return abs(values[0])
                 return min(values) if name == "min" else max(values)
             case Group(of, modifiers, label):
@@ -98,9 +96,9 @@ class Roller:
 
     def _dice(self, count: int, sides: int | None, modifiers: tuple[Modifier, ...], label: str) -> int:
         if not 0 <= count <= MOST_DICE:
-            raise BadExpression(f"{count} dice cannot be rolled: an expression has 0 to {MOST_DICE:,}")
+            raise BadExpression(f"cannot roll {count} dice: the number must be 0 to {MOST_DICE:,}")
         if sides is not None and not 1 <= sides <= MOST_SIDES:
-            raise BadExpression(f"a die cannot have {sides} sides: 1 to {MOST_SIDES:,}")
+            raise BadExpression(f"a die cannot have {sides} sides: the number must be 1 to {MOST_SIDES:,}")
         low, high = (-1, 1) if sides is None else (1, sides)
         dice = [Die(self._roll(low, high)) for _ in range(count)]
         for modifier in modifiers:
@@ -116,7 +114,7 @@ class Roller:
         return self._settle(f"{count}d{'F' if sides is None else sides}", dice, modifiers, label)
 
     def _settle(self, notation: str, dice: list[Die], modifiers: tuple[Modifier, ...], label: str) -> int:
-        """Total of dice once some are dropped or counted; the throw is noted."""
+        """Drop and count dice, record the throw, and return its total."""
         counts = [modifier for modifier in modifiers if isinstance(modifier, Count)]
         for modifier in modifiers:
             if isinstance(modifier, Select):
@@ -134,12 +132,12 @@ class Roller:
     def _roll(self, low: int, high: int) -> int:
         self.rolled += 1
         if self.rolled > MOST_DICE:
-            raise BadExpression(f"this takes more than {MOST_DICE:,} dice, with those that explode or are rolled again")
+            raise BadExpression(f"the expression rolls more than {MOST_DICE:,} dice, including exploded and rerolled")
         return self.random.randint(low, high)
 
     def _reroll(self, dice: list[Die], modifier: Reroll, low: int, high: int) -> None:
         if not modifier.at_most_once:
-            _some_face_ends(modifier.compare, low, high, "is rolled again")
+            _check_termination(modifier.compare, low, high, "is rerolled")
         for die in dice:
             while modifier.compare.holds(die.value):
                 die.value = self._roll(low, high)
@@ -148,7 +146,7 @@ class Roller:
 
     def _explode(self, dice: list[Die], modifier: Explode, low: int, high: int) -> None:
         hit = modifier.compare or Compare("=", high)
-        _some_face_ends(hit, low, high, "explodes")
+        _check_termination(hit, low, high, "explodes")
         for die in list(dice):
             at = dice.index(die) + 1
             rolled, last = die.value, die
@@ -163,18 +161,18 @@ class Roller:
                     at += 1
 
 
-def _some_face_ends(compare: Compare, low: int, high: int, what: str) -> None:
-    """Raises BadExpression where each face of a die matches, so that it would roll for ever."""
+def _check_termination(compare: Compare, low: int, high: int, action: str) -> None:
+    """Raises BadExpression if every face of a die matches, so that rolling would not terminate."""
     if compare.holds(low) and compare.holds(high) and (compare.how != "=" or low == high):
-        raise BadExpression(f"each face of this die {what} ({compare.how}{compare.number}), which never ends")
+        raise BadExpression(f"each face of this die {action} ({compare.how}{compare.number}), which never ends")
 
 
 def _select(dice: list[Die], modifier: Select) -> None:
     ranked = sorted(
         (die for die in dice if not die.dropped), key=lambda die: die.value, reverse=modifier.highest
-    )  # stable: of equal dice the earlier one
-    gone = ranked[modifier.number :] if modifier.keep else ranked[: modifier.number]
-    for die in gone:
+    )  # stable: among equal dice, the earlier one
+    dropped = ranked[modifier.number :] if modifier.keep else ranked[: modifier.number]
+    for die in dropped:
         die.dropped = True
 
 
@@ -187,5 +185,5 @@ def _compute(operator: str, left: int, right: int) -> int:
         case "*":
             return left * right
     if right == 0:
-        raise BadExpression("a division by zero has no result")
+        raise BadExpression("the expression divides by zero")
     return left // right if operator == "/" else left % right

@@ -20,9 +20,9 @@ from fairlead_tools.version import VERSION
 
 OWN_TABLES: Final = Path(__file__).parent / "tables"
 DEEPEST: Final = 4
-"""Tables that an entry may lead to, one after the other."""
+"""Limit on the depth of tables that entries refer to."""
 MOST_INSERTS: Final = 50
-"""Rolls within the entries of one roll on a table."""
+"""Limit on the rolls within the entries of one roll on a table."""
 ROLLS: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
@@ -34,7 +34,7 @@ class DiceSettings(ServerSettings):
 
     tables: Annotated[
         Path | None,
-        Field(description="Folder of tables, beside `tables` in the data folder and those that come along."),
+        Field(description="Folder of tables, in addition to `tables` in the data folder and the built-in tables."),
     ] = None
     seed: Annotated[
         int | None, Field(description="Makes all rolls repeatable, for demonstrations. Without it they are random.")
@@ -70,7 +70,7 @@ class TableRolled(BaseModel):
 
 
 class DiceRoller:
-    """Tools of the server; `random` is where the rolls are from."""
+    """Tools of the server; `random` is the source of the rolls."""
 
     def __init__(self, random: Random, tables: TableFolder) -> None:
         self._random = random
@@ -87,7 +87,7 @@ class DiceRoller:
             ),
         ],
     ) -> Rolled:
-        """Roll dice. Knows sums and brackets, keep and drop (4d6kh3, 4d6dl1), exploding dice (3d6!, 3d6!!, 3d6!p),
+        """Roll dice. Supports sums and brackets, keep and drop (4d6kh3, 4d6dl1), exploding dice (3d6!, 3d6!!, 3d6!p),
         rerolls (2d6r1, 2d6ro<3), limits (4d6mi2), pools that count successes (8d10>=8f=1), Fate dice (4dF), groups
         ({2d6, d12}kh1), min, max, abs, and labels (2d6[fire]). Division rounds down.
         """
@@ -115,9 +115,7 @@ class DiceRoller:
             str, Field(description="Name of a table, for example weather", min_length=1, max_length=100)
         ],
     ) -> TableRolled:
-        """Roll on a table, and fill in what its entry rolls in turn. A name that is not there is answered with the
-        names of all tables.
-        """
+        """Roll on a table, and resolve further rolls in its entry. The error for an unknown name lists all tables."""
         try:
             return self._on_table(table_name, [MOST_INSERTS], 0)
         except (BadTable, BadExpression) as error:
@@ -125,7 +123,7 @@ class DiceRoller:
 
     def _on_table(self, name: str, left: list[int], depth: int) -> TableRolled:
         if depth > DEEPEST:
-            raise BadTable(f"the entries of {name} lead through more than {DEEPEST} other tables")
+            raise BadTable(f"the entries of {name} refer to other tables more than {DEEPEST} levels deep")
         table = self._tables.read(name)
         sides = table.weight()
         rolled = self._random.randint(1, sides)
@@ -133,7 +131,7 @@ class DiceRoller:
         def insert(match: re.Match[str]) -> str:
             left[0] -= 1
             if left[0] < 0:
-                raise BadTable(f"the entries of {table.name} roll more than {MOST_INSERTS} times")
+                raise BadTable(f"the entries of {table.name} contain more than {MOST_INSERTS} rolls")
             inner = match[1].strip()
             if inner.startswith("@"):
                 return self._on_table(inner[1:], left, depth + 1).text
@@ -150,12 +148,12 @@ def _throw_text(throw: Throw) -> str:
 
 
 def open_server(folder: Path, settings: DiceSettings) -> MCPServer[Any]:
-    """Server whose tables are those that come along, those of the data folder, and those of the setting.
+    """Open the server with the built-in tables, those of the data folder, and those of the setting.
 
     Raises SettingError.
     """
     if settings.tables is not None and not settings.tables.is_dir():
-        raise SettingError(f"there is no folder {settings.tables}; `tables` names one with tables to roll on")
+        raise SettingError(f"tables is {settings.tables}, which is not a folder; give a folder of tables")
     folders = (OWN_TABLES, folder / "tables", *((settings.tables,) if settings.tables else ()))
     dice = DiceRoller(SystemRandom() if settings.seed is None else Random(settings.seed), TableFolder(*folders))
     return MCPServer(

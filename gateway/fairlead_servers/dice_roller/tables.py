@@ -1,8 +1,8 @@
-"""Tables to roll on, from files of a folder.
+"""Tables to roll on, from the files of a folder.
 
-A `.txt` file has an entry per line; `3x Goblins` weighs three. A `.yaml` or `.json` file is a list of entries, or an
-object with `title` and `entries`; an entry is a text or `{text, weight}`. In a text `[[2d6]]` is rolled, and
-`[[@other]]` is a roll on another table.
+A `.txt` file has one entry per line; `3x Goblins` has the weight 3. A `.yaml` or `.json` file is a list of entries, or
+an object with `title` and `entries`; an entry is a string or `{text, weight}`. Within an entry, `[[2d6]]` is a roll,
+and `[[@other]]` is a roll on another table.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _WEIGHT: Final = re.compile(r"(\d{1,4})\s*[x×]\s+(?=\S)")
 
 
 class BadTable(ValueError):
-    """A table that is not there or cannot be used; the message says which, and what to do."""
+    """A table that does not exist or is invalid; the message says what to do."""
 
 
 class TableEntry(BaseModel):
-    """Line of a table."""
+    """Entry of a table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     text: Annotated[str, Field(min_length=1, max_length=2_000)]
@@ -46,18 +46,18 @@ class TableFile(BaseModel):
 
 @dataclass(frozen=True)
 class RollTable:
-    """Table to roll on."""
+    """A table to roll on."""
 
     name: str
     title: str
     entries: tuple[TableEntry, ...]
 
     def weight(self) -> int:
-        """Sum of the weights: the sides of the die that is rolled."""
+        """Sum of the weights, which is the number of sides of the table's die."""
         return sum(entry.weight for entry in self.entries)
 
     def entry(self, rolled: int) -> TableEntry:
-        """Entry for a roll of 1 to `weight()`."""
+        """Entry for a roll from 1 to `weight()`."""
         for entry in self.entries:
             rolled -= entry.weight
             if rolled <= 0:
@@ -66,7 +66,9 @@ class RollTable:
 
 
 class TableFolder:
-    """Tables of folders, the later folder first; files are read when they are rolled on, so changes hold at once."""
+    """Tables of several folders; later folders take precedence. Files are read at each roll, so changes apply at
+    once.
+    """
 
     def __init__(self, *folders: Path) -> None:
         self._folders = folders
@@ -76,12 +78,12 @@ class TableFolder:
         return sorted(self._files())
 
     def read(self, name: str) -> RollTable:
-        """Table of that name, whatever its case. Raises BadTable."""
+        """The table of that name, in any case. Raises BadTable."""
         files = self._files()
         path = files.get(name.strip().lower())
         if path is None:
-            there = ", ".join(sorted(files)[:30]) or "none"
-            raise BadTable(f"there is no table {name[:60]!r}; there are: {there}")
+            available = ", ".join(sorted(files)[:30]) or "none"
+            raise BadTable(f"table {name[:60]!r} does not exist; tables: {available}")
         try:
             with path.open("rb") as file:
                 content = file.read(MOST_BYTES + 1)

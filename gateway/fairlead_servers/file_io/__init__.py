@@ -1,1 +1,1 @@
-"""Server `file-io`: text files in one folder that calls cannot leave."""
+"""Server `file-io`: text files in one folder, which tool calls cannot leave."""

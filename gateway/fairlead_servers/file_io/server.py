@@ -21,18 +21,18 @@ Path_ = Annotated[
 class FileSettings(ServerSettings):
     """Settings of file-io."""
 
-    file_bytes: Annotated[int, Field(description="Largest file.", ge=1, le=100_000_000)] = 1_000_000
-    total_bytes: Annotated[int, Field(description="Bytes of all files together.", ge=1)] = 100_000_000
-    files: Annotated[int, Field(description="Number of files.", ge=1, le=100_000)] = 1000
+    file_bytes: Annotated[int, Field(description="Size limit of a file in bytes.", ge=1, le=100_000_000)] = 1_000_000
+    total_bytes: Annotated[int, Field(description="Size limit of all files together in bytes.", ge=1)] = 100_000_000
+    files: Annotated[int, Field(description="Limit on the number of files.", ge=1, le=100_000)] = 1000
 
 
 class FileWritten(BaseModel):
-    """A file as it is now."""
+    """A written file."""
 
     path: str
     bytes: int
     created: bool
-    """Whether there was no such file before."""
+    """Whether the file is new."""
 
 
 class FileRead(BaseModel):
@@ -52,13 +52,13 @@ class Files:
     def write_file(
         self,
         path: Path_,
-        content: Annotated[str, Field(description="The whole text; what the file held before is replaced.")],
+        content: Annotated[str, Field(description="The complete text, which replaces the file's content.")],
     ) -> FileWritten:
-        """Write a text file, and the folders of its path. A file that exists is replaced as a whole, or not at all."""
+        """Write a text file, and create the folders of its path. An existing file is replaced atomically."""
         try:
             encoded = content.encode()
         except UnicodeEncodeError as error:
-            raise ToolError("content holds half a character (a lone surrogate), which no file can hold.") from error
+            raise ToolError("content has a lone surrogate, which cannot be encoded in UTF-8.") from error
         try:
             created = self._jail.write(path, encoded)
         except Refused as error:
@@ -78,16 +78,16 @@ class Files:
 
 
 def open_server(folder: Path, settings: FileSettings) -> MCPServer[Any]:
-    """Server of the folder `files` in the data folder. Raises SettingError."""
+    """Open the server on the folder `files` in the data folder. Raises SettingError."""
     quota = FolderQuota(settings.file_bytes, settings.total_bytes, settings.files)
     try:
         jail = Jail(folder / "files", quota)
     except OSError as error:
-        raise SettingError(f"the folder {folder / 'files'} cannot be used: {error.strerror}") from error
+        raise SettingError(f"the folder {folder / 'files'} cannot be opened: {error.strerror}") from error
     files = Files(jail)
     return MCPServer(
         "file-io",
-        instructions="Keeps text files. Paths are relative to one folder; folders are made as they are needed.",
+        instructions="Stores text files. Paths are relative to one folder; folders are created as needed.",
         tools=[
             tool(
                 files.write_file,

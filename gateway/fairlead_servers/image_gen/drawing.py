@@ -1,4 +1,4 @@
-"""A picture drawn without any model: colours and shapes that follow from the words, and the words themselves. Pure."""
+"""Draws a picture without a model: colours and shapes are derived from the words, which are shown too. No I/O."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PALETTES: Final[dict[str, tuple[tuple[int, int, int], tuple[int, int, int], tupl
     "sketch": ((252, 252, 250), (226, 226, 222), (70, 70, 72)),
     "watercolor": ((226, 238, 242), (150, 190, 204), (60, 92, 120)),
 }
-"""Style to the colours of sky, ground and shapes; other styles get one of these by their name."""
+"""Style to the colours of sky, ground and shapes. Other styles get one of these, chosen by a hash of the name."""
 MOST_CAPTION: Final = 160
-"""Characters of the prompt that stand in the picture."""
+"""Limit on the characters of the prompt in the picture."""
 
 
 def draw(prompt: str, style: str, width: int, height: int) -> bytes:
-    """PNG of that many pixels; the same words make the same picture."""
+    """PNG of that size in pixels; equal words give equal pictures."""
     seed = hashlib.sha256(f"{style}\0{prompt}".encode()).digest()
     random = Random(seed)
     sky, ground, ink = PALETTES.get(style) or PALETTES[sorted(PALETTES)[seed[0] % len(PALETTES)]]
@@ -47,13 +47,13 @@ def draw(prompt: str, style: str, width: int, height: int) -> bytes:
 
 
 def work(given: bytes) -> bytes:
-    """PNG by a JSON array: the arguments of `draw`."""
+    """PNG for a JSON array with the arguments of `draw`."""
     prompt, style, width, height = json.loads(given)
     return draw(prompt, style, width, height)
 
 
 def _light(draw: ImageDraw.ImageDraw, random: Random, size: tuple[int, int], ink: tuple[int, int, int]) -> None:
-    """Sun or moon, and a few stars."""
+    """Draw a sun or moon, and a few stars."""
     width, height = size
     side = min(size)
     radius = side * random.uniform(0.05, 0.11)
@@ -72,7 +72,7 @@ def _hills(
     far: tuple[int, int, int],
     near: tuple[int, int, int],
 ) -> None:
-    """One range of hills, darker the nearer it is."""
+    """Draw one range of hills; nearer ranges are darker."""
     width, height = size
     share = (layer + 1) / 4
     colour = tuple(round(a + (b - a) * share) for a, b in zip(far, near, strict=True))

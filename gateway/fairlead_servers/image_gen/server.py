@@ -18,12 +18,12 @@ from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_a
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
-"""Time of a call beside what its settings allow for the picture."""
-NOTE: Final = "drawn on this machine from the words, not by a model: no images endpoint is configured"
+"""Time of a call in addition to the timeout of the setting."""
+NOTE: Final = "drawn from the words on this machine without a model, because no images endpoint is configured"
 
 
 _DRAWING: Final = "fairlead_servers.image_gen.drawing"
-"""Module of the process that draws."""
+"""Module that runs in the drawing process."""
 
 
 class ImageSettings(ServerSettings):
@@ -31,21 +31,21 @@ class ImageSettings(ServerSettings):
 
     endpoint: Annotated[
         str | None,
-        Field(description="Base of an OpenAI-compatible API, such as https://api.example.com/v1. Without it: drawn."),
+        Field(description="Base URL of an OpenAI-compatible API, such as https://api.example.com/v1."),
     ] = None
-    key: Annotated[str | None, Field(description="API key; give it by the environment, where no list shows it.")] = None
+    key: Annotated[str | None, Field(description="API key; pass it in the environment.")] = None
     model: Annotated[str | None, Field(description="Model of the endpoint.")] = None
     size: Annotated[
         str,
         Field(
-            description="Width and height, from 64 to 2048 where it is drawn here.", pattern=r"^[0-9]{2,4}x[0-9]{2,4}$"
+            description="Width and height in pixels, each 64 to 2048 if drawn here.", pattern=r"^[0-9]{2,4}x[0-9]{2,4}$"
         ),
     ] = "1024x1024"
-    timeout_s: Annotated[float, Field(description="Seconds for one picture.", gt=0, le=600)] = 120.0
+    timeout_s: Annotated[float, Field(description="Timeout of one picture in seconds.", gt=0, le=600)] = 120.0
 
 
 class Generated(BaseModel):
-    """How a picture was made; the picture itself is in the content of the result."""
+    """Metadata of a picture; the picture itself is in the content of the result."""
 
     prompt: str
     style: str
@@ -72,7 +72,7 @@ class ImageTool:
             str, Field(description="Style, for example ink, watercolor, oil, sketch or night", max_length=100)
         ] = "ink",
     ) -> Annotated[CallToolResult, Generated]:
-        """Make a picture from words. Where no images endpoint is configured, a simple picture with the words is drawn
+        """Make a picture from words. If no images endpoint is configured, a simple picture with the words is drawn
         instead, and the result says so.
         """
         if self._endpoint is None:
@@ -100,14 +100,14 @@ class ImageTool:
         )
 
     async def _draw(self, prompt: str, style: str) -> bytes:
-        """Bytes of a PNG. Raises ToolError."""
+        """Draw a picture as PNG. Raises ToolError."""
         given = json.dumps([prompt, style, *self._size]).encode()
         try:
             async with self._slots.slot() as slot:
                 return await slot.run(_DRAWING, [given], self._timeout_s)
         except (SlotsTaken, WorkFailed) as error:
-            why = f"drawing it {error}" if isinstance(error, WorkFailed) else str(error)
-            raise ToolError(f"the picture was not drawn: {why}.") from error
+            reason = f"drawing it {error}" if isinstance(error, WorkFailed) else str(error)
+            raise ToolError(f"the picture was not drawn: {reason}.") from error
 
 
 def _within(pixels: int) -> int:
@@ -115,7 +115,7 @@ def _within(pixels: int) -> int:
 
 
 def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
-    """Server of an endpoint, or of the drawing. Raises SettingError."""
+    """Open the server, with an images endpoint or with local drawing. Raises SettingError."""
     endpoint = None
     if settings.endpoint is not None:
         try:
@@ -123,11 +123,11 @@ def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
                 settings.endpoint, settings.key, settings.model, settings.size, settings.timeout_s
             )
         except ValueError as error:
-            raise SettingError(f"endpoint is {settings.endpoint!r}, not the address of an API") from error
+            raise SettingError(f"endpoint is {settings.endpoint!r}, which is not the URL of an API") from error
     images = ImageTool(settings, endpoint)
     return MCPServer(
         "image-gen",
-        instructions="Makes pictures. It takes seconds; say so before you call it.",
+        instructions="Makes pictures, which takes seconds; tell the user before you call it.",
         tools=[
             tool(
                 images.generate_image,

@@ -1,1 +1,1 @@
-"""Server `memory`: the cold layer of an agent's memory."""
+"""Server `memory`: an agent's long-term memory of past sessions, entities and facts."""

@@ -37,12 +37,12 @@ class Memory:
         self._archive = archive
 
     def search_sessions(self, query: Query, limit: Limit = 5) -> SessionsFound:
-        """Find past sessions by what was said in them, by their titles and summaries."""
+        """Find past sessions by their transcripts, titles and summaries."""
         with archive_errors():
             return find_sessions(self._archive, query, limit)
 
     def query_entities(self, query: Query, kind: Kind = "", limit: Limit = 5) -> EntitiesFound:
-        """Find persons, places and things by their names, aliases and descriptions."""
+        """Find people, places and things by their names, aliases and descriptions."""
         with archive_errors():
             return find_entities(self._archive, query, kind.strip(), limit)
 
@@ -52,17 +52,17 @@ class Memory:
             return summary_of(self._archive, session_id)
 
     def search_facts(self, query: Query, limit: Limit = 5) -> FactsFound:
-        """Find facts that the table has established, with the session that each is from."""
+        """Find facts that were established in the game, each with its session."""
         with archive_errors():
             return find_facts(self._archive, query, limit)
 
 
 def open_server(folder: Path, settings: ArchiveSettings) -> MCPServer[Any]:
-    """Server on the archive of a data folder."""
+    """Open the server on the archive in a data folder."""
     memory = Memory(open_archive(folder, settings))
     return MCPServer(
         "memory",
-        instructions="Past sessions, entities and facts of this table. Names and ids are as stored.",
+        instructions="Past sessions, entities and facts of this game. Names and ids are as stored.",
         tools=[
             tool(memory.search_sessions, READS, "Search sessions", LatencyDeclaration(200, 5000, "standard")),
             tool(memory.query_entities, READS, "Query entities", LatencyDeclaration(50, 5000, "fast")),

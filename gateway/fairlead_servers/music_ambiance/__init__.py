@@ -1,1 +1,1 @@
-"""Server `music-ambiance`: background music by mood, played here or followed by a client."""
+"""Server `music-ambiance`: background music by mood, played on this machine or by a client."""

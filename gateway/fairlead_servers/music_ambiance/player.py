@@ -1,4 +1,4 @@
-"""Plays a file through mpv or ffplay, one process at a time."""
+"""Plays a file with mpv or ffplay, one process at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARGUMENTS: Final[dict[Program, tuple[str, ...]]] = {
     "ffplay": ("-nodisp", "-hide_banner", "-loglevel", "error", "-loop", "0", "-i"),
 }
 PATIENCE_S: Final = 3.0
-"""Seconds that a player has to end before it is killed."""
+"""Seconds that a player has to exit before it is killed."""
 
 
 class PlayerFailed(Exception):
@@ -22,7 +22,7 @@ class PlayerFailed(Exception):
 
 
 def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Program, str] | None:
-    """Player and path of its program; None where there is none, or none is wanted. Raises PlayerFailed."""
+    """The player's name and path; None for `none`, or if none is installed. Raises PlayerFailed."""
     if wanted == "none":
         return None
     names: tuple[Program, ...] = ("mpv", "ffplay") if wanted == "auto" else (wanted,)
@@ -31,12 +31,12 @@ def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Progr
         if path is not None:
             return name, path
     if wanted != "auto":
-        raise PlayerFailed(f"{wanted} is not installed here; install it, or set player to none")
+        raise PlayerFailed(f"{wanted} is not installed; install it, or set player to none")
     return None
 
 
 class Player:
-    """The process that plays. `ended(code)` is called when it ends without having been stopped."""
+    """The player's process. `ended(code)` is called when it exits by itself."""
 
     def __init__(self, name: Program, program: str, ended: Callable[[int], None]) -> None:
         self.name = name
@@ -47,11 +47,11 @@ class Player:
         self._turn = asyncio.Lock()
 
     async def play(self, file: Path) -> None:
-        """Play a file over and over, in place of what plays now. Raises PlayerFailed."""
+        """Play a file in a loop, instead of the current one. Raises PlayerFailed."""
         async with self._turn:
             await self._stop()
             try:
-                # nothing is inherited: standard output is the connection to the client
+                # no inherited standard output: it is the connection to the MCP client
                 self._process = await asyncio.create_subprocess_exec(
                     self._program,
                     *ARGUMENTS[self.name],
@@ -65,7 +65,7 @@ class Player:
             self._watching = asyncio.create_task(self._watch(self._process))
 
     async def stop(self) -> None:
-        """End the process, if one plays."""
+        """Stop the process, if one is running."""
         async with self._turn:
             await self._stop()
 

@@ -1,4 +1,4 @@
-"""Playlists by mood: audio files of the data folder, and titles that a client looks for by itself."""
+"""Playlists by mood: audio files of the data folder, and titles that a client finds by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 ENDINGS: Final = frozenset({".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav"})
 MOST_TRACKS: Final = 500
-"""Files of one mood; the rest are left out."""
+"""Limit on the files of one mood; further ones are left out."""
 MOST_MOODS: Final = 200
 TITLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -22,19 +22,19 @@ TITLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "travel": ("Grieg: Morning Mood", "Smetana: Vltava"),
     }
 )
-"""Titles for moods of which there are no files, for a client that has music of its own."""
+"""Titles for moods without files, for a client that has music of its own."""
 
 
 @dataclass(frozen=True)
 class Track:
-    """One piece of music. `file` is None where only its title is known."""
+    """One piece of music. `file` is None if only the title is known."""
 
     title: str
     file: Path | None = None
 
 
 class Playlists:
-    """Moods and their tracks. Each folder of `root` is a mood, its audio files are the tracks; read at each call."""
+    """Moods and their tracks. Each folder of `root` is a mood with its audio files. Folders are read at each call."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -44,7 +44,7 @@ class Playlists:
         return sorted({*TITLES, *self._folders()})[:MOST_MOODS]
 
     def tracks(self, mood: str) -> list[Track]:
-        """Tracks of a mood, its files before titles; none where there is no such mood."""
+        """Tracks of a mood: its files, or else its titles; empty for an unknown mood."""
         folder = self._folders().get(mood)
         files = [] if folder is None else sorted(self._files(folder))[:MOST_TRACKS]
         if files:

@@ -30,33 +30,33 @@ class MusicSettings(ServerSettings):
 
     player: Annotated[
         Literal["auto", "mpv", "ffplay", "none"],
-        Field(description="Program that plays files here; `auto` takes mpv or ffplay, if one is installed."),
+        Field(description="Program that plays files on this machine; `auto` uses mpv or ffplay, if installed."),
     ] = "auto"
     seed: Annotated[int | None, Field(description="Makes the choice of tracks repeatable, for demonstrations.")] = None
 
 
 class Playing(BaseModel):
-    """Music that plays now, or none."""
+    """The current music, if any."""
 
     playing: bool = False
     mood: str | None = None
     track: str | None = None
     file: str | None = None
-    """Path of the track below the folder `music`; null where only its title is known."""
+    """Path of the track within the folder `music`; null if only the title is known."""
     player: Literal["mpv", "ffplay", "client"] = "client"
-    """Program that plays here; `client`: clients that follow the state play."""
+    """Program that plays on this machine; `client`: clients that subscribe to the state play."""
     note: str | None = None
 
 
 class MusicState(Playing):
-    """Music as clients follow it."""
+    """The current music, as the resource for subscribed clients."""
 
     since: str | None = None
-    """RFC 3339; a client that joins later finds its place by it."""
+    """Start in RFC 3339, from which a client that joins later computes the position."""
 
 
 class Music:
-    """Tools of the server. The state is kept in a file, so that a client goes on following it after a restart."""
+    """Tools of the server. The state is stored in a file, so that clients can follow it across restarts."""
 
     def __init__(self, folder: Path, random: Random, bus: InMemorySubscriptionBus) -> None:
         self._root = folder / "music"
@@ -73,9 +73,9 @@ class Music:
         self,
         mood: Annotated[str, Field(description="Mood, for example calm or battle", min_length=1, max_length=100)],
     ) -> Playing:
-        """Play music that fits a mood, in place of what plays now. Unknown ones are answered with all that are."""
-        wanted = mood.strip().casefold()
-        tracks = await asyncio.to_thread(self._playlists.tracks, wanted)
+        """Play music for a mood, instead of the current music. The error for an unknown mood lists all moods."""
+        mood_key = mood.strip().casefold()
+        tracks = await asyncio.to_thread(self._playlists.tracks, mood_key)
         if not tracks:
             raise ToolError(f"there is no music for {mood!r}; moods: {', '.join(self._playlists.moods())}.")
         async with self._turn:
@@ -83,7 +83,7 @@ class Music:
             track = self._random.choice(others or tracks)
             state = MusicState(
                 playing=True,
-                mood=wanted,
+                mood=mood_key,
                 track=track.title,
                 file=None if track.file is None else str(track.file.relative_to(self._root)),
                 since=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -94,58 +94,58 @@ class Music:
                 else:
                     try:
                         await self.player.play(track.file)
-                    except PlayerFailed as error:  # what played before was stopped for it
-                        await self._become(MusicState(note=str(error)))
+                    except PlayerFailed as error:  # the previous track has been stopped already
+                        await self._set_state(MusicState(note=str(error)))
                         raise ToolError(f"{error}.") from error
                     state.player = self.player.name
-            return answer_of(await self._become(state))
+            return result_of(await self._set_state(state))
 
     async def stop_music(self) -> Playing:
-        """Stop the music. Does nothing where none plays."""
+        """Stop the music. Does nothing if no music plays."""
         async with self._turn:
             if self.player is not None:
                 await self.player.stop()
-            return answer_of(await self._become(MusicState()) if self._state.playing else self._state)
+            return result_of(await self._set_state(MusicState()) if self._state.playing else self._state)
 
     def state(self) -> str:
-        """State as JSON."""
+        """The state as JSON."""
         return self._state.model_dump_json(indent=2)
 
     def note_end(self, code: int) -> None:
-        """Note that the player ended by itself."""
+        """Record that the player process exited by itself, with its exit code."""
         task = asyncio.create_task(self._end(self._state, code))
         self._announcements.add(task)
         task.add_done_callback(self._announcements.discard)
 
     async def _end(self, state: MusicState, code: int) -> None:
         async with self._turn:
-            if self._state is state:  # else something else plays meanwhile
-                note = f"the player ended with exit code {code} while it played {state.track}"
-                await self._become(MusicState(note=note))
+            if self._state is state:  # otherwise other music plays by now
+                note = f"the player exited with code {code} while playing {state.track}"
+                await self._set_state(MusicState(note=note))
 
     async def aclose(self) -> None:
-        """Stop the player; a client that follows the state is told."""
+        """Stop the player, and notify clients that follow the state."""
         if self.player is not None:
             await self.player.stop()
             if self._state.player != "client":
-                await self._become(MusicState())
+                await self._set_state(MusicState())
 
-    async def _become(self, state: MusicState) -> MusicState:
+    async def _set_state(self, state: MusicState) -> MusicState:
         self._state = state
         try:
             await asyncio.to_thread(self._store, state.model_dump_json())
         except OSError as error:
-            state.note = f"the state is not kept over a restart: {error.strerror}"
+            state.note = f"the state could not be saved and will be lost on restart: {error.strerror}"
         await self._bus.publish(ResourceUpdated(STATE))
         return state
 
     def _store(self, text: str) -> None:
-        beside = self._file.with_suffix(".new")
-        beside.write_text(text)
-        beside.replace(self._file)
+        temporary = self._file.with_suffix(".new")
+        temporary.write_text(text)
+        temporary.replace(self._file)
 
     def _read_state(self) -> MusicState:
-        """State before a restart; that of a player that is gone counts as stopped."""
+        """The state from before a restart. If the player ran in the previous process, the music has stopped."""
         try:
             state = MusicState.model_validate_json(self._file.read_bytes())
         except (OSError, ValidationError):
@@ -153,13 +153,13 @@ class Music:
         return state if state.player == "client" else MusicState()
 
 
-def answer_of(state: MusicState) -> Playing:
-    """Answer of a tool about the state."""
+def result_of(state: MusicState) -> Playing:
+    """The state as a tool's result."""
     return Playing.model_validate(state.model_dump(exclude={"since"}))
 
 
 def open_server(folder: Path, settings: MusicSettings) -> MCPServer[Any]:
-    """Server of the folder `music` in the data folder. Raises SettingError."""
+    """Open the server on the folder `music` in the data folder. Raises SettingError."""
     try:
         player = find_player(settings.player)
     except PlayerFailed as error:
@@ -179,14 +179,14 @@ def open_server(folder: Path, settings: MusicSettings) -> MCPServer[Any]:
     state = FunctionResource(
         uri=STATE,
         name="state",
-        title="What plays",
-        description="Mood, track and since when; subscribe to it to follow the music.",
+        title="Current music",
+        description="Mood, track and start time. Subscribe to follow the music.",
         mime_type="application/json",
         fn=music.state,
     )
     server = MCPServer(
         "music-ambiance",
-        instructions=f"Plays background music by mood. {STATE} says what plays now.",
+        instructions=f"Plays background music by mood. {STATE} is the current music.",
         tools=[
             tool(music.play_track, writing_annotations(), "Play music", LatencyDeclaration(100, 5000, "fast")),
             tool(

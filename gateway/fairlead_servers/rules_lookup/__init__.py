@@ -1,1 +1,1 @@
-"""Server `rules-lookup`: rules of games, from files."""
+"""Server `rules-lookup`: search in rules of games, from files."""

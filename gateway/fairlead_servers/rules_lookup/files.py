@@ -1,7 +1,7 @@
-"""Rules from folders: a folder per game system, with files of Markdown or JSON.
+"""Rules from folders: one folder per game system, with Markdown or JSON files.
 
-In Markdown each heading begins a rule, and its text goes on to the next heading. A JSON file is a list of objects with
-`title`, `text` and, if wanted, `id`. The id of a rule is `SYSTEM/ID`; without an id it follows from the title.
+In Markdown, each heading begins a rule, whose text ends at the next heading. A JSON file is a list of objects with
+`title`, `text` and optionally `id`. The id of a rule is `SYSTEM/ID`; ID defaults to a slug of the title.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead_servers.definition import SettingError
 from fairlead_servers.sentences import sentence
 
 MOST_BYTES: Final = 2_000_000
-"""Bytes of one file."""
+"""Size limit of one file."""
 MOST_RULES: Final = 20_000
 _HEADING: Final = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 
@@ -48,7 +48,7 @@ _RECORDS: Final = TypeAdapter(list[RuleRecord])
 
 
 def read_rules(*folders: Path) -> dict[str, GameRule]:
-    """Rules by id; a later folder's take the place of an earlier one's. Raises SettingError for an unreadable file."""
+    """Rules by id; later folders take precedence. Raises SettingError for an unreadable file."""
     rules: dict[str, GameRule] = {}
     for path in rule_files(*folders):
         system = slug(path.parent.name)
@@ -63,7 +63,7 @@ def read_rules(*folders: Path) -> dict[str, GameRule]:
             of_file[name] = GameRule(f"{system}/{name}", system, record.title, record.text)
         rules.update({rule.id: rule for rule in of_file.values()})
         if len(rules) > MOST_RULES:
-            raise SettingError(f"there are more than {MOST_RULES:,} rules with {path}; leave some out")
+            raise SettingError(f"the limit of {MOST_RULES:,} rules is exceeded at {path}; remove some rule files")
     return rules
 
 
@@ -78,7 +78,7 @@ def rule_files(*folders: Path) -> list[Path]:
 
 
 def slug(title: str) -> str:
-    """Identifier of a title: lower case letters, digits and hyphens."""
+    """Identifier made from a title: lower-case letters, digits and hyphens."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:80] or "rule"
 
@@ -86,7 +86,7 @@ def slug(title: str) -> str:
 def _records(path: Path) -> Iterator[RuleRecord]:
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise SettingError(f"{path} has more than {MOST_BYTES:,} bytes; split it")
+            raise SettingError(f"{path} has more than {MOST_BYTES:,} bytes; split the file")
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(f"{path} cannot be read: {error}") from error

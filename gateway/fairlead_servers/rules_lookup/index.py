@@ -1,4 +1,4 @@
-"""Index of rules in memory, built again when a file changes."""
+"""In-memory index of rules, which is rebuilt when a file changes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fairlead_servers.definition import SettingError
 from fairlead_servers.fulltext import TOKENS, matches
 from fairlead_servers.rules_lookup.files import GameRule, read_rules, rule_files
 
-LOOKS_EVERY_S: Final = 2.0
-"""Seconds between two looks at the files."""
+CHECK_INTERVAL_S: Final = 2.0
+"""Seconds between two checks of the files."""
 _log: Final = logging.getLogger(__name__)
 
 
 class RuleIndex:
-    """Rules of folders with a full-text index. Raises SettingError for files that cannot be read at the start.
+    """Full-text index of the rules in folders. The constructor raises SettingError for unreadable files.
 
-    A file that breaks later leaves the rules as they were, and is logged.
+    If a file becomes unreadable later, that is logged, and the previous rules stay.
     """
 
     def __init__(self, *folders: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,8 +34,8 @@ class RuleIndex:
         self._seen = self._state()
         self._looked = clock()
         self.rules = read_rules(*folders)
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # one thread at a time: the lock
-        weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one that is not closed is warned of
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # the lock serializes access
+        weakref.finalize(self, self._connection.close)  # Python 3.13 and later warn about unclosed connections
         self._connection.row_factory = sqlite3.Row
         self._connection.execute(
             f"CREATE VIRTUAL TABLE rules USING fts5 (id UNINDEXED, system UNINDEXED, title, text, {TOKENS})"
@@ -47,7 +47,9 @@ class RuleIndex:
         return sorted({rule.system for rule in self.rules.values()})
 
     def search(self, query: str, system: str, limit: int) -> list[GameRule]:
-        """Rules that match, best first; of one system, or of all for an empty one. Raises ToolError without words."""
+        """Matching rules, best match first; of one system, or of all for an empty name. Raises ToolError without
+        words.
+        """
         with self._lock:
             rows = matches(
                 self._connection,
@@ -61,10 +63,10 @@ class RuleIndex:
             return [self.rules[row["id"]] for row in rows]
 
     def refresh(self) -> None:
-        """Read the files again if one has changed since the last look, at most every `LOOKS_EVERY_S` seconds."""
+        """Read the files again if one has changed; checked at most every `CHECK_INTERVAL_S` seconds."""
         with self._lock:
             now = self._clock()
-            if now < self._looked + LOOKS_EVERY_S:
+            if now < self._looked + CHECK_INTERVAL_S:
                 return
             self._looked = now
             state = self._state()
@@ -74,7 +76,7 @@ class RuleIndex:
             try:
                 rules = read_rules(*self._folders)
             except SettingError as error:
-                _log.warning("The rules stay as they were: %s", error)
+                _log.warning("The rules were not reloaded: %s", error)
                 return
             self._connection.execute("DELETE FROM rules")
             _fill(self._connection, rules)

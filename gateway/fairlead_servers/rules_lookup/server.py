@@ -25,13 +25,13 @@ class RulesSettings(ServerSettings):
 
     rules: Annotated[
         Path | None,
-        Field(description="Folder with a folder per game system, beside `rules` in the data folder."),
+        Field(description="Folder with a folder per game system, in addition to `rules` in the data folder."),
     ] = None
-    own: Annotated[bool, Field(description="Whether the rules that come along are found too.")] = True
+    own: Annotated[bool, Field(description="Whether to include the built-in rules.")] = True
 
 
 class RuleFound(BaseModel):
-    """Rule that a search found."""
+    """Rule that matches a search, with the beginning of its text."""
 
     id: str
     system: str
@@ -40,13 +40,13 @@ class RuleFound(BaseModel):
 
 
 class RulesFound(BaseModel):
-    """Rules, best first."""
+    """Matching rules, best match first."""
 
     rules: list[RuleFound]
 
 
 class RuleText(BaseModel):
-    """A rule in full."""
+    """Complete text of a rule."""
 
     id: str
     system: str
@@ -64,43 +64,43 @@ class RulesLookup:
         self,
         query: Annotated[str, Field(description="What to look for, in plain words", min_length=1, max_length=500)],
         system: Annotated[str, Field(description="Game system; without one, all of them", max_length=100)] = "",
-        limit: Annotated[int, Field(description="Most results", ge=1, le=20)] = 5,
+        limit: Annotated[int, Field(description="Largest number of results", ge=1, le=20)] = 5,
     ) -> RulesFound:
-        """Find rules of a game by words. get_rule has their whole text."""
+        """Find rules of a game by words. get_rule returns their complete text."""
         self._index.refresh()
-        wanted = slug(system) if system.strip() else ""
+        system_slug = slug(system) if system.strip() else ""
         systems = self._index.systems()
-        if wanted and wanted not in systems:
+        if system_slug and system_slug not in systems:
             raise ToolError(
-                f"there are no rules of {cut(system, 60)!r}; the systems are: {', '.join(systems[:30]) or 'none'}."
+                f"there are no rules for {cut(system, 60)!r}; systems: {', '.join(systems[:30]) or 'none'}."
             )
         return RulesFound(
             rules=[
                 RuleFound(id=rule.id, system=rule.system, title=rule.title, excerpt=cut(rule.text, MOST_EXCERPT))
-                for rule in self._index.search(query, wanted, limit)
+                for rule in self._index.search(query, system_slug, limit)
             ]
         )
 
     def get_rule(
         self,
-        id: Annotated[str, Field(description="Id of a rule, as search_rules gives it", min_length=1, max_length=200)],  # noqa: A002 - its name in the design
+        id: Annotated[str, Field(description="Id of a rule, from search_rules", min_length=1, max_length=200)],  # noqa: A002 - the argument's name
     ) -> RuleText:
-        """Get the whole text of a rule."""
+        """Get the complete text of a rule."""
         self._index.refresh()
         rule = self._index.rules.get(id)
         if rule is None:
             system, _, name = id.rpartition("/")
             system = system if system in self._index.systems() else ""
             near = [each.id for each in self._index.search(name, system, 3)] if any(map(str.isalnum, name)) else []
-            hint = f"; perhaps {' or '.join(near)}" if near else "; search_rules finds ids"
-            raise ToolError(f"there is no rule {cut(id, 60)!r}{hint}.")
+            hint = f"; did you mean {' or '.join(near)}?" if near else "; search_rules returns ids."
+            raise ToolError(f"rule {cut(id, 60)!r} does not exist{hint}")
         return RuleText(id=rule.id, system=rule.system, title=rule.title, text=cut(rule.text, MOST_TEXT))
 
 
 def open_server(folder: Path, settings: RulesSettings) -> MCPServer[Any]:
-    """Server on the rules that come along, those of the data folder and those of the setting. Raises SettingError."""
+    """Open the server on the built-in rules, those of the data folder and those of the setting. Raises SettingError."""
     if settings.rules is not None and not settings.rules.is_dir():
-        raise SettingError(f"there is no folder {settings.rules}; `rules` names one with a folder per game system")
+        raise SettingError(f"rules is {settings.rules}, which is not a folder; give one with a folder per system")
     folders = (
         *((OWN_RULES,) if settings.own else ()),
         folder / "rules",
@@ -109,7 +109,7 @@ def open_server(folder: Path, settings: RulesSettings) -> MCPServer[Any]:
     lookup = RulesLookup(RuleIndex(*folders))
     return MCPServer(
         "rules-lookup",
-        instructions="Rules of games. Quote a rule as it is written; if none is found, say so.",
+        instructions="Rules of games. Quote rules verbatim; if no rule is found, say so.",
         tools=[
             tool(lookup.search_rules, READS, "Search rules", LatencyDeclaration(300, 5000, "standard")),
             tool(lookup.get_rule, READS, "Rule in full", LatencyDeclaration(300, 5000, "standard")),

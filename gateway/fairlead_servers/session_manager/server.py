@@ -23,7 +23,7 @@ from fairlead_servers.tool import READS, LatencyDeclaration, tool
 from fairlead_tools.version import VERSION
 
 AROUND: Final = 2
-"""Turns before and after a found one."""
+"""Turns before and after a matching turn."""
 
 
 class SessionManager:
@@ -38,17 +38,17 @@ class SessionManager:
             return summary_of(self._archive, session_id)
 
     def search_history(self, query: Query, limit: Limit = 5) -> TurnsFound:
-        """Find what was said, word for word, with the two turns before and after it."""
+        """Find passages of transcripts, each with the two turns before and after it."""
         with archive_errors():
             return find_turns(self._archive, query, limit, AROUND)
 
 
 def open_server(folder: Path, settings: ArchiveSettings) -> MCPServer[Any]:
-    """Server on the archive of a data folder."""
+    """Open the server on the archive in a data folder."""
     manager = SessionManager(open_archive(folder, settings))
     return MCPServer(
         "session-manager",
-        instructions="Transcripts and summaries of this table's sessions.",
+        instructions="Transcripts and summaries of this game's sessions.",
         tools=[
             tool(manager.get_summary, READS, "Summary of a session", LatencyDeclaration(100, 5000, "standard")),
             tool(manager.search_history, READS, "Search what was said", LatencyDeclaration(200, 5000, "standard")),

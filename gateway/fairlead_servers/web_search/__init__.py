@@ -1,1 +1,1 @@
-"""Server `web-search`: search through a configured engine or an index of files, and pages as readable text."""
+"""Server `web-search`: search with a configured engine or in files, and pages as readable text."""

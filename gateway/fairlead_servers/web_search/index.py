@@ -1,4 +1,4 @@
-"""Search in files of a folder, for a machine without a search engine: SQLite's full-text index, in memory."""
+"""Full-text search in the files of a folder, for machines without a search engine: SQLite FTS5 in memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Final
 ENDINGS: Final = frozenset({".htm", ".html", ".md", ".txt"})
 MOST_FILES: Final = 5000
 MOST_BYTES: Final = 1_000_000
-"""Largest file; larger ones are left out."""
+"""Size limit in bytes; larger files are left out."""
 SCHEME: Final = "index:"
-"""Begin of the addresses of these pages."""
+"""URL scheme of the indexed files."""
 _WORD: Final = re.compile(r"\w+")
 _MOST_WORDS: Final = 32
 
 
 @dataclass(frozen=True)
 class PageHit:
-    """One result of a search."""
+    """One search result."""
 
     title: str
     url: str
@@ -40,35 +40,35 @@ class IndexedPage:
 
 
 class FileIndex:
-    """The files of a folder, read again when one of them changed. Calls may come from several threads."""
+    """Index of the files of a folder, rebuilt when a file has changed. It may be used from several threads."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._turn = threading.Lock()
         self._stamp: tuple[tuple[str, int, int], ...] = ()
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
-        weakref.finalize(self, self._db.close)  # from Python 3.13 on, one that is not closed is warned of
+        weakref.finalize(self, self._db.close)  # Python 3.13 and later warn about unclosed connections
         self._db.execute(
             "CREATE VIRTUAL TABLE pages USING fts5(title, body, name UNINDEXED, tokenize='porter unicode61')"
         )
 
     def search(self, query: str, most: int) -> list[PageHit]:
-        """The best hits for any word of the query, best first."""
+        """Files that contain any word of the query, best match first."""
         words = _WORD.findall(query)[:_MOST_WORDS]
         if not words:
             return []
-        wanted = " OR ".join(f'"{word}"' for word in words)
+        expression = " OR ".join(f'"{word}"' for word in words)
         with self._turn:
             self._refresh()
             rows = self._db.execute(
                 "SELECT title, name, snippet(pages, 1, '', '', '…', 30) FROM pages WHERE pages MATCH ? "
                 "ORDER BY bm25(pages, 4.0, 1.0), name LIMIT ?",
-                (wanted, most),
+                (expression, most),
             ).fetchall()
         return [PageHit(title, SCHEME + name, " ".join(snippet.split())) for title, name, snippet in rows]
 
     def page(self, url: str) -> IndexedPage | None:
-        """A file by its address; None where there is none. Only files that were listed are read."""
+        """A file by its URL; None if there is none. Only files in the index are read."""
         name = url.removeprefix(SCHEME)
         with self._turn:
             self._refresh()
@@ -87,7 +87,7 @@ class FileIndex:
         self._stamp = stamp
 
     def _files(self) -> Iterator[tuple[str, Path, int, int]]:
-        """Name, path, time and size of each, sorted by name; links are not followed."""
+        """Name, path, time and size of each file, sorted by name; links are not followed."""
         count = 0
         for path in sorted(self._root.rglob("*")):
             if path.suffix.lower() not in ENDINGS or path.is_symlink() or not path.is_file():

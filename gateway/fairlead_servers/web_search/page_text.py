@@ -1,4 +1,4 @@
-"""Readable text of a page: what a person would read, without menus and markup. Runs in a process of its own."""
+"""Extracts the readable text of a page, without menus and markup. Runs in a child process."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _DECLARED: Final = re.compile(
     re.IGNORECASE,
 )
 _PRESCAN: Final = 1024
-"""Bytes at the beginning of a page that may declare its encoding (HTML, "prescan a byte stream")."""
+"""Number of bytes at the beginning of a page that may declare its encoding (HTML, "prescan a byte stream")."""
 
 
 class Unreadable(Exception):
-    """A page without text; the message is a sentence without its full stop."""
+    """A page without readable text; the message is a sentence without its full stop."""
 
 
 def readable(page: Page) -> tuple[str, str]:
-    """Title and text of a page. Time in proportion to its size, or to its square. Raises Unreadable."""
+    """Title and text of a page. The time is at most quadratic in the size. Raises Unreadable."""
     kind = _kind(page)
     if kind not in _HTML and not kind.startswith(_TEXT):
-        raise Unreadable(f"{page.url[:200]} is {kind[:60]}, which has no text to read")
+        raise Unreadable(f"{page.url[:200]} has the type {kind[:60]}, which has no readable text")
     text = decode(page)
     if kind not in _HTML:
         return "", text
-    import trafilatura  # takes 0.2 s, and plain text needs none of it
+    import trafilatura  # importing takes 0.2 s, and plain text does not need it
 
     extracted = trafilatura.extract(
         text,
@@ -46,24 +46,24 @@ def readable(page: Page) -> tuple[str, str]:
         favor_recall=True,
     )
     if not extracted:
-        raise Unreadable(f"{page.url[:200]} holds no text that could be read; it may be made by scripts")
+        raise Unreadable(f"{page.url[:200]} has no readable text; scripts may generate it")
     members = json.loads(extracted)
     return str(members.get("title") or ""), str(members.get("text") or "")
 
 
 def decode(page: Page) -> str:
-    """Text of the body by the encodings of the web (WHATWG Encoding Standard): its byte order mark, the label of the
-    Content-Type, the one that the page declares, UTF-8 where it is valid, or windows-1252.
+    """Decode the body by the rules of the WHATWG Encoding Standard. In order of precedence: byte order mark, charset of
+    the Content-Type, declaration in the page, UTF-8 if valid, windows-1252.
 
-    Labels are looked up among those of the standard alone: Python knows codecs that take hours (`punycode`).
+    Only labels of the standard are accepted: some of Python's codecs can take hours (`punycode`).
     """
     kind = _kind(page)
     declared = _DECLARED.search(page.body, 0, _PRESCAN) if kind in _HTML or kind.endswith("xml") else None
     encoding = webencodings.lookup(page.charset or "")
     if encoding is None and declared is not None:
         encoding = webencodings.lookup((declared[1] or declared[2]).decode("ascii", "replace"))
-        if encoding is not None and encoding.name.startswith("utf-16"):  # in which no declaration in ASCII is read
-            encoding = webencodings.UTF8
+        if encoding is not None and encoding.name.startswith("utf-16"):
+            encoding = webencodings.UTF8  # the declaration was readable as ASCII, so it is not UTF-16
     if encoding is None:
         encoding = webencodings.lookup("utf-8" if _is_utf8(page) else "windows-1252")
     text, _ = webencodings.decode(page.body, encoding)
@@ -75,7 +75,7 @@ def _kind(page: Page) -> str:
 
 
 def _is_utf8(page: Page) -> bool:
-    """Whether the body is valid UTF-8, but for a last character that the bound cut."""
+    """Whether the body is valid UTF-8, except for a truncated last character."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(page.body, final=not page.cut)
     except UnicodeDecodeError:
@@ -84,7 +84,7 @@ def _is_utf8(page: Page) -> bool:
 
 
 def shorten(text: str, characters: int) -> tuple[str, bool]:
-    """The text within a budget, cut at the end of a paragraph or a word where one is near; whether it was cut."""
+    """The text up to a limit, cut at the end of a paragraph or word if one is near; and whether it was cut."""
     if len(text) <= characters:
         return text, False
     cut = text[:characters]
@@ -96,7 +96,9 @@ def shorten(text: str, characters: int) -> tuple[str, bool]:
 
 
 def work(given: bytes) -> bytes:
-    """JSON of title, text and whether it was cut, or of why there is none. `given`: see `reading.read_apart`."""
+    """JSON with title, text and whether it was cut, or with the reason for no text. `given` is from
+    `reading.read_apart`.
+    """
     head, _, body = given.partition(b"\n")
     members = json.loads(head)
     characters = members.pop("characters")

@@ -1,4 +1,4 @@
-"""Readable text of a page, by a process that can be killed."""
+"""Extracts the readable text of a page in a process that can be killed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _WORK = "fairlead_servers.web_search.page_text"
 
 
 async def read_apart(page: Page, slot: ProcessSlot, characters: int, seconds: float) -> tuple[str, str, bool]:
-    """Title of a page, its text within a budget of characters, and whether that was cut.
+    """Title of a page, its text up to a limit of characters, and whether the text was cut.
 
-    Raises Unreadable, also after `seconds`: a page of 2 MB can be written so that reading it takes a minute.
+    Raises Unreadable, also on timeout: a crafted page of 2 MB can take a minute.
     """
     head = json.dumps(
         {

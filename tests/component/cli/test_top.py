@@ -184,7 +184,7 @@ async def test_a_lost_gateway_is_told_with_the_old_figures_and_comes_back(tmp_pa
         gateway = await before.enter_async_context(world(made(tmp_path / "a"), port=port))
         app, pilot = await opened.enter_async_context(screen(gateway))
         await before.aclose()
-        await until_shown(pilot, "the loss", lambda: "No answer, figures are" in text_of(app, "notice"))
+        await until_shown(pilot, "the loss", lambda: "Values are" in text_of(app, "notice"))
         assert [row[0] for row in table(app, "servers")[1:]] == ["demo", "vault"]
         await opened.enter_async_context(world(made(tmp_path / "b"), ("add", "other"), port=port))
         await until_shown(pilot, "the return", lambda: not text_of(app, "notice"))

@@ -261,7 +261,7 @@ async def test_a_key_goes_into_a_file_that_its_owner_alone_can_read(tmp_path: Pa
     assert out.stat().st_mode & 0o777 == keys_file.stat().st_mode & 0o777 == 0o600
 
     code, _, error = await fairlead(*create)
-    assert (code, "is there already" in error, "--overwrite" in error) == (2, True, True)
+    assert (code, "already exists" in error, "--overwrite" in error) == (2, True, True)
     assert out.read_text() == first
     assert len(read(keys_file.read_bytes()).keys) == 1, "a key that nobody got is not kept"
 
@@ -271,4 +271,4 @@ async def test_a_key_goes_into_a_file_that_its_owner_alone_can_read(tmp_path: Pa
     assert digest(out.read_text().strip()) == read(keys_file.read_bytes()).keys[1].hash
 
     code, _, error = await fairlead(*create[:-1], str(tmp_path / "nowhere" / "npc.key"))
-    assert (code, "no folder" in error) == (1, True)
+    assert (code, "does not exist" in error) == (1, True)

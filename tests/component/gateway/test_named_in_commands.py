@@ -33,7 +33,7 @@ def echo(request: Request) -> dict[str, object]:
 async def test_an_unknown_tool_is_said_in_one_wording(tmp_path: Path) -> None:
     async with running(tmp_path, EVERYTHING) as gateway:
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
-        tools = f"`fairlead tools {' '.join(url)}` lists what there is."
+        tools = f"`fairlead tools {' '.join(url)}` lists the tools."
         message = f"Unknown tool: ech0. Did you mean everything__echo? {tools}"
         for words in (
             ["call", "ech0"],
@@ -110,7 +110,7 @@ async def test_fairlead_tools_shows_one_tool_with_its_arguments(tmp_path: Path) 
     assert out.startswith("everything__echo\n  Echoes.\n  Twice.\n")
     assert out.splitlines()[-1].split() == ["message", "string", "required", "What", "to", "say."]
     assert json.loads(output)["inputSchema"] == TOOL["inputSchema"]
-    assert "It takes no arguments." in bare
+    assert "The tool takes no arguments." in bare
 
 
 async def test_arguments_of_a_tool_that_is_called_by_its_id_are_looked_at_as_well(tmp_path: Path) -> None:

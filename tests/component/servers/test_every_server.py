@@ -131,7 +131,7 @@ def test_a_server_over_http_says_that_it_is_healthy_and_ends_by_sigterm_with_0(t
         until("a healthy server", lambda: healthy() or process.poll() is not None, seconds=60)
         second = subprocess.run([*words, "--data", str(tmp_path)], capture_output=True, text=True, check=False)
         assert (second.returncode, second.stderr.count("\n")) == (1, 1)
-        assert f"127.0.0.1:{port} cannot be listened on" in second.stderr
+        assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
         process.send_signal(signal.SIGTERM)
         assert (process.wait(30), process.communicate()[1]) == (0, "")
     finally:

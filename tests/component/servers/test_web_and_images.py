@@ -129,7 +129,7 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
             refused = await client.call_tool("generate_image", {"prompt": "forbidden"})
             assert text_of(refused) == "the images endpoint answered 400: not that picture."
             sound = await client.call_tool("generate_image", {"prompt": "sound"})
-            assert text_of(sound) == "the images endpoint's answer is neither PNG, JPEG nor WebP."
+            assert text_of(sound) == "the images endpoint's picture is neither PNG, JPEG nor WebP."
     assert seen[0] == {
         "prompt": "a ship\n\nStyle: oil",
         "n": 1,

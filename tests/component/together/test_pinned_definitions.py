@@ -104,7 +104,7 @@ async def test_a_changed_definition_reaches_no_agent_until_it_is_approved(world:
             unasked = await asyncio.to_thread(command, "approve", name, *where)
             assert (unasked.returncode, "--yes" in unasked.stderr) == (2, True)
             done = await asyncio.to_thread(command, "approve", name, *where, "--yes")
-            assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "In force.")
+            assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "The approved definitions are served.")
             await until_async("the approved tool", lambda: describes(gateway, "Adds two integers."))
             await world.until("Approved", lambda: world.is_("demo", "Approved", "True"))
             (given,) = await world.until("the history", lambda: world.server("demo")["status"].get("approvals"))
@@ -214,7 +214,7 @@ async def test_on_a_laptop_a_change_is_held_back_and_approved_by_command(tmp_pat
         await asyncio.to_thread(command, "refresh", "demo", "--url", up.url)
         await up.event(lambda event: event.get("reason") == "ChangesHeldBack" and "suspicious" not in event["message"])
         done = await asyncio.to_thread(command, "approve", "demo", *where, "--yes")
-        assert done.stdout.endswith("In force.\n"), (done.stdout, done.stderr)
+        assert done.stdout.endswith("definitions are served.\n"), (done.stdout, done.stderr)
         listed = await asyncio.to_thread(command, "tools", "--url", up.url, "--output", "json")
         assert [tool["description"] for tool in json.loads(listed.stdout)] == [HONEST + " Or more."]
 

@@ -187,7 +187,7 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
         bare = ["--url", up.url.removesuffix("/mcp"), "--token", key]
         assert await faults(2, {verb: [*arguments(verb, tmp_path), *bare] for verb in ("tools", "call")}, up.url) == {}
         code, _, err = await asyncio.to_thread(ended, "call", "plain__ech", *options)
-        assert (code, f"`fairlead tools --url {up.url}` lists what there is" in err) == (2, True)
+        assert (code, f"`fairlead tools --url {up.url}` lists the tools" in err) == (2, True)
 
 
 def base_packages() -> Iterator[str]:

@@ -46,20 +46,20 @@ async def test_a_gateway_shows_and_approves_what_is_held_back(tmp_path: Path) ->
             assert (await fairlead("approve", "sums", *url))[0] == 2, "it asks, and nobody can be asked here"
 
             code, out, _ = await fairlead("approve", "sums", "--yes", *url)
-            assert (code, f"by the gateway at {up.url}" in out, "In force." in out) == (0, True, True)
+            assert (code, f"by the gateway at {up.url}" in out, "are served." in out) == (0, True, True)
             assert "nothing is held back" in (await fairlead("diff", "sums", *url))[1]
 
             turncoat.tools = [tool("add", description="Adds four numbers.")]
             await fairlead("refresh", "sums", *url)
             code, out, _ = await fairlead("approve", "sums", "--yes", "--state-dir", str(state))
-            assert (code, f"{state}/approvals/default.sums is written" in out, "In force." in out) == (0, True, True)
+            assert (code, f"{state}/approvals/default.sums is written" in out, "are served." in out) == (0, True, True)
 
 
 async def test_keys_in_a_file_that_nobody_named_are_told_with_the_setting_that_reads_them(tmp_path: Path) -> None:
     code, out, err = await fairlead("keys", "create", "me", code=f"import os; os.chdir({str(tmp_path)!r})")
     file = tmp_path / "keys.json"
     assert (code, out.startswith("flk_"), file.is_file()) == (0, True, True)
-    assert f"a gateway with FAIRLEAD_API_KEYS={file} in its environment takes the key" in err
+    assert f"a gateway reads it with FAIRLEAD_API_KEYS={file}" in err
     _, _, named = await fairlead("keys", "create", "you", "--file", str(file))
     assert "FAIRLEAD_API_KEYS" not in named
 
@@ -68,7 +68,7 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
     state = tmp_path / "state"
     code, out, err = await fairlead("keys", "create", "me", "--state-dir", str(state))
     key = out.strip()
-    assert (code, err) == (0, f"fairlead keys create: its hash is written to {state}/keys.json\n")
+    assert (code, err) == (0, f"fairlead keys create: the hash of the key is written to {state}/keys.json\n")
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": {"command": PLAIN[0], "args": PLAIN[1:]}}}))
     async with fairlead_up(tmp_path / "mcp.json", "--state-dir", state, cwd=tmp_path) as up:
         await up.ready("default/plain")
@@ -78,12 +78,12 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
 
         code, out, err = await fairlead("keys", "create", "laptop", "--expires", "2d", *shown)
         made = out.strip()
-        assert (code, f"made by the gateway at {up.url}" in err) == (0, True)
+        assert (code, f"the gateway at {up.url} created the key" in err) == (0, True)
         assert "plain__echo" in (await fairlead("tools", "--url", up.url, "--token", made))[1]
         listed = json.loads((await fairlead("keys", "list", "--json", *shown))[1])
         assert [each["name"] for each in listed] == ["laptop"]
         code, out, err = await fairlead("keys", "revoke", made[:-1], *shown)
-        assert (code, made[:-1] in out + err, "not a whole one" in err) == (2, False, True)
+        assert (code, made[:-1] in out + err, "not a complete key" in err) == (2, False, True)
         code, out, _ = await fairlead("keys", "revoke", made, *shown)
         assert (code, out) == (0, f"{listed[0]['id']} is revoked at {up.url}\n")
 
@@ -94,4 +94,4 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
         assert (await fairlead("keys", "create", "x", "--group", "g", *shown))[0] == 2
         both = ("--state-dir", str(state), "--file", str(tmp_path / "other.json"))
         code, _, err = await fairlead("keys", "list", *both)
-        assert (code, "name two places for keys" in err) == (2, True)
+        assert (code, "name different locations of keys" in err) == (2, True)

@@ -65,7 +65,7 @@ async def test_a_call_of_a_refused_server_names_the_variable_and_guesses_no_othe
     assert exit_code == 1
     assert UNSET in refreshed
     assert logged == 0
-    assert "no process of it was started here" in printed
+    assert "no process of the server was started here" in printed
     assert UNSET in printed
 
 
@@ -170,7 +170,7 @@ async def test_events_say_at_once_what_they_are_connected_to_and_print_the_last_
         as_json = await following(up.url, "--tail", "1", "--json")
         opened, last = [json.loads(await line_of(as_json.stdout)) for _ in range(2)]
         errors = await ended(as_json)
-    assert first == f"fairlead events: connected to {up.url}; events are printed as they come, Ctrl-C ends it"
+    assert first == f"fairlead events: connected to {up.url}; waiting for events, Ctrl-C ends the command"
     assert lines[0] == "default/mail failed (VariableNotSet)"
     assert (opened["type"], last["type"]) == ("stream.opened", "server.connected")
     assert errors == ""

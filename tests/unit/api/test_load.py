@@ -25,7 +25,7 @@ def problems_of(text: str) -> list[str]:
         ("  url: [", "m.yaml:6: not valid YAML: expected the node content, but found '<stream end>'"),
         ("  ulr: https://a/b", "m.yaml:5: spec.ulr: unknown field; did you mean url?"),
         ("  url: https://a/b\n  xyz: 1", "m.yaml:6: spec.xyz: unknown field"),
-        ("  url: https://a/b\n  url: https://a/c", "m.yaml:6: the key url stands here a second time"),
+        ("  url: https://a/b\n  url: https://a/c", "m.yaml:6: the key url is repeated"),
         ("  url: https://a/b\n  pin: 'yes'", 'm.yaml:6: spec.pin: must be true or false, not "yes"'),
         ("  url: https://a/b\n  prefix: 7", "m.yaml:6: spec.prefix: must be text, not 7"),
         (
@@ -39,7 +39,7 @@ def problems_of(text: str) -> list[str]:
         ("  url: https://a/b\n  replicas: 2.5", "m.yaml:6: spec.replicas: must be a whole number, not 2.5"),
         (
             "  url: https://a/b\n  limits:\n    retries: 9",
-            "m.yaml:7: spec.limits.retries: should be less than or equal to 5, which 9 is not",
+            "m.yaml:7: spec.limits.retries: should be less than or equal to 5, but is 9",
         ),
         ("  url: https://a/b\n  tools: {a: 1}", 'm.yaml:6: spec.tools: must be a list, not {"a": 1}'),
         ("  url: https://a/b\n  limits: many", 'm.yaml:6: spec.limits: must be a mapping, not "many"'),
@@ -75,7 +75,7 @@ def problems_of(text: str) -> list[str]:
             "  image: {name: a}\n  resources: {limits: {cpu: [1]}}",
             "m.yaml:6: spec.resources.limits.cpu: must be a whole number, or text such as 100m or 64Mi",
         ),
-        ("  command: []", "m.yaml:5: spec.command: should have at least 1 items, and has 0"),
+        ("  command: []", "m.yaml:5: spec.command: should have at least 1 items, but has 0"),
         ("  url: https://a/b\n  limits: {callsPerMinute: .inf}", "m.yaml:1: cannot be expressed in JSON: "),
     ],
 )
@@ -98,15 +98,15 @@ def test_a_bad_field_is_named_with_file_and_line(spec: str, sentence: str) -> No
         ),
         (
             "apiVersion: fairlead.dev/v1alpha1\nkind: McpServers\n",
-            "m.yaml:2: kind: there is no kind McpServers; did you mean McpServer?",
+            "m.yaml:2: kind: McpServers is not a kind of fairlead.dev; did you mean McpServer?",
         ),
         (
             "apiVersion: fairlead.dev/v1\nkind: McpServer\n",
-            "m.yaml:1: apiVersion: there is no fairlead.dev/v1; use fairlead.dev/v1alpha1",
+            "m.yaml:1: apiVersion: fairlead.dev/v1 does not exist; use fairlead.dev/v1alpha1",
         ),
         (HEAD, "m.yaml:1: spec: Required value"),
         ("a: *nothing\n", "m.yaml:1: not valid YAML: found undefined alias 'nothing'"),
-        ("a: 1\nb: \x00\n", "m.yaml:2: not valid YAML: the character U+0000 may not stand in it"),
+        ("a: 1\nb: \x00\n", "m.yaml:2: not valid YAML: the character U+0000 is not allowed"),
     ],
 )
 def test_a_document_of_the_wrong_kind_is_named(text: str, sentence: str) -> None:
@@ -116,7 +116,7 @@ def test_a_document_of_the_wrong_kind_is_named(text: str, sentence: str) -> None
 def test_faults_of_a_manifest_are_told_at_once_in_the_order_of_the_rules() -> None:
     assert problems_of(HEAD + "spec:\n  replicas: 2\n  remote: {}\n") == [
         (
-            "m.yaml:4: spec: set exactly one of image, package, url, command: it says where the server runs; "
+            "m.yaml:4: spec: set exactly one of image, package, url, command, which says where the server runs; "
             "the command of an image is image.command"
         ),
         "m.yaml:6: spec.remote: remote needs url, and remote.caBundle needs an https url",
@@ -139,7 +139,7 @@ def test_a_server_without_a_namespace_is_in_default() -> None:
 
 
 def test_the_second_of_two_with_one_name_is_a_problem() -> None:
-    assert problems_of(GOOD + "---\n" + GOOD) == ["m.yaml:8: metadata.name: McpServer docs stands in m.yaml:1 already"]
+    assert problems_of(GOOD + "---\n" + GOOD) == ["m.yaml:8: metadata.name: McpServer docs is also defined in m.yaml:1"]
 
 
 def test_other_kinds_and_client_configurations_are_handed_on() -> None:

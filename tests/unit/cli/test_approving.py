@@ -98,7 +98,7 @@ def test_an_approval_is_of_what_was_held_back_when_it_was_asked_for(capsys: pyte
     shown = memory.pins_by_server[ServerKey("team", "demo")].held_hash
     run_approve(memory, "team/demo", yes=True, wait=1.0, output=Output.table)
     assert memory.approvals == [(ServerKey("team", "demo"), shown)]
-    assert capsys.readouterr().out.endswith("In force.\n")
+    assert capsys.readouterr().out.endswith("definitions are served.\n")
 
 
 def test_a_change_that_came_in_between_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_approve_needs_a_yes_and_something_that_is_held() -> None:
 
 def test_a_name_that_is_not_enough_or_unknown_is_a_sentence() -> None:
     memory = Memory.of(pins(tool("a", "1")), pins(tool("a", "1"), namespace="other"))
-    with pytest.raises(Failure, match="several servers are called demo: other/demo, team/demo"):
+    with pytest.raises(Failure, match="demo is ambiguous: other/demo, team/demo"):
         run_diff(memory, "demo", Output.table)
     with pytest.raises(Failure, match="nothing is pinned of nobody"):
         run_diff(memory, "nobody", Output.table)

@@ -74,9 +74,9 @@ def test_a_word_becomes_a_value_of_the_type_that_the_tool_asks_for(word: str, ex
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["text"], "'text' is not of the form key=value"),
-        (["=5"], "'=5' is not of the form key=value"),
-        ([":=5"], "':=5' is not of the form key=value"),
+        (["text"], "'text' must have the form key=value"),
+        (["=5"], "'=5' must have the form key=value"),
+        ([":=5"], "':=5' must have the form key=value"),
         (["count=five"], "count: 'five' is not an integer"),
         (["count=5.5"], "count: '5.5' is not an integer"),
         (["ratio=true"], "ratio: 'true' is not a number"),

@@ -23,5 +23,5 @@ def test_figures_are_named_as_those_that_tiers_are_decided_by() -> None:
     figures = {"p50Ms": 6.3, "p90Ms": 7.0, "p95Ms": 812.0, "p99Ms": 900.0, "samples": 5}
     measured, network = explained(quantiles=figures, roundTripMs=2.4)[2:4]
     assert measured.startswith("  measured  p50 6.3 ms, p90 7.0 ms, p95 812 ms, p99 900 ms over 5 calls, the last at")
-    assert measured.endswith("; tiers go by these figures")
+    assert measured.endswith("; tiers use these measurements")
     assert network == "  network   2.4 ms for a request that calls no tool"

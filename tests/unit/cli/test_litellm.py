@@ -49,9 +49,9 @@ def test_a_proxy_without_a_key_is_asked_without_one_and_twice_a_minute() -> None
     ("url", "environ", "message"),
     [
         (PROXY, {"FAIRLEAD_LITELLM_INTERVAL": "1s"}, "FAIRLEAD_LITELLM_INTERVAL: must be a duration of at least 10s"),
-        (PROXY, {"FAIRLEAD_LITELLM_KEY": "sk-a\r\nx: y"}, "FAIRLEAD_LITELLM_KEY: has characters that no key has"),
+        (PROXY, {"FAIRLEAD_LITELLM_KEY": "sk-a\r\nx: y"}, "FAIRLEAD_LITELLM_KEY contains characters"),
         ("127.0.0.1:4000", {}, "--litellm: "),
-        ("http://[::1", {}, "--litellm: not a URL"),
+        ("http://[::1", {}, "--litellm: 'http://[::1' is not a URL"),
     ],
 )
 def test_an_unusable_litellm_url_is_named_and_the_key_is_not_shown(

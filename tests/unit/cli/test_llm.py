@@ -38,7 +38,7 @@ async def test_a_word_or_a_key_in_the_environment_chooses_the_provider(
             assert read.list_models() == {target.model: provider}
 
 
-@pytest.mark.parametrize(("word", "why"), [("openai", "OPENAI_API_KEY is not set"), ("llama", "none of openai")])
+@pytest.mark.parametrize(("word", "why"), [("openai", "OPENAI_API_KEY is not set"), ("llama", "neither one of openai")])
 async def test_a_word_that_means_nothing_or_lacks_its_key_is_told(word: str, why: str) -> None:
     with pytest.raises(Failure, match=why):
         async with chosen_model(word, {}):

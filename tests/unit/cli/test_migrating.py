@@ -126,7 +126,7 @@ def test_an_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
     good.write_text(OLD)
     bad.write_text("{{- if .Values.own }}\nkind: Server\n{{- end }}\n")
 
-    with pytest.raises(Failure, match=r"bad.yaml cannot be read: .*templates have to be rendered first"):
+    with pytest.raises(Failure, match=r"bad.yaml cannot be read: .*render templates first"):
         migrate_files([good, bad], in_place=True)
     assert good.read_text() == OLD
 
@@ -134,7 +134,7 @@ def test_an_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
 def test_a_client_configuration_with_comments_is_said_to_have_nothing_to_migrate(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{// mine\n"mcpServers": {}}')
-    with pytest.raises(Failure, match=r"mcp.json cannot be read: .*; an mcp.json has nothing to migrate"):
+    with pytest.raises(Failure, match=r"mcp.json cannot be read: .*; an mcp.json needs no migration"):
         migrate_files([file], in_place=False)
 
 

@@ -35,13 +35,13 @@ def test_a_plan_says_what_the_window_holds_and_calls_a_guess_so() -> None:
     assert first == "m (anthropic): 837,873 of 1,000,000 tokens are left"
     assert second == "  tools 158,031, system prompt 0, messages 12, reserved 4,096"
     numbers["windowSource"] = "default"
-    assert [*window_lines(answer)][1].startswith("  its window is not known, and this is a guess: ")
+    assert [*window_lines(answer)][1].startswith("  the window of this model is unknown and assumed; ")
 
 
 def test_a_way_that_is_over_a_limit_of_tools_is_not_said_to_be_too_long() -> None:
     numbers = {"contextWindow": 1_000_000, "reservedOutputTokens": 4096}
     few, many = ({"fits": False, "largestPrompt": size} for size in (898, 999_000))
     best = {"fits": True, "largestPrompt": 1}
-    assert outcome_of(few, best, numbers) == "over the limit of tools"
+    assert outcome_of(few, best, numbers) == "exceeds the limit on tools"
     assert outcome_of(many, best, numbers) == "does not fit the window"
     assert outcome_of(best, best, numbers) == "cheapest"

@@ -59,13 +59,14 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
 def test_principals_without_the_message_of_a_server_get_the_meaning_of_its_cause() -> None:
     told = {name: value for name, value in FAILED.items() if name not in ("message", "lastWords")}
     meant = "The process could not be started, or exited at once."
-    ask = "Administrators of the gateway see what {} says itself; on a cluster, so does kubectl describe mcps."
-    assert details([told]) == ["", f"default/mail: {meant} {ask.format('the server')}"]
+    ask = "Administrators of the gateway see {} own message; on a cluster, kubectl describe mcps shows it."
+    whose = "the server's"
+    assert details([told]) == ["", f"default/mail: {meant} {ask.format(whose)}"]
     twice = details([told, {**told, "server": "default/news"}])
     assert [line for line in twice if line] == [
         f"default/mail: {meant}",
         f"default/news: {meant}",
-        ask.format("each server"),
+        ask.format("each server's"),
     ]
     assert details([{**told, "cause": "OfALaterRelease"}]) == []
     assert details([{**told, "state": "starting", "cause": "Deploying"}]) == [], "as usual"

@@ -298,7 +298,7 @@ def test_packages_lie_with_the_run_where_the_users_cache_cannot_be_written(
     environment = {"XDG_RUNTIME_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with folders(None, environment) as where:
         assert where.packages.parent == where.credentials.parent
-    assert "packages are installed for this run alone" in caplog.text
+    assert "packages are installed for this run only" in caplog.text
     assert f"{tmp_path}/cache/fairlead/packages cannot be written" in caplog.text
 
 

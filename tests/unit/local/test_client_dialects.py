@@ -100,7 +100,7 @@ def test_the_workspace_of_a_relative_path_is_an_absolute_folder(
 def test_the_users_own_file_of_an_editor_has_no_workspace() -> None:
     configuration = read({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, f"{HOME}/.cursor/mcp.json")
     (problem,) = configuration.problems
-    assert "names workspaceFolder, which the editor fills in and is not known for this file" in problem.message
+    assert "uses workspaceFolder, which only an editor" in problem.message
 
 
 @pytest.mark.parametrize("text", ["Bearer $TOKEN", "Bearer ${TOKEN}", "Bearer %TOKEN%"])

@@ -65,7 +65,7 @@ def test_facts_and_turns_are_found_with_where_they_are_from(archive: Archive) ->
 
 def test_a_summary_is_there_or_a_sentence_says_what_is(archive: Archive) -> None:
     assert summary_of(archive, "harbor-2").turns == 3
-    with pytest.raises(ToolError, match="no session 'x'; the latest are: harbor-3, harbor-2, harbor-1"):
+    with pytest.raises(ToolError, match="session 'x' does not exist; the latest are: harbor-3, harbor-2, harbor-1"):
         summary_of(archive, "x")
     with pytest.raises(ToolError, match="'harbor-3' has no summary yet; its 1 turns"):
         summary_of(archive, "harbor-3")

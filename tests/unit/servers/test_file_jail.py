@@ -90,7 +90,7 @@ def test_refused_writes_leave_no_folders(tmp_path: Path) -> None:
     jail.write("one", b"x" * 10)
     assert "15 bytes" in refused(jail, "a/b/large", b"x" * 10)
     jail.write("two", b"x")
-    assert "2 files already" in refused(jail, "c/d/third", b"")
+    assert "the limit of 2 files" in refused(jail, "c/d/third", b"")
     assert names(tmp_path / "files") == ["one", "two"]
 
 
@@ -153,10 +153,10 @@ def test_quotas_bound_a_file_all_files_and_their_number(tmp_path: Path) -> None:
     assert "may have 10 here" in refused(jail, "a", b"x" * 11)
     for name in "ab":
         jail.write(name, b"x" * 10)
-    assert "needs 10 more" in refused(jail, "c", b"x" * 10)
+    assert "this adds 10" in refused(jail, "c", b"x" * 10)
     jail.write("b", b"x")
     jail.write("c", b"x" * 10)
-    assert "3 files already" in refused(jail, "d", b"")
+    assert "the limit of 3 files" in refused(jail, "d", b"")
     (tmp_path / "files" / "a").write_bytes(b"x" * 100)
     assert "more than the 10 bytes" in refused(jail, "a")
 

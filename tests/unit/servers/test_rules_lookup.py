@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_servers.definition import SettingError
 from fairlead_servers.rules_lookup.files import read_rules
-from fairlead_servers.rules_lookup.index import LOOKS_EVERY_S, RuleIndex
+from fairlead_servers.rules_lookup.index import CHECK_INTERVAL_S, RuleIndex
 from fairlead_servers.rules_lookup.server import OWN_RULES, RulesLookup
 from fairlead_servers.tool import ToolError
 from virtualtime import HandClock
@@ -68,11 +68,11 @@ def test_a_changed_file_is_read_again_and_a_broken_one_leaves_the_rules(tmp_path
     clock = HandClock()
     lookup = RulesLookup(RuleIndex(tmp_path, clock=clock))
     (tmp_path / "game" / "a.md").write_text("# Moons\nThere are two.\n")
-    clock.now += LOOKS_EVERY_S - 0.1
+    clock.now += CHECK_INTERVAL_S - 0.1
     with pytest.raises(ToolError, match="the systems are: none"):
         lookup.search_rules("moon", "game")
     clock.now += 0.1
     assert lookup.search_rules("moon", "game").rules[0].id == "game/moons"
     (tmp_path / "game" / "b.json").write_text("{")
-    clock.now += LOOKS_EVERY_S
+    clock.now += CHECK_INTERVAL_S
     assert lookup.get_rule("game/moons").text == "There are two."
