@@ -1,4 +1,3 @@
-"""Tools without a gateway: Python functions as tools, checks of arguments and results, names, refusals and their codes.
-
-The gateway, the REST API and the Python client share it.
+"""Parts of tool calls that gateway, REST API and Python client share: custom tools in Python, validation of arguments
+and results, exposed names, refusals.
 """

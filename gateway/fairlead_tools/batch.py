@@ -1,4 +1,4 @@
-"""Batches of calls: running them, a number at a time, and predicting how long that takes. Pure module."""
+"""Batches of calls: runs them with a limit on concurrency, and predicts how long that takes. No I/O."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Result = TypeVar("Result")
 
 
 async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: int) -> list[Result]:
-    """Run `works`, at most `at_once` at a time, begun in their order; results in their order. An exception of one
-    cancels the others and is raised in an ExceptionGroup; cancelling cancels all.
+    """Run `works`, at most `at_once` at a time, and return their results in order.
+
+    If one raises, the others are canceled and an ExceptionGroup is raised. Canceling cancels all.
     """
     slots = asyncio.Semaphore(at_once)
 
@@ -26,8 +27,9 @@ async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: 
 
 
 def makespan(durations: Sequence[float], at_once: int) -> float:
-    """Time until the last call of a batch has ended, by list scheduling: calls begin in their order, at most `at_once`
-    run at a time. In the unit of the durations; 0 for none.
+    """Predict the duration of a batch by list scheduling: calls start in order, at most `at_once` at a time.
+
+    In the unit of `durations`; 0 for an empty batch.
     """
     if at_once >= len(durations):
         return max(durations, default=0.0)

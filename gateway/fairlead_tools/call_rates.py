@@ -1,4 +1,4 @@
-"""Calls and errors per minute, from the counts of two readings. Pure module."""
+"""Calls and errors per minute, computed from readings of counters. No I/O."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 WINDOW: Final = 60.0
-"""Seconds that a rate is measured over; with rarer readings, the time between the last two."""
+"""Seconds over which a rate is measured; if readings are rarer, the time between the last two."""
 SPACING: Final = 5.0
-"""Least seconds between kept readings, the newest excepted: a window of ten thousand tools stays small."""
+"""Least seconds between stored readings, except for the newest, to limit memory with many tools."""
 MOST_ORIGINS: Final = 32
-"""Replicas behind one address whose counts are kept."""
+"""Limit for the replicas behind one address whose counters are stored."""
 
 
 class CallTotal(Protocol):
-    """Calls since the start of a gateway's process."""
+    """Counters of calls and errors since the start of a gateway's process."""
 
     @property
     def calls(self) -> int: ...
@@ -25,7 +25,7 @@ class CallTotal(Protocol):
 
 
 class TotalledTool(Protocol):
-    """A tool with its count; None where it has none of its own."""
+    """Tool with its counters; `count` is None if they are not separate."""
 
     @property
     def name(self) -> str: ...
@@ -34,16 +34,16 @@ class TotalledTool(Protocol):
 
 
 class CountReading(Protocol):
-    """Counts of a gateway's tools at one moment."""
+    """Counters of a gateway's tools at one moment."""
 
     @property
     def at(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Monotonic time in seconds."""
         ...
 
     @property
     def origin(self) -> str:
-        """Opaque id of the process that counted."""
+        """Opaque ID of the process that counts."""
         ...
 
     @property
@@ -65,29 +65,29 @@ class _Counts:
 
 
 class CallRates:
-    """Rates of all tools by name, as readings arrive.
+    """Computes the rates of all tools as readings arrive.
 
-    Counts of different processes are never subtracted. Behind an address with several replicas, rates of those that
-    answered in the last minute are added up.
+    Rates are computed per process. If an address has several replicas, the rates of those that answered in the last
+    minute are added up.
     """
 
     def __init__(self, absent: CallTotal | None = None) -> None:
-        """`absent` is the count of a tool that a reading lacks, where readings have called tools alone."""
+        """`absent` is the count of a tool that is missing in a reading, for readings that have called tools only."""
         self._absent = absent
         self._origins: dict[str, deque[_Counts]] = {}
 
     def take(self, reading: CountReading) -> dict[str, CallRate]:
-        """Rates after one more reading. A tool that was read a single time has none."""
+        """Add a reading and return the rates by name of tool, for tools with at least two readings."""
         now = reading.at
         counts = {tool.name: tool.count for tool in reading.tools if tool.count is not None}
-        held = self._origins.pop(reading.origin, deque())
-        if len(held) > 1 and now - held[-2].at < SPACING:
-            held.pop()
-        held.append(_Counts(now, counts))
-        while len(held) > 2 and held[1].at <= now - WINDOW:
-            held.popleft()
+        readings = self._origins.pop(reading.origin, deque())
+        if len(readings) > 1 and now - readings[-2].at < SPACING:
+            readings.pop()
+        readings.append(_Counts(now, counts))
+        while len(readings) > 2 and readings[1].at <= now - WINDOW:
+            readings.popleft()
         recent = {origin: each for origin, each in self._origins.items() if each[-1].at > now - WINDOW}
-        recent[reading.origin] = held
+        recent[reading.origin] = readings
         self._origins = dict([*recent.items()][-MOST_ORIGINS:])
         return self._sum()
 
@@ -98,23 +98,23 @@ class CallRates:
 
     @property
     def spans_time(self) -> bool:
-        """Whether some process was read twice, so that there are rates."""
-        return any(held[-1].at > held[0].at for held in self._origins.values())
+        """Whether a process has two readings, so that there are rates."""
+        return any(readings[-1].at > readings[0].at for readings in self._origins.values())
 
     def _sum(self) -> dict[str, CallRate]:
         sums: dict[str, CallRate] = {}
-        for held in self._origins.values():
-            for name, rate in _rates(held, self._absent):
+        for readings in self._origins.values():
+            for name, rate in _rates(readings, self._absent):
                 before = sums.get(name)
                 both = rate if before is None else CallRate(before.calls + rate.calls, before.errors + rate.errors)
                 sums[name] = both
         return sums
 
 
-def _rates(held: deque[_Counts], absent: CallTotal | None) -> Iterator[tuple[str, CallRate]]:
-    last = held[-1]
+def _rates(readings: deque[_Counts], absent: CallTotal | None) -> Iterator[tuple[str, CallRate]]:
+    last = readings[-1]
     for name, count in last.tools.items():
-        first = next((counts for counts in held if absent is not None or name in counts.tools), last)
+        first = next((counts for counts in readings if absent is not None or name in counts.tools), last)
         minutes = (last.at - first.at) / 60
         if minutes > 0:
             before = first.tools.get(name) or absent or count

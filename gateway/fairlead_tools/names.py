@@ -1,6 +1,6 @@
-"""How a tool is called on a merged endpoint, and what its id is elsewhere.
+"""Exposed names and ids of tools. No I/O.
 
-Pure module. A name depends on the server's prefix and the tool alone, never on who else is there.
+An exposed name depends only on the server's prefix and the tool, never on other servers, and so is stable.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from fairlead_formats.names import SEPARATOR
 
 
 def exposed_name(prefix: str, tool: str) -> str:
-    """Name of a tool on a merged endpoint; its own where the prefix is empty."""
+    """Return the name of a tool on merged endpoints; without a prefix the tool's name at its server."""
     return tool if not prefix else f"{prefix}{SEPARATOR}{tool}"
 
 
 def tool_id(server: ServerKey, tool: str) -> str:
-    """Identifier that REST and the Python API show beside the exposed name."""
+    """Return the id of a tool in REST and the Python API."""
     return f"mcp.{server.name}.{tool}"

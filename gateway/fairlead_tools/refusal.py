@@ -1,6 +1,6 @@
-"""Refusals of calls of known tools: the codes of the gateway's contract, and what carries them.
+"""Codes of refused calls, and the struct and exception that carry them.
 
-Codes are added, never renamed. `refusals` makes results of them.
+Codes are part of the API: new ones may be added, existing ones are never renamed.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from fairlead_mcp.errors import McpError
 
 META_ERROR: Final = "fairlead.dev/error"
 META_WARNING: Final = "fairlead.dev/warning"
-"""In a result that is passed on although something about it is wrong: `{code, message}`."""
+"""Member of `_meta` in a result that is passed on although it is faulty: `{code, message}`."""
 
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
-"""The arguments do not fit the tool, or its policy."""
+"""The arguments do not fit the tool's input schema or a policy."""
 CONNECTION_LOST: Final = "CONNECTION_LOST"
-"""The server cannot be reached, or went away while it worked on the call."""
+"""The server cannot be reached, or the connection was lost during the call."""
 STARTING: Final = "STARTING"
-"""The server of that name has not answered for the first time yet."""
+"""The server is starting and has not been ready yet."""
 TIMEOUT: Final = "TIMEOUT"
-"""The call took longer than allowed and was cancelled."""
+"""The call exceeded its time limit and was canceled."""
 RESULT_TOO_LARGE: Final = "RESULT_TOO_LARGE"
-"""The result exceeds the bound of this server."""
+"""The result exceeds the size limit of the server."""
 RATE_LIMITED: Final = "RATE_LIMITED"
-"""More calls at once, or in this time, than allowed."""
+"""A limit of concurrent calls or of calls per minute was reached."""
 OVER_BUDGET: Final = "OVER_BUDGET"
-"""The tool is too slow for the tier that the client is in; the message names the tier that has it."""
+"""The tool is too slow for the client's latency tier; the message names the tier that lists it."""
 UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
-"""The server refused the call, failed, or answered with something that is not MCP."""
+"""The server refused the call, failed, or sent an answer that is not MCP."""
 BREAKER_OPEN: Final = "BREAKER_OPEN"
-"""The server failed several times in a row, and is left alone for a while."""
+"""The circuit breaker of the server is open: after consecutive failures no calls are sent for a while."""
 CANCELLED: Final = "CANCELLED"
-"""The client gave the call up."""
+"""The client canceled the call."""
 MISSING_CLIENT_CAPABILITY: Final = "MISSING_CLIENT_CAPABILITY"
-"""The tool asks something of its client that this one has not declared; the message names the capability."""
+"""The tool requires a client capability that the client has not declared; the message names the capability."""
 OUTPUT_SCHEMA_MISMATCH: Final = "OUTPUT_SCHEMA_MISMATCH"
-"""In META_WARNING: the structured content does not fit the tool's `outputSchema`. It is passed on as it is."""
+"""Code of META_WARNING: the structured content does not fit the tool's `outputSchema`. It is passed on unchanged."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A code, a sentence for the model, and when it makes sense to try again, where that is known."""
+    """Refused call: a code, a sentence for the model, and when a retry makes sense, if that is known."""
 
     code: str
     message: str
     retry_after_ms: int | None = None
     required: bytes | None = None
-    """`data` of the JSON-RPC error that a modern client gets in place of the result, raw JSON; None: the result."""
+    """`data` (raw JSON) of the JSON-RPC error that modern clients get instead of a result; None for a result."""
 
 
 class AdmissionRefused(McpError):
-    """A guard does not let a call through. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
+    """A circuit breaker or a limit refuses a call. `code` is BREAKER_OPEN or RATE_LIMITED, `retry_after` in seconds."""
 
     reason = "Refused"
 

@@ -1,7 +1,7 @@
-"""Refusals of calls, the gateway's contract with clients, as errors and as results.
+"""Makes refusals out of errors, and results for clients out of refusals. No I/O.
 
-Pure module. Whatever goes wrong behind a known tool reaches the model as a result that says so (`isError`), with
-the code of `refusal` in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602).
+A failed call of a known tool is answered with a result with `isError`, so that the model reads it. The code of
+`refusal` is in `_meta["fairlead.dev/error"]`. Only a call of an unknown tool gets a JSON-RPC error (-32602).
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
 
 
 def invalid_arguments(wrong: str) -> Refusal:
-    """Refusal of arguments that do not fit the input schema; `wrong` has one error a line."""
+    """Make the refusal of arguments that do not fit the input schema; `wrong` has one error per line."""
     listed = "".join(f"\n- {line}" for line in wrong.split("\n"))
     return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
 
 
 def lacking(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refusal:
-    """Refusal for a client that has not declared what a tool requires. A modern one gets the error that the protocol
-    has for it (MCP 2026-07-28, MissingRequiredClientCapability).
+    """Make the refusal for a client without the capabilities that a tool requires.
+
+    Modern clients get the error MissingRequiredClientCapability (MCP 2026-07-28).
     """
     message = client_capabilities.sentence(f"{tool} of {server}", capabilities)
     return Refusal(MISSING_CLIENT_CAPABILITY, message, required=client_capabilities.required(capabilities))
 
 
 def limit_refusal(message: str, retry_after: float | None) -> Refusal:
-    """Refusal of a call above a limit. `retry_after` in seconds; None where waiting does not help."""
+    """Make the refusal of a call above a limit. `retry_after` is in seconds; None if waiting does not help."""
     after = None if retry_after is None else _in_milliseconds(retry_after)
     return Refusal(RATE_LIMITED, message[:1].upper() + message[1:], after)
 
 
 def limit_of(error: Exception) -> str:
-    """Scope of the limit that an error of a guard is due to: `server`; empty for none."""
+    """Return the scope of the limit that an error reports: `server`, or empty for other errors."""
     return "server" if isinstance(error, AdmissionRefused) and error.code == RATE_LIMITED else ""
 
 
@@ -66,17 +67,17 @@ def _in_milliseconds(seconds: float) -> int:
 
 
 def not_allowed(name: str, reason: str) -> str:
-    """Message for a principal that may know why a tool is kept from it."""
+    """Make the message for a principal that may read why it may not use a tool."""
     return f"Not allowed: {name}: {reason}"
 
 
 def warning(code: str, message: str) -> bytes:
-    """The value of META_WARNING, raw."""
+    """Make the raw value of META_WARNING."""
     return jsonrpc.encode({"code": code, "message": message})
 
 
 def refusal_for(error: errors.McpError) -> Refusal:
-    """Refusal for an error of transport or of the server."""
+    """Make the refusal for an error of the transport or of the server."""
     if isinstance(error, errors.RpcError):
         return _of_rpc_error(error)
     if isinstance(error, errors.HttpRefused):
@@ -101,14 +102,14 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
 
 
 def _milliseconds(retry_after: str | None) -> int | None:
-    """`Retry-After` in seconds (RFC 9110 section 10.2.3); its date form is not looked at."""
+    """Convert a `Retry-After` in seconds (RFC 9110 section 10.2.3); None for its date form."""
     if retry_after is None or not retry_after.isdigit() or len(retry_after) > 7:
         return None
     return int(retry_after) * 1000
 
 
 def result(refusal: Refusal) -> bytes:
-    """The refusal as a raw `tools/call` result in the legacy era; `translate.result` makes it a modern one."""
+    """Make the raw `tools/call` result of a refusal, for the legacy era; `translate.result` converts it."""
     detail: dict[str, str | int] = {"code": refusal.code, "message": refusal.message}
     if refusal.retry_after_ms is not None:
         detail["retryAfterMs"] = refusal.retry_after_ms

@@ -1,4 +1,4 @@
-"""Which release this is: for metrics, for `serverInfo` and for the OpenAPI document; and whether it is compiled."""
+"""Version of this release, and whether its hot path is compiled."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def _installed_version() -> str:
 
 VERSION: Final = _installed_version()
 COMPILED: Final = heads.__file__.endswith(tuple(EXTENSION_SUFFIXES))
-"""Whether the path of a call is, as in the image and in wheels of `hack/wheel`; otherwise it is interpreted."""
+"""Whether the hot path is compiled by mypyc, as in the image and in wheels of `hack/wheel`, or interpreted."""

@@ -1,1 +1,1 @@
-"""Definitions of servers as people judge them: their difference from approved ones, and what is hidden in them."""
+"""Checks of definitions that servers offer: validity for clients, differences from approved ones, hidden text."""

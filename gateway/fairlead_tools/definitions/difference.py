@@ -1,7 +1,6 @@
-"""Offered definitions against approved ones, for people to read: `fairlead diff` and the console show the same.
+"""Differences between offered and approved definitions, for `fairlead diff` and the console. No I/O.
 
-Pure module. Definitions are a stranger's: the time that their comparison takes is bounded, and whatever cannot be seen
-is shown as an escape.
+Definitions are untrusted: the time for comparing them is bounded, and invisible characters are shown as escapes.
 """
 
 from __future__ import annotations
@@ -19,36 +18,36 @@ from fairlead_tools.definitions.printable import visible
 from fairlead_tools.definitions.scan import scan
 
 MOST_COMPARED: Final = 400
-"""Lines of a member, before and after, that are compared one by one: what difflib does is quadratic in them, and half a
-second at worst for these. A longer one is shown whole, once with `-` and once with `+`."""
+"""Lines up to which a member is compared line by line. difflib takes quadratic time, at worst half a second for so many
+lines. A longer member is shown as a whole, once with `-` and once with `+`."""
 CONTEXT: Final = 2
 """Unchanged lines around a change."""
 MOST_LINES: Final = 1_000
 MOST_CHARACTERS: Final = 100_000
-"""Bounds of one difference; `HeldChange.cut` says that it had more."""
+"""Limits for one difference; `HeldChange.cut` is set if they were exceeded."""
 
 Change = Literal["changed", "new"]
 
 
 class HeldChange(msgspec.Struct, frozen=True):
-    """One definition that is held back, against the approved one of its place."""
+    """Definition that is held back, with its difference from the approved one."""
 
     kind: Sort
     name: str
     """Empty for instructions."""
     change: Change
     hash: str
-    """Approves this definition, in these bytes, and no other."""
+    """Hash by which exactly this definition is approved."""
     lines: list[str]
-    """Unified diff by members: a line begins with `@@`, `-`, `+` or a blank."""
+    """Unified diff per member: lines begin with `@@`, `-`, `+` or a blank."""
     cut: bool
-    """Whether the diff has more lines or characters than a person is shown."""
+    """Whether the diff was cut at its limits."""
     suspicious: list[str]
-    """Sentences about what is hidden in it, or speaks to the model."""
+    """Sentences about hidden characters and phrases that address the model."""
 
 
 def held_change(definition: Pinned, pins: Pins) -> HeldChange:
-    """The difference of one of the definitions that `pins` holds back."""
+    """Compare a definition that `pins` holds back with the approved one."""
     old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
     lines = unify(old, definition.definition)
     shown = _within(lines)
@@ -64,20 +63,20 @@ def held_change(definition: Pinned, pins: Pins) -> HeldChange:
 
 
 def unify(before: Raw | None, after: Raw) -> list[str]:
-    """The members that differ, as a unified diff of their JSON; whatever cannot be seen is shown as an escape."""
+    """Make a unified diff of the members that differ; invisible characters are shown as escapes."""
     old, new = _members(before), _members(after)
     lines: list[str] = []
     for member in [*new, *(member for member in old if member not in new)]:
-        if (before_words := old.get(member, [])) != (says := new.get(member, [])):
+        if (before_lines := old.get(member, [])) != (after_lines := new.get(member, [])):
             lines.append(f"@@ {visible(member)} @@" if member else "@@")
-            lines += _compare(before_words, says)
+            lines += _compare(before_lines, after_lines)
     if not lines and before is not None:
-        lines = ["@@ the same members, written otherwise @@", f"-{_raw(before)}", f"+{_raw(after)}"]
+        lines = ["@@ equal members, different JSON text @@", f"-{_raw(before)}", f"+{_raw(after)}"]
     return lines
 
 
 def decode(definition: Raw) -> Any:
-    """A definition as a JSON value; its text where it is none."""
+    """Decode a definition; invalid JSON is returned as text."""
     try:
         return msgspec.json.decode(definition)
     except (msgspec.MsgspecError, RecursionError):
@@ -110,7 +109,7 @@ def _members(definition: Raw | None) -> dict[str, list[str]]:
 
 
 def _lines(value: Any) -> list[str]:
-    """A text line by line, anything else as JSON."""
+    """Split a string, or the JSON of another value, into lines."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     return [visible(line) for line in text.split("\n")]
 

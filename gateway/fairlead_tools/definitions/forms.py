@@ -1,9 +1,8 @@
-"""Forms of a definition that clients take: one entry of another shape costs a client its whole list.
+"""Validation and repair of definitions, as a single malformed entry makes clients reject a whole list. No I/O.
 
-Pure module. Entries are judged by MCP's own JSON Schema (`published`, made by hack/mcpschemas.py): that of 2026-07-28
-and that of 2025-11-25, which holds for older clients too. Mended is what is clear in meaning: null of an optional
-member is as if the member were not there, `[]` for an object is PHP's `{}`, `{}` for a list is Lua's `[]`. All else is
-refused.
+Definitions are validated by MCP's JSON Schema (`published`, made by hack/mcpschemas.py) of 2026-07-28, and by that of
+2025-11-25 for all older clients. Faults whose meaning is clear are repaired: null for an optional member counts as
+absent, `[]` for an object is PHP's `{}`, `{}` for a list is Lua's `[]`. Definitions with other faults are refused.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from fairlead_tools.definitions.schema_mending import is_schema, mend_schema
 from fairlead_tools.definitions.validated_output import unusable_in_old_clients
 
 MAX_DEPTH: Final = 60
-"""Objects and lists in each other. With those around them in an answer, .NET stops at 64, the Python SDK at 200."""
+"""Limit for nested objects and lists. Including the levels of the answer, .NET stops at 64, the Python SDK at 200."""
 MAX_DIGITS: Final = 308
-"""Digits of an integer: Go's encoding/json refuses an answer with a number that no double holds."""
+"""Limit for the digits of an integer: Go's encoding/json refuses an answer with a number beyond a double's range."""
 _MAX_MENDS: Final = 32
-"""Members of one definition that are mended beside those that are null."""
+"""Limit for the repairs of one definition, without the removal of nulls."""
 MAX_CHANGES: Final = 20
-"""Changes of one definition that are told."""
+"""Limit for the reported changes of one definition."""
 _SHOWN: Final = 200
 _SHOWN_STEP: Final = 60
 _HIDDEN_VALUE: Final = "the value"
-"""Words of messages in place of a value, which may be long."""
+"""Replaces values in error messages, as they may be long."""
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
 _SCHEMAS: Final = ("inputSchema", "outputSchema")
 
@@ -48,7 +47,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ListedType(StrEnum):
-    """Entries of lists, as MCP's schema calls them."""
+    """Types of list entries, by their names in MCP's schema."""
 
     TOOL = "Tool"
     PROMPT = "Prompt"
@@ -57,33 +56,33 @@ class ListedType(StrEnum):
 
 
 class Form(NamedTuple):
-    """A definition for the clients of one era."""
+    """Valid definition for the clients of one era, or why there is none."""
 
     definition: bytes
-    """Empty where it is refused."""
+    """Raw JSON; empty if the definition is refused."""
     changes: tuple[str, ...] = ()
-    """Phrases for what was mended, such as "inputSchema.required: null is left out"."""
+    """Descriptions of repairs, such as "inputSchema.required: null is left out"."""
     refusal: str = ""
-    """Why it cannot be listed."""
+    """Why the definition cannot be listed; empty if it can."""
 
 
 class Forms(NamedTuple):
-    """A definition for the clients of both eras. What the modern one refuses, the legacy one refuses too."""
+    """Forms of a definition for both eras. One that is refused for modern clients is refused for legacy ones too."""
 
     modern: Form
     legacy: Form
 
 
 def forms_of(raw: bytes, listed: ListedType) -> Forms:
-    """The forms of one definition. What needs no mending is the very object. Raises nothing."""
+    """Validate and repair one definition. A valid one is returned as the same object. Raises nothing."""
     try:
         value = _decode(raw)
     except jsonrpc.UNREADABLE as error:
-        return _refusal(" ".join(str(error).split())[:_SHOWN] or "it is nested too deeply")
+        return _refusal(" ".join(str(error).split())[:_SHOWN] or "the definition is nested too deeply")
     if _LONG_NUMBER.search(raw) and _has_huge_integer(value):
-        return _refusal(f"a number has more than {MAX_DIGITS} digits")
+        return _refusal(f"the definition has a number of more than {MAX_DIGITS} digits")
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
-        return _refusal(f"it is nested deeper than {MAX_DEPTH} objects and lists")
+        return _refusal(f"the definition is nested deeper than {MAX_DEPTH} objects and lists")
     draft = _Draft(raw, value)
     if listed is ListedType.TOOL and isinstance(value, dict):
         draft.mend_schemas()
@@ -103,7 +102,7 @@ def _refusal(why: str) -> Forms:
 
 
 class _Draft:
-    """A decoded definition that is mended in place; only members that changed are encoded again."""
+    """Decoded definition that is repaired in place. Only changed members are encoded again."""
 
     def __init__(self, raw: bytes, value: Any) -> None:
         self._raw = raw
@@ -127,7 +126,7 @@ class _Draft:
         return Form(_encode(members), self.changes)
 
     def mend_schemas(self) -> None:
-        """Mend what is clear in JSON Schemas, at any depth."""
+        """Repair the JSON Schemas in the definition, at any depth."""
         for name in _SCHEMAS:
             schema = self._value.get(name)
             if isinstance(schema, dict) and not is_schema(schema):
@@ -135,32 +134,33 @@ class _Draft:
                     self._note((name, *path), change)
 
     def conform(self, validator: jsonschema_rs.Validator) -> str:
-        """Mend what is clear; a sentence about what is not, and empty where nothing is left."""
+        """Repair the definition. Returns a sentence about the first other fault; empty if it is valid."""
         if validator.is_valid(self._value):
             return ""
         self._leave_out_nulls()
         for _ in range(_MAX_MENDS):
             try:
-                validator.validate(self._value)  # the first error alone: a definition may have a hundred thousand
+                validator.validate(self._value)  # reports only the first error of possibly 100,000
             except jsonschema_rs.ValidationError as error:
                 path = tuple(error.instance_path)
                 if self._mend(path, error):
                     continue
                 if path[:1] == ("icons",):
                     self._leave_out_icons()
-                elif path[:1] == ("execution",):  # of a revision whose tasks are not passed on
+                elif path[:1] == ("execution",):  # tasks of 2025-11-25, which the gateway does not support
                     self._leave_out("execution", "left out")
                 else:
                     return _sentence(path, error)
             else:
                 return ""
-        return "more is wrong with it than can be mended"
+        return "the definition has too many faults to be repaired"
 
     def suit_old_clients(self) -> str:
-        """Mend what 2025-11-25 has otherwise. A sentence about what cannot be mended."""
+        """Adapt the definition to 2025-11-25. Returns a sentence about a fault that remains; empty if valid."""
         schema = self._value.get("outputSchema")
         if schema is not None:
-            why = "it is not of type object" if schema.get("type") != "object" else unusable_in_old_clients(schema)
+            not_object = schema.get("type") != "object"
+            why = "the schema is not of type object" if not_object else unusable_in_old_clients(schema)
             if why:
                 self._leave_out("outputSchema", f"left out for older clients, as {why}")
         for name in _SCHEMAS:
@@ -169,30 +169,32 @@ class _Draft:
             for key, value in properties.items() if isinstance(properties, dict) else ():
                 if isinstance(value, bool):
                     properties[key] = {} if value else {"not": {}}
-                    self._note((name, "properties", key), f"{str(value).lower()} is an object for older clients")
+                    self._note(
+                        (name, "properties", key), f"{str(value).lower()} is written as an object for older clients"
+                    )
         return self.conform(_validator(LATEST_LEGACY_VERSION, ListedType.TOOL))
 
     def suit_parsers(self, listed: ListedType) -> str:
-        """Mend or report what the schema allows and a parser of some client does not."""
+        """Repair values that the schema allows but a client's parser refuses. Returns a sentence about other faults."""
         if listed is ListedType.TOOL:
-            if "execution" in self._value:  # 2026-07-28 has no such member, yet clients of both revisions read it
+            if "execution" in self._value:  # not in 2026-07-28, but clients of both revisions read it
                 self.conform(_execution())
             return ""
         blank = blank_name(self._value)
         if blank:
-            return f"{blank}: it is empty"
+            return f"{blank} is empty"
         if listed is ListedType.PROMPT:
             return ""
         annotations = self._value.get("annotations", {})
         if not is_date_time(annotations.get("lastModified", "2026-07-28T00:00:00Z")):
             del annotations["lastModified"]
-            self._note(("annotations", "lastModified"), "left out, as it is not a time with an offset")
+            self._note(("annotations", "lastModified"), "left out, as the value is not a time with a UTC offset")
         return self._suit_parsers_of_resources() if listed is ListedType.RESOURCE else ""
 
     def _suit_parsers_of_resources(self) -> str:
         size = self._value.get("size", 0)
         if not -(2**63) <= size < 2**63:
-            return "size: it does not fit into 64 bits"
+            return "size does not fit into 64 bits"
         if isinstance(size, float):
             self._value["size"] = int(size)
             self._note(("size",), "written as an integer")
@@ -200,14 +202,14 @@ class _Draft:
         return f"uri: {why}" if why else ""
 
     def _leave_out_nulls(self) -> None:
-        """Leave out members that are null: none of MCP's own may be, and one that lacks is told by its name."""
-        for path, held in _objects(self._value):
-            for name in [name for name, member in held.items() if member is None]:
-                del held[name]
+        """Remove members that are null, which MCP allows nowhere; a required one is then reported as missing."""
+        for path, members in _objects(self._value):
+            for name in [name for name, member in members.items() if member is None]:
+                del members[name]
                 self._note((*path, name), "null is left out")
 
     def _mend(self, path: Path, error: jsonschema_rs.ValidationError) -> bool:
-        """Mend the value that an error is about, where its meaning is clear. Whether that was so."""
+        """Repair the value that a validation error reports. False if its meaning is not clear."""
         parent: Any = _at(self._value, path[:-1]) if path else None
         if not isinstance(parent, dict):
             return False
@@ -227,13 +229,13 @@ class _Draft:
             self._note((member,), change)
 
     def _leave_out_icons(self) -> None:
-        """Leave out the icons that are not valid: they are for the eye alone."""
+        """Remove invalid icons, as icons are only decoration."""
         icons = self._value.get("icons")
         valid = _validator(MODERN_VERSION, "Icon").is_valid
-        rest = [icon for icon in icons if valid(icon)] if isinstance(icons, list) else []
-        if rest:
-            self._value["icons"] = rest
-            self._note(("icons",), "those that are not valid are left out")
+        valid_icons = [icon for icon in icons if valid(icon)] if isinstance(icons, list) else []
+        if valid_icons:
+            self._value["icons"] = valid_icons
+            self._note(("icons",), "invalid icons are left out")
         else:
             self._leave_out("icons", "left out")
 
@@ -244,21 +246,21 @@ class _Draft:
 
 
 def _sentence(path: Path, error: jsonschema_rs.ValidationError) -> str:
-    lacking = getattr(error.kind, "property", None)
-    if path == ("inputSchema", "type") or (path == ("inputSchema",) and lacking == "type"):
-        return 'the inputSchema is not of "type": "object"'
-    words = error.message[:_SHOWN] if lacking is None else f"no {lacking}"
-    return f"{dot_path(path)}: {words}" if path else words
+    missing = getattr(error.kind, "property", None)
+    if path == ("inputSchema", "type") or (path == ("inputSchema",) and missing == "type"):
+        return 'the inputSchema does not have "type": "object"'
+    fault = error.message[:_SHOWN] if missing is None else f"no {missing}"
+    return f"{dot_path(path)}: {fault}" if path else fault
 
 
 def dot_path(path: Path) -> str:
-    """A path for messages, such as `icons[0].src`."""
+    """Write a path for messages, such as `icons[0].src`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:_SHOWN_STEP]}" for step in path)
     return text.removeprefix(".")
 
 
 def _objects(definition: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Objects of a definition whose members are MCP's own, with their paths: not those of JSON Schemas and `_meta`."""
+    """Yield the objects of a definition that MCP defines, with their paths, without JSON Schemas and `_meta`."""
     if not isinstance(definition, dict):
         return
     yield (), definition
@@ -273,7 +275,7 @@ def _objects(definition: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _at(value: Any, path: Path) -> Any:
-    """The value at a path; None where there is none any more."""
+    """Return the value at a path; None if it was removed."""
     for step in path:
         try:
             value = value[step]
@@ -285,19 +287,19 @@ def _at(value: Any, path: Path) -> Any:
 def _is_deeper(value: Any, limit: int) -> bool:
     layer = [value]
     for _ in range(limit):
-        layer = [item for held in layer for item in _items(held) if isinstance(item, dict | list)]
+        layer = [item for parent in layer for item in _items(parent) if isinstance(item, dict | list)]
         if not layer:
             return False
     return True
 
 
 def _has_huge_integer(value: Any) -> bool:
-    todo = [value]
-    while todo:
-        held = todo.pop()
-        if isinstance(held, int) and not isinstance(held, bool) and abs(held) >= 10**MAX_DIGITS:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, int) and not isinstance(item, bool) and abs(item) >= 10**MAX_DIGITS:
             return True
-        todo += _items(held)
+        pending += _items(item)
     return False
 
 
@@ -309,13 +311,13 @@ def _items(value: Any) -> Iterable[Any]:
 
 @cache
 def _validator(revision: str, definition: str) -> jsonschema_rs.Validator:
-    """Validator of one definition of a revision's schema."""
+    """Return the validator for one definition of a revision's schema."""
     return _compile(revision, {"$ref": f"#/$defs/{definition}"})
 
 
 @cache
 def _execution() -> jsonschema_rs.Validator:
-    """Validator of a tool that looks at its `execution` alone."""
+    """Return the validator for a tool's `execution`."""
     return _compile(LATEST_LEGACY_VERSION, {"properties": {"execution": {"$ref": "#/$defs/ToolExecution"}}})
 
 

@@ -1,7 +1,7 @@
-"""Characters that people do not see and models read: found where no script or emoji has a use for them. Pure.
+"""Detection of characters that people do not see but models read. No I/O.
 
-What a language needs is left alone: joiners inside of Persian, Indic scripts and emoji, marks of direction in text that
-runs from right to left, selectors behind an emoji or an ideograph.
+Characters with a use in a script are not reported: joiners within Persian, Indic scripts and emoji, direction marks in
+right-to-left text, variation selectors after an emoji or ideograph.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ _SUSPECT: Final = re.compile(
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _OUT_OF_VIEW: Final = re.compile(r"[^\S\n]{160}|(?:\n[^\S\n]{0,8}){24}")
-"""So much blank that what follows is off the screen."""
+"""Matches so much white space that the text after it is outside of the screen."""
 _FLAGS: Final = re.compile(
     "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|"
     "\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
-"""The flags of England, Scotland and Wales: the only use of the tags block that is for people."""
+"""Matches the flags of England, Scotland and Wales, the only legitimate use of tag characters."""
 _RIGHT_TO_LEFT: Final = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"
 )
 _WITHOUT_BLANKS: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u4e00-\u9fff]")
-"""Scripts that mark where a line may break: Thai, Lao, Burmese, Khmer; some do so in Japanese and Chinese."""
+"""Matches scripts that use zero-width spaces for line breaks: Thai, Lao, Burmese, Khmer, also Japanese and Chinese."""
 _DIRECTION: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
 _JOINING: Final = frozenset({"Lo", "Mn", "Mc"})
 _LETTERS: Final = frozenset({"Ll", "Lu", "Lt", "Zs", "Cc", "Cf", "Mn"})
 MANY: Final = 3
-"""Marks of direction, or places to break a line, in a row: more than any text needs."""
+"""Consecutive direction marks or zero-width spaces from which they are reported in any script."""
 
 
 def hidden(text: str) -> str:
-    """Words for hidden characters in `text`, with the first code point; empty for none. Linear in its length."""
+    """Describe the first hidden character in `text`, with its code point; empty if there is none. Takes linear time."""
     if not text.isascii() and "\U000e0067" in text:
         text = _FLAGS.sub("", text)
     needs: frozenset[str] | None = None
@@ -48,7 +48,7 @@ def hidden(text: str) -> str:
 
 
 def _needs(text: str) -> frozenset[str]:
-    """Characters that the scripts of a text need: marks of direction, places to break a line."""
+    """Return what the scripts in a text need: `direction` marks, zero-width spaces for `breaks`."""
     needs = {"direction"} if _RIGHT_TO_LEFT.search(text) else set()
     return frozenset(needs | ({"breaks"} if _WITHOUT_BLANKS.search(text) else set()))
 
@@ -60,10 +60,10 @@ def _what(text: str, at: int, needs: frozenset[str]) -> str:
     if 0xE0000 <= code < 0xE0080:
         return "invisible tag characters"
     if _is_selector(code):
-        return "" if _selects(text, at) else "variation selectors that select nothing"
+        return "" if _selects(text, at) else "variation selectors without effect"
     if code in _DIRECTION:
         allowed = "direction" in needs and code not in (0x202D, 0x202E) and not _is_crowded(text, at)
-        return "" if allowed else "a character that turns text around"
+        return "" if allowed else "a character that changes the direction of text"
     if code in (0x200C, 0x200D):
         return "" if _joins(text, at) else "invisible characters"
     if code == 0x200B and "breaks" in needs and not _is_crowded(text, at):
@@ -76,7 +76,7 @@ def _is_selector(code: int) -> bool:
 
 
 def _selects(text: str, at: int) -> bool:
-    """Behind something that has variants: an emoji, a sign, a digit of a keycap, an ideograph."""
+    """Whether a selector follows a character with variants: an emoji, sign, digit of a keycap or ideograph."""
     if at == 0:
         return False
     before = text[at - 1]
@@ -86,7 +86,7 @@ def _selects(text: str, at: int) -> bool:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Between letters of scripts that join, or between the parts of an emoji."""
+    """Whether a joiner is between letters of a joining script or between parts of an emoji."""
     if at == 0 or at + 1 >= len(text):
         return False
     before, after = text[at - 1], text[at + 1]
@@ -100,6 +100,6 @@ def _is_emoji(character: str) -> bool:
 
 
 def _is_crowded(text: str, at: int) -> bool:
-    """One of many such characters in a row: a message in a code of its own."""
+    """Whether MANY suspicious characters follow each other, which may encode a message."""
     row = text[at : at + MANY]
     return len(row) == MANY and all(_SUSPECT.match(character) for character in row)

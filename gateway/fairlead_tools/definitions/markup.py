@@ -1,8 +1,8 @@
-"""Phrases in descriptions that address a model instead of a human reader: a small table. Pure.
+"""Detection of phrases in descriptions that address the model instead of a human reader. No I/O.
 
-Each pattern is bounded in every gap, so that a search is linear in the text; each comes with words of which one must be
-there before it is tried. The table names what known attacks have in common (tool poisoning, shadowed tools, chat
-templates, prompt injection); it is not proof that a description is harmless.
+The table has phrases of known attacks: tool poisoning, shadowed tools, chat templates, prompt injection. A description
+without them may still be harmful. All gaps in a pattern are bounded, so that searching takes linear time, and a pattern
+is tried only if one of its `hints` occurs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Sign(NamedTuple):
-    """Phrase to look for: `what` in words, `hints` in lower case, the pattern for text in lower case."""
+    """Phrase to search for, with its description (`what`). Hints and pattern match text in lower case."""
 
     what: str
     hints: tuple[str, ...]
@@ -67,7 +67,7 @@ SIGNS: Final = (
         r"|\bid_(?:rsa|ed25519|ecdsa)\b|/etc/(?:shadow|passwd)\b",
     ),
     _sign(
-        "a comment that is not shown where Markdown is",
+        "an HTML comment, which Markdown viewers do not show",
         "<!--",
         r"<!--",
     ),
@@ -75,7 +75,7 @@ SIGNS: Final = (
 
 
 def markup(text: str) -> str:
-    """Words for phrases in `text` that address the model; empty for none."""
+    """Describe the first phrase in `text` that addresses the model; empty if there is none."""
     low = text.lower()
     for sign in SIGNS:
         if any(hint in low for hint in sign.hints) and sign.pattern.search(low):

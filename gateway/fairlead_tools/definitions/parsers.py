@@ -1,4 +1,4 @@
-"""Values that MCP's schema allows and a client's parser refuses, and with them the whole list. Pure module."""
+"""Checks of values that MCP's schema allows but for which a client's parser rejects the whole list. No I/O."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _PLAIN_URI: Final = re.compile(r"(?!https?:|wss?:|ftp:|file:)[a-z][a-z0-9+.-]*:/
 
 
 def wrong_uri(uri: str) -> str:
-    """Why the Python SDK 1.x cannot read a URI (WHATWG URL, by that SDK's own parser); empty where it can."""
+    """Explain why the Python SDK 1.x refuses a URI, by that SDK's own parser (WHATWG URL); empty if it accepts it."""
     if _PLAIN_URI.fullmatch(uri):
         return ""
-    from pydantic_core import Url, ValidationError  # takes 5 MB of a process, and most servers list no such URI
+    from pydantic_core import Url, ValidationError  # imported here, as it takes 5 MB and few servers need it
 
     try:
         Url(uri)
@@ -25,7 +25,7 @@ def wrong_uri(uri: str) -> str:
 
 
 def is_date_time(text: str) -> bool:
-    """Whether a text is a time with its offset, as the TypeScript SDKs want `lastModified` (RFC 3339, section 5.6)."""
+    """Whether a text is a time with a UTC offset, as TypeScript SDKs require of `lastModified` (RFC 3339, 5.6)."""
     if not _DATE_TIME.fullmatch(text):
         return False
     try:
@@ -36,8 +36,8 @@ def is_date_time(text: str) -> bool:
 
 
 def blank_name(value: dict[str, Any]) -> str:
-    """Path of a name without a character that shows, which the Java SDK refuses in resources, templates and arguments
-    of prompts; empty without any. `value` fits the schema of one of these.
+    """Return the path of a blank name in a resource, template or prompt, which the Java SDK refuses; empty if there is
+    none. `value` must be valid by MCP's schema.
     """
     if "uri" in value or "uriTemplate" in value:
         return next((member for member in ("name", "uriTemplate") if not value.get(member, "x").strip()), "")

@@ -1,19 +1,19 @@
-"""Foreign texts for people: what cannot be printed is written as an escape. Pure."""
+"""Display of untrusted texts, with escapes for characters that cannot be printed. No I/O."""
 
 from __future__ import annotations
 
 from typing import Final
 
 _SHOWN: Final = 60
-"""Characters of a foreign name in a message."""
+"""Default length of an untrusted text in a message, in characters."""
 
 
 def visible(text: str) -> str:
-    """The text with an escape for each character that cannot be printed, line feeds among them."""
+    """Replace characters that cannot be printed, including line feeds, by escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def fit(text: str, limit: int = _SHOWN) -> str:
-    """A foreign text on one line of a message, cut at `limit` characters."""
+    """Make an untrusted text fit on one line of a message, cut at `limit` characters."""
     line = visible(text[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,6 +1,6 @@
-"""Scans every text of a server's definitions for hidden characters and words to the model. Pure.
+"""Scan of all texts in a server's definitions for hidden characters and phrases that address the model. No I/O.
 
-Findings become a condition and an event, never an edit: agents see what the server sent, and people decide.
+Findings are reported in a condition and an event. Definitions are not edited; people decide about them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fairlead_tools.definitions.markup import markup
 from fairlead_tools.definitions.printable import fit
 
 FINDINGS_LIMIT: Final = 50
-"""The scan of a server ends there: it is bad enough."""
+"""Findings after which the scan of a server ends."""
 _PATH_SHOWN: Final = 100
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One text of one definition. `member` is its place, such as `inputSchema.properties.path.description`."""
+    """Suspicious text in a definition. `member` is its path, such as `inputSchema.properties.path.description`."""
 
     cause: Cause
     sort: str
@@ -33,12 +33,12 @@ class Finding:
     what: str
 
     def __str__(self) -> str:
-        whose = f"{self.sort} {fit(self.name)}" if self.name else self.sort
-        return f"{whose}: {fit(self.member, _PATH_SHOWN)}: {self.what}" if self.member else f"{whose}: {self.what}"
+        subject = f"{self.sort} {fit(self.name)}" if self.name else self.sort
+        return f"{subject}: {fit(self.member, _PATH_SHOWN)}: {self.what}" if self.member else f"{subject}: {self.what}"
 
 
 def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
-    """Findings in the definitions, at most one of a kind per text. Linear in the bytes of the definitions."""
+    """Scan definitions, with at most one finding per cause and text. Takes linear time."""
     findings: list[Finding] = []
     for definition in definitions:
         for member, text in _texts(definition):
@@ -51,20 +51,20 @@ def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
 
 
 def _texts(definition: Pinned) -> Iterator[tuple[str, str]]:
-    """Every string of a definition, names of members included, with its place."""
+    """Yield every string of a definition, including names of members, with its path."""
     try:
         root = msgspec.json.decode(definition.definition)
     except (msgspec.MsgspecError, RecursionError):
         return
-    waiting: list[tuple[str, Any]] = [("", root)]
-    while waiting:
-        path, value = waiting.pop()
+    pending: list[tuple[str, Any]] = [("", root)]
+    while pending:
+        path, value = pending.pop()
         if isinstance(value, str):
             yield path, value
         elif isinstance(value, dict):
             for key, member in value.items():
                 inside = f"{path[:_PATH_SHOWN]}.{key}" if path else str(key)
                 yield f"a name in {path}" if path else "a name", str(key)
-                waiting.append((inside, member))
+                pending.append((inside, member))
         elif isinstance(value, list):
-            waiting += [(f"{path[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]
+            pending += [(f"{path[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]

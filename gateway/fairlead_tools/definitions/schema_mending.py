@@ -1,6 +1,6 @@
-"""JSON Schemas as generators of other languages write them, made into what they mean. Pure module.
+"""Repair of malformed JSON Schemas from generators in other languages. No I/O.
 
-PHP writes an empty map as `[]`, Lua an empty list as `{}`, Go whatever is nil as `null`.
+PHP writes an empty map as `[]`, Lua an empty list as `{}`, Go a nil value as `null`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OTHERS: Final = frozenset(
     }
 )
 _NEVER_NULL: Final = _MAPS | LISTS | SINGLES | _ARRAYS | _OTHERS
-"""Keywords whose value null is none; `const` and `default` have it as a value."""
+"""Keywords whose null counts as absent; for `const` and `default` null is a value."""
 _META: Final = {
     "draft-04": "http://json-schema.org/draft-04/schema#",
     "draft-06": "http://json-schema.org/draft-06/schema#",
@@ -64,18 +64,18 @@ _META: Final = {
     "2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 TUPLES: Final = "draft-07"
-"""Draft that older clients read a schema by, in which `items` may be a list."""
+"""Draft that older clients apply, in which `items` may be a list."""
 LATEST: Final = "2020-12"
-"""Draft of schemas that name none (MCP 2025-11-25, SEP-1613)."""
+"""Draft of schemas without `$schema` (MCP 2025-11-25, SEP-1613)."""
 
 
 def is_schema(schema: Schema, draft: str | None = None) -> bool:
-    """Whether a schema is valid by a draft; without one by that which it names."""
+    """Whether a schema is valid by `draft`, by default by the draft that it names."""
     return _meta_validator(draft or draft_of(schema)).is_valid(schema)
 
 
 def draft_of(schema: Schema) -> str:
-    """Draft of JSON Schema that a schema names, such as "draft-07"; LATEST where it names none that is known."""
+    """Return the draft of JSON Schema that a schema names, such as "draft-07"; LATEST without a known one."""
     named = schema.get("$schema")
     if isinstance(named, str):
         for draft in _META:
@@ -85,7 +85,7 @@ def draft_of(schema: Schema) -> str:
 
 
 def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
-    """Mend a schema in place, at any depth; each change with its place."""
+    """Repair a schema in place, at any depth, and yield the path and description of each change."""
     todo: list[tuple[Place, Schema]] = [((), root)]
     while todo:
         path, schema = todo.pop()
@@ -104,7 +104,7 @@ def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
 
 
 def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
-    """Mend the value of one keyword. What was done; empty where nothing was."""
+    """Repair the value of one keyword and describe the change; empty if there was none."""
     if value is None and keyword in _NEVER_NULL:
         del schema[keyword]
         return "null is left out"
@@ -115,13 +115,13 @@ def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
         schema[keyword] = []
         return "{} is written as []"
     if value in ({}, []) and isinstance(value, dict | list) and keyword in LISTS:
-        del schema[keyword]  # `anyOf` of nothing: JSON Schema wants one at least
+        del schema[keyword]  # JSON Schema requires at least one schema in `anyOf`
         return "an empty list of schemas is left out"
     return ""
 
 
 def _schema_holders(schema: Schema) -> Iterator[tuple[str, Any]]:
-    """Maps and lists of schemas of a schema."""
+    """Yield the keywords of a schema that contain maps or lists of schemas."""
     for keyword, value in schema.items():
         named = keyword in _MAPS and isinstance(value, dict)
         if named or (isinstance(value, list) and (keyword in LISTS or keyword == "items")):

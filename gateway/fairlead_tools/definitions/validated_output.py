@@ -1,7 +1,8 @@
-"""Output schemas that clients compile while they read the list of tools, as the TypeScript SDK 1.x does (with Ajv).
+"""Check of output schemas for clients that compile them on reading the list of tools, as the TypeScript SDK 1.x does.
 
-Pure module. One schema that does not compile there costs the client the whole list, so what is not certain to compile
-is reported. Patterns are compiled as ECMAScript with the flag `u`, which refuses much that other dialects have.
+That SDK uses Ajv, and a schema that does not compile makes it reject the whole list. So every schema that may not
+compile is reported. Ajv compiles patterns as ECMAScript with the flag `u`, which refuses much that other dialects
+allow. No I/O.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from fairlead_tools.definitions.schema_mending import LATEST, TUPLES, draft_of, 
 from fairlead_tools.validation.intricacy import TooIntricate, Weights
 
 MAX_BYTES: Final = 64 << 10
-"""A larger output schema is not looked into, which would take the event loop's time."""
+"""Limit for the size of an output schema, as checking a larger one would block the event loop for too long."""
 MAX_PATTERN: Final = 500
-"""Characters."""
+"""Limit for the length of a pattern, in characters."""
 _REFUSED: Final = ("id", "$async", "formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum")
-"""Keywords of older drafts, and of Ajv itself, that it refuses or takes to mean something else."""
+"""Keywords of older drafts and of Ajv that Ajv refuses or gives another meaning."""
 _TO_BE_LOOKED_AT: Final = (
     b'Ref"',
     b'ref"',
@@ -36,7 +37,7 @@ _TO_BE_LOOKED_AT: Final = (
     b'"formatM',
     b'"formatE',
 )
-"""Parts of keywords; a schema without them is done with once it is valid."""
+"""Parts of keywords that need checks; a valid schema without them compiles."""
 _ANCHOR: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*")
 _ESCAPED: Final = r"\\(?:[fnrtv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4})"
 _SET: Final = r"\\[dDwWsS]"
@@ -46,16 +47,16 @@ _QUANTIFIER: Final = r"(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??"
 _PORTABLE: Final = re.compile(
     rf"(?:(?:[\^$]|\\[bB])(?![*+?{{])|\||\((?:\?:)?|(?:\)|[^\\^$.*+?()\[\]{{}}|]|\.|{_ESCAPED}|{_SET}|{_CLASS})(?:{_QUANTIFIER})?)*"
 )
-"""Expressions of the parts that ECMAScript and Python have in common; whether parts are in order, Python says."""
+"""Matches patterns of elements that ECMAScript and Python have in common; Python then checks their order."""
 
 
 def unusable_in_old_clients(schema: Schema) -> str:
-    """Why an output schema may not compile; empty where it does."""
+    """Explain why an output schema may not compile in older clients; empty if it does."""
     written = msgspec.json.encode(schema)
     if len(written) > MAX_BYTES:
-        return f"it has more than {MAX_BYTES >> 10} KiB"
+        return f"the schema has more than {MAX_BYTES >> 10} KiB"
     if not is_schema(schema) and not (draft_of(schema) == LATEST and is_schema(schema, TUPLES)):
-        return "it is not a valid JSON Schema"
+        return "the schema is not valid JSON Schema"
     if not any(keyword in written for keyword in _TO_BE_LOOKED_AT):
         return ""
     try:
@@ -70,9 +71,9 @@ def unusable_in_old_clients(schema: Schema) -> str:
             references.of(part)
         Weights(schema)
     except UnresolvedReference as error:
-        return f"it refers to {str(error)[:60]!r}, which is not in it"
+        return f"the schema refers to {str(error)[:60]!r}, which it does not contain"
     except (TooIntricate, RecursionError) as error:
-        return f"it is too intricate ({str(error)[:100]})"
+        return f"the schema is too complex ({str(error)[:100]})"
     return ""
 
 
@@ -83,51 +84,51 @@ def _odd_part(part: Schema) -> str:
 def _odd_references(part: Schema) -> str:
     pointing = [part[keyword] for keyword in REFERENCES if keyword in part]
     within = all(isinstance(target, str) and target.startswith("#") for target in pointing)
-    return "" if within else f"it refers to {str(pointing)[:60]}, which is not in it"
+    return "" if within else f"the schema refers to {str(pointing)[:60]}, which it does not contain"
 
 
 def _odd_keywords(part: Schema) -> str:
     refused = next((keyword for keyword in _REFUSED if keyword in part), "")
     if refused:
-        return f"it has {refused}"
+        return f"the schema has the keyword {refused}"
     if part.get("enum") == [] or not isinstance(part.get("additionalItems", True), bool | dict):
-        return "it has an empty enum, or additionalItems that are not a schema"
+        return "the schema has an empty enum, or additionalItems that are not a schema"
     if "nullable" in part and ("type" not in part or not isinstance(part["nullable"], bool)):
-        return "it has nullable without a type"
+        return "the schema has nullable without a type"
     return ""
 
 
 def _odd_pattern(part: Schema) -> str:
     if "pattern" not in part or is_portable(part["pattern"]):
         return ""
-    return f"its pattern {str(part['pattern'])[:60]!r} may not be ECMAScript"
+    return f"the schema's pattern {str(part['pattern'])[:60]!r} may not be ECMAScript"
 
 
 _CHECKS: Final = (_odd_references, _odd_keywords, _odd_pattern)
 
 
 def _odd_name(schema: Schema) -> str:
-    """Why a name in a schema may be taken already: clients compile the schemas of all servers beside each other."""
+    """Explain why a name in a schema may be used already: clients compile the schemas of all servers together."""
     names = Counter[str]()
     todo: list[Any] = [schema]
     while todo:
         value = todo.pop()
         if isinstance(value, dict):
             if value is not schema and isinstance(value.get("$id"), str):
-                return "a part of it has an $id"
+                return "a part of the schema has an $id"
             names.update(anchors(value))
         todo += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     odd = next((name for name, count in names.items() if count > 1 or not _ANCHOR.fullmatch(name)), None)
-    return "" if odd is None else f"its anchor {odd[:60]!r} is not valid, or comes twice"
+    return "" if odd is None else f"the schema's anchor {odd[:60]!r} is invalid or used twice"
 
 
 def is_portable(pattern: object) -> bool:
-    """Whether a pattern means something in ECMAScript with the flag `u` for certain."""
+    """Whether a pattern is certainly valid in ECMAScript with the flag `u`."""
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN or not _PORTABLE.fullmatch(pattern):
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sets that a later Python reads otherwise
+            warnings.simplefilter("ignore")  # Python warns of sets whose meaning may change
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
         return False

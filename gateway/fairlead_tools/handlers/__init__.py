@@ -1,4 +1,4 @@
-"""Python functions as tools: what a function says of itself, and calls of it on the loop or in a thread.
+"""Custom tools: Python functions that the gateway serves as tools of the server `local`.
 
-`tools` takes functions in, `calls` runs them. The gateway serves them as the server `local`.
+`tools` registers functions and derives their definitions; `calls` runs them in the event loop or in a thread.
 """

@@ -1,7 +1,7 @@
-"""Calls of handlers in this process.
+"""Calls of custom tools' handlers.
 
-An `async` handler runs on the loop, any other in a thread. A handler that goes on after its call has ended keeps its
-place until it returns, so that there are never more of them than `limit`.
+An `async` handler runs in the event loop, others in a thread. A handler that runs on after its call has ended counts
+towards `limit` until it returns.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from fairlead_tools.handlers.tools import SERVER, CustomTools
 log = logging.getLogger(__name__)
 
 THREADS: Final = 16
-"""Handlers that block, at once, unless told otherwise."""
+"""Default limit of handlers that run in threads at the same time."""
 HELD_SECONDS: Final = 0.1
-"""Seconds of one step of an `async` handler, from which on a warning is logged."""
+"""Seconds for which an `async` handler may block the event loop before a warning is logged."""
 WARN_SECONDS: Final = 60.0
+"""Least seconds between two of these warnings about one tool."""
 PROGRESS: Final = "notifications/progress"
 _Handler: TypeAlias = asyncio.Task[Any] | Future[Any]
 
@@ -52,25 +53,25 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 class HandlerSink(Protocol):
-    """Receiver of what a call comes to; one of `answered` and `failed` is called once, last."""
+    """Receiver of a call's notifications and outcome: `take_result` or `take_error` is called once, last."""
 
     def take_result(self, result: Raw) -> None:
-        """The raw result, in the form of MCP 2025-11-25."""
+        """Receive the raw result, in the form of MCP 2025-11-25."""
         ...
 
     def take_error(self, error: Exception) -> None:
-        """McpError or HandlerFailed."""
+        """Receive the failure of the call, an McpError or HandlerFailed."""
         ...
 
     def notify(self, message: Message) -> None:
-        """Progress or a log message of the handler."""
+        """Receive a progress notification or log message of the handler."""
         ...
 
 
 class Handlers:
-    """Calls of the handlers of `tools`, `limit` of them at once. `clock` is the one that deadlines go by. With
-    `raises`, for callers in Python, an exception of a handler is the outcome of its call (HandlerFailed), instead of a
-    result that tells it to a model.
+    """Runs the handlers of `tools`, at most `limit` at the same time. Deadlines are in the time of `clock`.
+
+    An exception of a handler becomes a result with `isError`, or with `raises`, for callers in Python, a HandlerFailed.
     """
 
     def __init__(
@@ -91,18 +92,19 @@ class Handlers:
         self._warned: dict[str, float] = {}
         self.threads = Threads(threads, f"{SERVER} tools")
         self.running: set[_Handler] = set()
-        """Handlers that have not returned, whether or not somebody waits for them."""
+        """Handlers that have not returned, including those whose call has ended."""
 
     def call(
         self, params: bytes | Raw, sink: HandlerSink, *, deadline: float, max_bytes: int, token: bytes = b"1"
     ) -> HandlerCall:
-        """Begin a call at once, by the raw params of `tools/call`; no task waits for it. `max_bytes` bounds the result,
-        `token` is the raw token of its progress.
+        """Start a call by the raw params of `tools/call`, without creating a task for an `async` caller.
+
+        `max_bytes` limits the result; `token` is the raw progress token.
         """
         run = HandlerCall(self, sink, deadline, max_bytes, token)
         try:
             run.begin(*self._prepare(params))
-        except Exception as error:  # noqa: BLE001  # whatever kept it from beginning is its outcome
+        except Exception as error:  # noqa: BLE001  # a failure to start is the outcome of the call
             run.take_error(error)
         return run
 
@@ -116,7 +118,7 @@ class Handlers:
             handler.cancel()
         self.threads.shutdown()
 
-    # Told by a run
+    # Called by HandlerCall
 
     def began(self, handler: _Handler) -> None:
         self.running.add(handler)
@@ -127,19 +129,19 @@ class Handlers:
             self._quiet.set()
 
     def warn_of_hold(self, name: str, seconds: float) -> None:
-        """Warn of an `async` handler that kept everybody else waiting, at most once a minute for each tool."""
+        """Log that an `async` handler blocked the event loop, at most once per WARN_SECONDS and tool."""
         now = self._clock()
         if now - self._warned.get(name, -WARN_SECONDS) >= WARN_SECONDS:
             self._warned[name] = now
             log.warning(
-                "The async custom tool %s held up the whole gateway for %.0f ms: what blocks belongs into a function "
+                "The async custom tool %s blocked the whole gateway for %.0f ms: move blocking code into a function "
                 "without async, which runs in a thread",
                 name,
                 seconds * 1000,
             )
 
     def remaining(self, deadline: float) -> float:
-        """Seconds until a deadline."""
+        """Return the seconds until a deadline, at least 0."""
         return max(0.0, deadline - self._clock())
 
     # Inside
@@ -148,17 +150,17 @@ class Handlers:
         try:
             params = _decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _Unfit(f"the call cannot be read: {error}") from error
+            raise _Unfit(f"the params of tools/call cannot be decoded: {error}") from error
         prepared = self._tools.get(params.name)
         if prepared is None or self._closed:
-            raise ConnectFailed(f"the tool {params.name} is not there any more", reason="Closed")
+            raise ConnectFailed(f"the custom tool {params.name} does not exist any more", reason="Closed")
         if len(self.running) >= self._limit:
             raise PoolFull(f"{self._limit} custom tools are running already")
         return prepared, params
 
 
 class HandlerCall:
-    """One call, from its beginning to its outcome. `cancel` gives it up; no outcome follows."""
+    """One call of a handler, from its start to its outcome. After `cancel` there is no outcome."""
 
     __slots__ = (
         "_context",
@@ -188,7 +190,7 @@ class HandlerCall:
         self._ended = False
 
     def begin(self, prepared: Prepared, params: _Params) -> None:
-        """Raises McpError."""
+        """Bind the arguments and start the handler. Raises McpError."""
         self._name = prepared.name
         positional: tuple[Any, ...] = ()
         named: dict[str, Any] = {}
@@ -232,9 +234,9 @@ class HandlerCall:
     def _on_return(self, handler: _Handler) -> None:
         self._handlers.count_return(handler)
         if handler.cancelled():
-            self.take_error(ConnectFailed("the tool was stopped", reason="Closed"))
+            self.take_error(ConnectFailed("the custom tool was stopped, as the gateway shuts down", reason="Closed"))
             return
-        error = handler.exception()  # looked at, also where the call has ended before
+        error = handler.exception()  # retrieved even after the end of the call, or asyncio would log it
         if self._ended:
             return
         if error is not None:
@@ -276,14 +278,14 @@ class HandlerCall:
             self._sink.take_result(Raw(result))
 
     def _late(self) -> None:
-        """A handler that swallows its cancellation keeps its place, and nobody waiting."""
+        """End the call at its deadline. A handler that ignores its cancellation still counts towards the limit."""
         handler = self._handler
         self.take_error(Timeout("the tool did not answer in time", sent=True))
         if handler is not None:
             handler.cancel()
 
     def _end(self) -> bool:
-        """Whether this is the end, and not one after it."""
+        """Mark the call as ended; False if it had ended before."""
         if self._ended:
             return False
         self._ended = True
@@ -305,7 +307,7 @@ class HandlerCall:
 
 
 class _Unfit(RpcError):
-    """Arguments that a handler does not take, told to the model in its own words."""
+    """Error for arguments that do not fit the handler; its text is the message alone."""
 
     def __init__(self, message: str) -> None:
         super().__init__(jsonrpc.INVALID_PARAMS, message)
@@ -315,7 +317,7 @@ class _Unfit(RpcError):
 
 
 def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:
-    """From any thread; nobody hears it once the loop is closed."""
+    """Call a function in the event loop from any thread; no-op after the loop was closed."""
     try:
         loop.call_soon_threadsafe(function, argument)
     except RuntimeError:

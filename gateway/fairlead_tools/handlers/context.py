@@ -1,6 +1,6 @@
-"""Context of a custom tool's call: its caller, its deadline, progress and logs.
+"""Context of a custom tool's call: timeout, cancellation, progress and log messages.
 
-Every method may be used from a handler's thread.
+All methods may be called from a handler's thread.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 Tell = Callable[[str, dict[str, Any]], None]
-"""Takes the method of a notification and its params, in any thread."""
+"""Sends a notification, given by method and params; may be called in any thread."""
 
 
 def _unheard(method: str, params: dict[str, Any]) -> None:
-    """Notification to a caller that receives nothing but the result: dropped."""
+    """Drop a notification, for callers that receive only the result."""
 
 
 class Context:
-    """One call. A handler gets it by a parameter of this type, whatever its name."""
+    """Context of one call. A handler gets it by declaring a parameter of this type, with any name."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class Context:
         tell: Tell = _unheard,
     ) -> None:
         self.tool = tool
-        """The tool's own name."""
+        """Name of the tool, without a prefix."""
         self.timeout = timeout
-        """Seconds that the call had when it began; then its caller is told that it took too long."""
+        """Time limit of the call in seconds, from its start; after that the caller gets an error."""
         self.meta = meta
         """`_meta` of the request."""
         self._tell = tell
@@ -41,26 +41,25 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more. An `async` handler is cancelled, one in a thread cannot be:
-        if it takes long, it should look here now and then.
+        """Whether the call has ended without waiting for the result. An `async` handler is canceled then; a handler in
+        a thread cannot be, so that a long one should check this property from time to time.
         """
         return self._given_up.is_set()
 
     def wait_cancelled(self, seconds: float) -> bool:
-        """Wait in a handler's thread, at most so long; True as soon as nobody waits for the result any more."""
+        """Block a handler's thread for `seconds`, or until the call is canceled: returns True then."""
         return self._given_up.wait(seconds)
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the caller how far the work is (MCP, "Progress"); nothing happens where it did not ask. `progress`
-        grows with each call.
+        """Send the caller a progress notification (MCP, "Progress"), if the request has a progress token.
+
+        `progress` has to grow with each notification.
         """
         params = {"progress": progress, "total": total, "message": message}
         self._say("notifications/progress", {name: value for name, value in params.items() if value is not None})
 
     def log(self, level: Level, data: Any) -> None:
-        """Send the caller a log message (MCP, "Logging"): a text or any other JSON. It gets those from the level on
-        that it asked for.
-        """
+        """Send the caller a log message (MCP, "Logging") of text or other JSON, if it requested this level."""
         self._say("notifications/message", {"level": level, "logger": self.tool, "data": data})
 
     def _say(self, method: str, params: dict[str, Any]) -> None:
@@ -68,5 +67,5 @@ class Context:
             self._tell(method, params)
 
     def give_up(self) -> None:
-        """Cancel the context, when nobody waits for the handler any more."""
+        """Mark the call as canceled."""
         self._given_up.set()

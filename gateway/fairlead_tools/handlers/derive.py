@@ -1,7 +1,7 @@
-"""Derives a definition from a handler's signature and docstring, and the handler's arguments from those of a call.
+"""Derives a tool's definition from its handler's signature and docstring, and binds the arguments of calls.
 
-The one module that knows pydantic and docstrings. A call only has its arguments checked and converted, by validators
-compiled when the tool was registered.
+It is the only module that imports pydantic. Validators are compiled when a tool is registered; a call only validates
+and converts its arguments.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYW
 
 
 class Documented(typing.NamedTuple):
-    """A docstring in its parts."""
+    """Parsed docstring."""
 
     description: str
     parameters: dict[str, str]
 
 
 class Signature(typing.NamedTuple):
-    """Schema and binding of a handler's signature."""
+    """Input schema and binding of a handler's signature."""
 
     schema: dict[str, Any]
-    """JSON Schema of its arguments."""
+    """JSON Schema of the arguments."""
     bind: Bind
 
 
 def documentation(handler: Callable[..., Any]) -> Documented:
-    """The description in a docstring and those of the parameters, in the styles of Google, NumPy, reST and Epydoc."""
+    """Parse a docstring in the style of Google, NumPy, reST or Epydoc into descriptions of tool and parameters."""
     text = inspect.getdoc(handler) or ""
     if not isinstance(handler, type) and not inspect.isroutine(handler):
         text = inspect.getdoc(type(handler).__call__) or ""
@@ -51,12 +51,12 @@ def documentation(handler: Callable[..., Any]) -> Documented:
 
 
 def context_parameter(handler: Callable[..., Any]) -> str | None:
-    """The parameter that takes the `Context`, if there is one. Raises BadTool."""
+    """Return the name of the parameter of type `Context`, or None. Raises BadTool."""
     return next((name for name, hint in _hints(handler).items() if _plain(hint) is Context and name != "return"), None)
 
 
 def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Signature:
-    """Schema and binding of a handler whose parameters are keywords. Raises BadTool."""
+    """Derive schema and binding of a handler that takes keyword arguments. Raises BadTool."""
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     extra = False
@@ -69,8 +69,8 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
             extra = True
             continue
         if parameter.kind not in _NAMED:
-            raise BadTool(f"its parameter {parameter.name!r} cannot be given by name")
-        field = f"p{len(fields)}"  # a name of ours: pydantic has opinions on `_x`, `model_x`, `json`, …
+            raise BadTool(f"its parameter {parameter.name!r} cannot be passed by keyword")
+        field = f"p{len(fields)}"  # a generated name, as pydantic refuses names such as `_x`, `model_x`, `json`
         names[field] = parameter.name
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[field] = (_with_description(hint, descriptions.get(parameter.name)), _field(parameter.name, default))
@@ -79,7 +79,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
 
 
 def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
-    """JSON Schema of what a handler returns, where its return type is a class with members."""
+    """Derive the JSON Schema of a handler's return type, if that is a class with members; else None."""
     hint = _hints(handler).get("return")
     if not isinstance(hint, type) or hint in (dict, list) or hint.__module__ == "builtins":
         return None
@@ -87,12 +87,12 @@ def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
         schema = _schema(lambda: adapter.json_schema(mode="serialization", schema_generator=_Untitled))
     except (pydantic.errors.PydanticUserError, BadTool, TypeError):
-        return None  # a type that pydantic does not know says nothing about the result
+        return None  # pydantic does not support the type
     return schema if schema.get("type") == "object" and "properties" in schema else None
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without the titles that repeat the names: they cost tokens and say nothing."""
+    """JSON Schemas without titles, which only repeat names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -116,7 +116,7 @@ def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _plain(hint: Any) -> Any:
-    """A hint without `Annotated` and `| None`."""
+    """Remove `Annotated`, and from a Context `| None`, from a type hint."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     members = [member for member in typing.get_args(hint) if member is not type(None)]
@@ -124,7 +124,7 @@ def _plain(hint: Any) -> Any:
 
 
 def _with_description(hint: Any, description: str | None) -> Any:
-    """The hint with the docstring's words, unless it has words of its own: a `Field`, or a string in `Annotated`."""
+    """Add the docstring's description to a hint, unless a `Field` or string in `Annotated` describes it already."""
     if typing.get_origin(hint) is Annotated:
         for extra in typing.get_args(hint)[1:]:
             if isinstance(extra, str):
@@ -145,17 +145,17 @@ def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
     try:
         return pydantic.create_model("Arguments", __config__=config, **fields)
     except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
-        raise BadTool(f"its type hints do not come to a JSON Schema: {_first(error)}") from error
+        raise BadTool(f"its type hints cannot be converted to a JSON Schema: {_first(error)}") from error
 
 
 def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     with warnings.catch_warnings():
-        # a default that is not JSON is left out of the schema, which is what one wants
+        # pydantic warns that it leaves a default out of the schema that is not JSON, as intended
         warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
         try:
             schema = make()
         except pydantic.errors.PydanticUserError as error:
-            raise BadTool(f"its type hints do not come to a JSON Schema: {_first(error)}") from error
+            raise BadTool(f"its type hints cannot be converted to a JSON Schema: {_first(error)}") from error
     schema.pop("title", None)
     return schema
 
@@ -175,7 +175,7 @@ def _binding(model: type[pydantic.BaseModel], names: dict[str, str]) -> Bind:
 
 
 def _sentence(error: pydantic.ValidationError, names: dict[str, str]) -> str:
-    """Sentence about a wrong argument and its place; never the value, which may be a secret."""
+    """Describe wrong arguments and their paths, without values, which may be secret."""
     faults = []
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(names.get(str(part), str(part)) for part in each["loc"])

@@ -1,4 +1,4 @@
-"""Prepares custom tools: checks one, and writes the definition that is shown of it."""
+"""Validates a custom tool and makes its definition."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fairlead_tools.handlers.problems import BadTool
 from fairlead_tools.handlers.tool import CustomTool
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-"""MCP 2025-11-25, "Tool Names"."""
+"""Matches valid names (MCP 2025-11-25, "Tool Names")."""
 
 
 def prepare(name: str, tool: CustomTool) -> Prepared:
-    """The tool under that name. Raises BadTool."""
+    """Make the registry entry of a tool with this name. Raises BadTool."""
     if not callable(tool.handler):
         raise BadTool(f"its handler is {type(tool.handler).__name__}, which cannot be called")
     if inspect.isasyncgenfunction(tool.handler) or inspect.isgeneratorfunction(tool.handler):
-        raise BadTool("its handler yields; a tool returns one result")
+        raise BadTool("its handler is a generator, but a tool has to return one result")
     if not _NAME.fullmatch(name):
-        raise BadTool("a name is 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
+        raise BadTool("its name must have 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
     documented = derive.documentation(tool.handler)
     bind = None
     if tool.input_schema is None:
@@ -53,7 +53,7 @@ def prepare(name: str, tool: CustomTool) -> Prepared:
 def _schema_copy(schema: Mapping[str, Any]) -> dict[str, Any]:
     copy = dict(schema)
     if copy.setdefault("type", "object") != "object":
-        raise BadTool('its input_schema must be of "type": "object"')
+        raise BadTool('its input_schema must have "type": "object"')
     return copy
 
 
@@ -61,9 +61,9 @@ def _encode(definition: dict[str, Any]) -> bytes:
     try:
         return jsonrpc.encode(definition)
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadTool(f"what it says of itself is not JSON: {error}") from error
+        raise BadTool(f"its definition cannot be encoded as JSON: {error}") from error
 
 
 def _is_async(handler: Callable[..., Any]) -> bool:
-    called = getattr(handler, "__call__", None)  # noqa: B004 - what it is, not whether there is one
+    called = getattr(handler, "__call__", None)  # noqa: B004 - the method is inspected
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)

@@ -1,4 +1,4 @@
-"""A custom tool as a registry holds it."""
+"""Registry entry of a custom tool."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import msgspec
 from fairlead_tools.handlers.tool import CustomTool
 
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
-"""Arguments of a call to keyword arguments of the handler. Raises UnfitArguments."""
+"""Converts the arguments of a call to the handler's keyword arguments. Raises UnfitArguments."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A tool as it is called and shown."""
+    """Registered tool with its definition and binding."""
 
     name: str
     tool: CustomTool
     definition: bytes
-    """Raw JSON of MCP's Tool."""
+    """Raw JSON of the tool (`Tool` in MCP's schema)."""
     bind: Bind | None
-    """Makes keyword arguments; None: the handler takes one dictionary."""
+    """Makes keyword arguments; None if the handler takes one dictionary."""
     context: str | None
-    """Parameter of the handler that takes the Context."""
+    """Parameter of the handler for the Context; None without one."""
     is_async: bool

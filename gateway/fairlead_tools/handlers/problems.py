@@ -1,22 +1,22 @@
-"""Errors of an author's own tools."""
+"""Errors of custom tools."""
 
 from __future__ import annotations
 
 
 class BadTool(ValueError):
-    """A tool that cannot be published; the message says why, without the tool's name."""
+    """A custom tool cannot be published. The message says why, without the tool's name."""
 
 
 class UnfitArguments(ValueError):
-    """Arguments that a handler does not take; the message is for the model and quotes no value."""
+    """The arguments do not fit the handler. The message is for the model and quotes no values."""
 
 
 class Unusable(TypeError):
-    """A handler returned what cannot be told to a model."""
+    """A handler returned a value that cannot be converted to a result."""
 
 
 class HandlerFailed(Exception):
-    """A handler raised `cause`."""
+    """A handler raised the exception `cause`."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))

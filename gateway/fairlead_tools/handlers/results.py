@@ -1,6 +1,6 @@
 """Converts a handler's return value to the raw result of a `tools/call`.
 
-Results are written in the form of 2025-11-25; `calls.translation.translate` makes them fit the client's revision.
+Results have the form of 2025-11-25; `calls.translation.translate` converts them to the client's revision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead_tools.handlers.problems import Unusable
 
 _RESULT: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
 _ENVELOPE: Final = frozenset({"resultType"})
-"""Members that newer revisions add; `calls.translation.translate` puts them there."""
+"""Members of newer revisions, which `calls.translation.translate` adds."""
 _CONTENT: Final = MappingProxyType(
     {
         "text": ("text",),
@@ -25,15 +25,15 @@ _CONTENT: Final = MappingProxyType(
         "resource_link": ("uri", "name"),
     }
 )
-"""Type of a content block to the members that make it one (MCP 2025-11-25, ContentBlock)."""
+"""Required members by type of content block (MCP 2025-11-25, ContentBlock)."""
 
 
 def result(value: Any) -> bytes:
-    """The raw result that a returned value comes to. Raises Unusable.
+    """Convert a handler's return value to a raw result. Raises Unusable.
 
-    A string is a text. A content block of MCP, a list of them, and an object of the form of a CallToolResult are what
-    they are. Anything else is JSON: a text, and structured content too where it is an object. None is an empty result.
-    Dataclasses, models of pydantic and msgspec, dates and the like are taken for the JSON that they stand for.
+    A string becomes a text block. Content blocks of MCP, lists of them, and objects like a CallToolResult are used
+    unchanged. Other values become a text block of their JSON, and structured content if they are an object. None
+    becomes an empty result. Dataclasses, models of pydantic and msgspec, dates and the like are converted to JSON.
     """
     if isinstance(value, str):
         return b'{"content":[{"type":"text","text":%b}]}' % _encode(value)
@@ -52,7 +52,7 @@ def result(value: Any) -> bytes:
 
 
 def failure(error: BaseException) -> bytes:
-    """The raw result that an exception of a handler comes to."""
+    """Make the raw result for an exception of a handler."""
     message = str(error)
     kind = type(error).__name__
     text = f"{kind}: {message}" if message and isinstance(error, LookupError) else message or kind
@@ -64,28 +64,28 @@ def _plain(value: Any) -> Any:
         try:
             return msgspec.json.decode(jsonrpc.encode(value))
         except (TypeError, ValueError, OverflowError, RecursionError):
-            pass  # it holds what only the slower way takes
+            pass  # a value that only `to_builtins` below converts
     try:
         return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Unusable(f"it returned {type(value).__name__}, which is not JSON: {error}") from error
+        raise Unusable(
+            f"the tool returned a {type(value).__name__}, which cannot be converted to JSON: {error}"
+        ) from error
 
 
 def _foreign(value: Any) -> Any:
-    """Value that msgspec does not know: a model of pydantic, recognized by its method, so that nothing imports pydantic
-    here.
-    """
+    """Convert a model of pydantic, recognized by its method so that pydantic need not be imported."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)
-    raise TypeError(f"{type(value).__name__} is not a JSON value")
+    raise TypeError(f"{type(value).__name__} cannot be converted to JSON")
 
 
 def _encode(value: Any) -> bytes:
     try:
         return jsonrpc.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Unusable(f"it returned what is not JSON: {error}") from error
+        raise Unusable(f"the tool returned a value that cannot be converted to JSON: {error}") from error
 
 
 def _is_result(value: Any) -> bool:
@@ -102,7 +102,7 @@ def _is_block(value: Any) -> bool:
 
 
 def _tidy(block: dict[str, Any]) -> dict[str, Any]:
-    """Without members that a model of the SDK leaves at None: on the wire they are absent."""
+    """Remove members that are None in a model of the SDK and absent in JSON."""
     return {name: value for name, value in block.items() if value is not None}
 
 

@@ -1,6 +1,4 @@
-"""Runs handlers: their exceptions are kept apart from faults around them, and an `async` handler that blocks is
-noticed.
-"""
+"""Runs handlers: wraps their exceptions, and measures for how long an `async` handler blocks the event loop."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from typing import Any
 from fairlead_tools.handlers.problems import HandlerFailed
 
 Held = Callable[[float], None]
-"""Told the seconds of one step, after it."""
+"""Called after each step of an `async` handler with the step's seconds."""
 
 
 def guard(work: Callable[[], Any]) -> Any:
-    """Result of `work`. Raises HandlerFailed for any exception of its, also for an attempt to end the process."""
+    """Return the result of `work`. Raises HandlerFailed for its exceptions, including SystemExit."""
     try:
         return work()
     except (Exception, SystemExit) as error:
@@ -24,8 +22,8 @@ def guard(work: Callable[[], Any]) -> Any:
 
 
 async def awaited(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
-    """Result of the awaitable that `work` returns. Raises HandlerFailed, and CancelledError where somebody else
-    cancelled.
+    """Return the result of the awaitable that `work` returns. Raises HandlerFailed for its exceptions, and
+    CancelledError if the task is canceled from outside.
     """
     try:
         return await Stepped(work(), held)
@@ -39,7 +37,7 @@ async def awaited(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
 
 
 class Stepped:
-    """An awaitable that times the steps of another: between two of them the loop is free, within one it is not."""
+    """Awaitable that measures the steps of another one; during a step the event loop is blocked."""
 
     def __init__(self, awaitable: Awaitable[Any], held: Held) -> None:
         self._awaitable = awaitable
@@ -48,7 +46,7 @@ class Stepped:
     def __await__(self) -> Generator[Any, Any, Any]:
         steps: Any = self._awaitable.__await__()
         if not hasattr(steps, "throw"):
-            return (yield from steps)  # an iterator that takes nothing back
+            return (yield from steps)  # a plain iterator cannot be stepped by `send`
         step, value = steps.send, None
         while True:
             began = time.perf_counter()
@@ -60,5 +58,5 @@ class Stepped:
                 self._held(time.perf_counter() - began)
             try:
                 step, value = steps.send, (yield yielded)
-            except BaseException as error:  # noqa: BLE001  # thrown in by the task, for the handler
+            except BaseException as error:  # noqa: BLE001  # the task throws it into the handler
                 step, value = steps.throw, error

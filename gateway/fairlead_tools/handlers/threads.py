@@ -1,7 +1,7 @@
-"""Threads for handlers that block: a bounded number, made when needed, and never waited for at the end.
+"""Executor of daemon threads for blocking handlers.
 
-The executors of the standard library join their threads when the process ends, so that one handler that hangs would
-keep the gateway from ending. These are daemons.
+The executors of the standard library join their threads when the process exits, so that a hanging handler would keep
+the gateway from exiting. Daemon threads are not joined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Job = tuple["Future[Any]", Callable[[], Any]]
 
 
 class Threads(Executor):
-    """At most `limit` threads; what comes while all are busy waits its turn."""
+    """Executor with at most `limit` threads, started on demand; further work is queued."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit = limit
@@ -29,21 +29,21 @@ class Threads(Executor):
         self._closed = False
 
     def submit(self, work: Callable[..., Returned], /, *args: Any, **kwargs: Any) -> Future[Returned]:
-        """Have `work` done in a thread. Raises RuntimeError after `shutdown`."""
+        """Run `work` in a thread. Raises RuntimeError after `shutdown`."""
         future: Future[Returned] = Future()
         with self._lock:
             if self._closed:
-                raise RuntimeError("these threads are no longer there")
+                raise RuntimeError("the executor was shut down")
             self._jobs.put((future, lambda: work(*args, **kwargs)))
             if self._idle > 0:
-                self._idle -= 1  # one that waits will take it
+                self._idle -= 1  # an idle thread takes the job
             elif self._count < self._limit:
                 self._count += 1
                 threading.Thread(target=self._run, name=f"{self._name} {self._count}", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:
-        """Take no more work, and drop what has not begun. What runs is not waited for, whatever `wait` says."""
+        """Accept no more work and cancel queued work. Never waits for running work, even with `wait`."""
         with self._lock:
             self._closed = True
             for _ in range(self._count):
@@ -55,7 +55,7 @@ class Threads(Executor):
             if job is None:
                 return
             self._do(*job)
-            del job  # or it would keep the last result alive until the next job
+            del job  # otherwise the last result would stay alive until the next job
             with self._lock:
                 if self._jobs.empty():
                     self._idle += 1
@@ -67,7 +67,7 @@ class Threads(Executor):
             return
         try:
             result = work()
-        except BaseException as error:  # noqa: BLE001  # as the executors of the standard library: it is the caller's
+        except BaseException as error:  # noqa: BLE001  # as in the standard library's executors
             future.set_exception(error)
         else:
             future.set_result(result)

@@ -1,7 +1,7 @@
-"""Declaration of a custom tool: the decorator `tool`, and `CustomTool`, which holds all of it.
+"""Declaration of custom tools: the decorator `tool` and the struct `CustomTool`.
 
-Nothing is looked at here: `tools` does when the tool is taken in, so that one broken tool leaves the others of
-its module alone, and an import stays cheap.
+Declarations are validated when a tool is registered. So a broken tool does not affect other tools of its module, and
+importing is cheap.
 """
 
 from __future__ import annotations
@@ -18,39 +18,41 @@ _MARK: Final = "__fairlead_tool__"
 
 
 class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. Without `input_schema`, name, description and schema come from the handler: its name, docstring and
-    type hints, and it is called with keyword arguments. With one, it is called with one dictionary of the arguments.
+    """Custom tool.
+
+    Without `input_schema` the definition is derived from the handler's name, docstring and type hints, and the handler
+    is called with keyword arguments. With `input_schema` it is called with one dictionary of the arguments.
     """
 
     handler: Callable[..., Any]
-    """A function, or an `async` one. Functions run in a thread each, of a bounded number."""
+    """A function, which runs in a thread, or an `async` function, which runs in the event loop."""
     name: str | None = None
-    """By default the handler's."""
+    """Name of the tool; by default the handler's name."""
     description: str | None = None
-    """By default the handler's docstring, up to its sections."""
+    """Description of the tool; by default the handler's docstring without its sections."""
     input_schema: Mapping[str, Any] | None = None
-    """JSON Schema of an object."""
+    """JSON Schema of the arguments, with `"type": "object"`."""
     output_schema: Mapping[str, Any] | None = None
-    """JSON Schema of the structured result; by default of the return type, where that is a class with members."""
+    """JSON Schema of the structured result; by default that of the return type, if it is a class with members."""
     title: str | None = None
     annotations: Mapping[str, Any] | None = None
-    """MCP's hints, such as `{"readOnlyHint": True}`."""
+    """MCP's annotations, such as `{"readOnlyHint": True}`."""
     meta: Mapping[str, Any] | None = None
-    """`_meta` of the definition, passed on as it is."""
+    """`_meta` of the definition, passed on unchanged."""
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     estimated_duration_ms: int | None = None
-    """Expected duration of a call, until enough of them are measured."""
+    """Expected duration of a call, until enough calls are measured."""
     max_duration_ms: int | None = None
-    """After that a call is given up."""
+    """Time limit of a call."""
     idempotent: bool | None = None
     """Whether a call may be repeated after a failure."""
     cacheable_seconds: int | None = None
-    """How long a result may be used again for equal arguments."""
+    """Seconds for which a result may be reused for equal arguments."""
     min_tier: str | None = None
-    """The fastest latency tier that shows it, however fast it is."""
+    """Fastest latency tier that lists the tool, even if it is faster."""
     result_tokens: int | None = None
-    """Tokens of a result; a longer one is kept, and its caller gets a part."""
+    """Limit for the tokens of a result; a longer result is stored, and the caller gets its beginning."""
 
 
 @overload
@@ -75,9 +77,9 @@ def tool(
     result_tokens: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def tool(handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Mark a function as a tool, as `@tool` or `@tool(tags=("crm",))`; it stays the function that it was.
+    """Mark a function as a custom tool, by `@tool` or `@tool(tags=("crm",))`. Returns the function unchanged.
 
-    The keywords are the members of `CustomTool`. Raises TypeError for another one.
+    The keywords are the members of `CustomTool`. Raises TypeError for others.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,6 +90,6 @@ def tool(handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def find_marked(thing: object) -> CustomTool | None:
-    """Declaration that `tool` left at a function; None for anything else."""
+    """Return the declaration that `tool` attached to a function; None for other objects."""
     mark = getattr(thing, "__dict__", {}).get(_MARK)
     return mark if isinstance(mark, CustomTool) else None

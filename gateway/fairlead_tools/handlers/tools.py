@@ -1,7 +1,4 @@
-"""Custom tools of one gateway: registered one by one, published as one catalog document.
-
-Filled from modules, or in code; read by `calls` for each call.
-"""
+"""Registry of the custom tools of one gateway, which are published as one catalog document."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ from fairlead_tools.handlers.tool import CustomTool, find_marked
 from fairlead_tools.version import NAME, VERSION
 
 DOCUMENT: Final = f".{NAME}-local"
-"""Name of their catalog document among the others; no operator writes one of this name."""
+"""Name of the catalog document of custom tools; the operator never uses this name."""
 SERVER: Final = "local"
 """Name of the server that custom tools are published as."""
 PROTOCOL: Final = "2025-11-25"
-"""Revision in whose form `calls` answers."""
+"""MCP revision of the results that `calls` returns."""
 
 
 class CustomTools:
@@ -41,7 +38,7 @@ class CustomTools:
     def __init__(self) -> None:
         self._prepared: dict[str, Prepared] = {}
         self.problems = 0
-        """Modules and tools that could not be taken in."""
+        """Modules and tools that could not be registered."""
 
     def __len__(self) -> int:
         return len(self._prepared)
@@ -53,11 +50,11 @@ class CustomTools:
         return self._prepared.get(name)
 
     def add(self, tool: CustomTool | Callable[..., Any]) -> Prepared:
-        """Take a tool in: what `tool.tool` marked, a `CustomTool`, or a plain function.
+        """Register a function, which may be marked by `tool.tool`, or a `CustomTool`.
 
-        Raises BadTool, with the tool's name, also where the name is taken.
+        Raises BadTool, with the tool's name, if the tool is invalid or its name is registered already.
         """
-        # It imports pydantic: 14 MB that a gateway without tools is spared.
+        # imported here, as it imports pydantic: 14 MB that only gateways with custom tools need
         from fairlead_tools.handlers.preparation import prepare
 
         wanted = tool if isinstance(tool, CustomTool) else find_marked(tool) or CustomTool(handler=tool)
@@ -67,28 +64,36 @@ class CustomTools:
         except BadTool as error:
             raise BadTool(f"the tool {name!r} cannot be published: {error}") from error
         if name in self._prepared:
-            raise BadTool(f"the tool {name!r} cannot be published: there is another of that name")
+            raise BadTool(f"the tool {name!r} cannot be published: another tool has that name")
         self._prepared[name] = prepared
         return prepared
 
     def register(
-        self, name: str, description: str, handler: Callable[..., Any], *, input_schema: Mapping[str, Any], **more: Any
+        self,
+        name: str,
+        description: str,
+        handler: Callable[..., Any],
+        *,
+        input_schema: Mapping[str, Any],
+        **options: Any,
     ) -> Prepared:
-        """Take in a tool whose handler takes one dictionary: the arguments, which fit `input_schema`.
+        """Register a tool whose handler takes one dictionary of the arguments, which fit `input_schema`.
 
-        `more` are the other members of `CustomTool`. Raises BadTool.
+        `options` are other members of `CustomTool`. Raises BadTool.
         """
         return self.add(
-            CustomTool(name=name, description=description, handler=handler, input_schema=input_schema, **more)
+            CustomTool(name=name, description=description, handler=handler, input_schema=input_schema, **options)
         )
 
     def remove(self, name: str) -> None:
-        """Forget a tool. Raises KeyError."""
+        """Remove a tool. Raises KeyError."""
         del self._prepared[name]
 
     def catalog(self, namespace: str, *, now: datetime | None = None) -> Catalog:
-        """The document that publishes them. Without a prefix of their own, they are shown under their own names and
-        before any tool of a server that is called the same.
+        """Make the catalog document of the registered tools.
+
+        They have no prefix, so that their exposed names are their own, and they take precedence over tools of servers
+        with the same exposed name.
         """
         info = {"name": SERVER, "title": "Custom tools of this gateway", "version": VERSION}
         catalog = Catalog(

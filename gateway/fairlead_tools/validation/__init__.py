@@ -1,5 +1,5 @@
-"""Whether arguments fit a tool's `inputSchema`, and results its `outputSchema`.
+"""Validation of arguments by a tool's `inputSchema` and of results by its `outputSchema`. No I/O.
 
-Pure package: `shelf.Checks` for tools by their definitions, `checker.compile_schema` for one schema. Schemas are
-untrusted, so whatever they hold, no check takes long and none raises. See docs/reference/validation.md.
+`shelf.Checks` caches compiled schemas by definition; `schema_compiler.compile_schema` compiles one. Schemas are
+untrusted: no check takes long, and none raises. See docs/reference/validation.md.
 """

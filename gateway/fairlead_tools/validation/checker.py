@@ -1,6 +1,6 @@
-"""Checks values by one compiled schema, in bounded time.
+"""Validation of values by one compiled schema, in bounded time. No I/O.
 
-Pure module, and compiled: every call's arguments pass through it. `schema_compiler` makes checkers.
+The module is compiled, as it checks the arguments of every call. `schema_compiler` makes checkers.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from fairlead_mcp import jsonrpc
 from fairlead_tools.validation.wording import sentence, sentences
 
 MAX_VALUE_BYTES: Final = 512 << 10
-"""A larger value takes longer than 5 ms to read."""
+"""Largest value that is checked; decoding a larger one takes more than 5 ms."""
 MAX_WORK: Final = 8_000_000
-"""Bytes of a value times the weight of the schema (see `intricacy`)."""
+"""Limit for the size of a value in bytes, multiplied by the weight of the schema (see `intricacy`)."""
 MAX_EXPLAINED: Final = 40_000
-"""Bytes of a value in which all errors are looked for instead of one."""
+"""Limit of the same product up to which all errors are reported instead of the first."""
 PATTERN_BYTES: Final = 64 << 10
-"""Patterns are checked in values up to this size, and up to less where they are large (see PATTERN_WORK)."""
+"""Largest value in which patterns are checked; less for large patterns (see PATTERN_WORK)."""
 PATTERN_WORK: Final = 8_000_000
-"""Bytes of a value times the states of all patterns; the most hostile then take some tens of milliseconds."""
+"""Limit for the size of a value in bytes, multiplied by the states of all patterns; at the limit the worst patterns
+take some tens of milliseconds."""
 
-TOO_DEEP: Final = "it does not fit the schema, and is nested too deeply to say where"
+TOO_DEEP: Final = "the value does not fit the schema, and is nested too deeply to say where"
 
 _NULL: Final = b"null"
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class Checker:
-    """Compiled schema that checks values. `unchecked` counts values that were too large or too deep to be checked in
-    bounded time.
-    """
+    """Compiled schema. `unchecked` counts values that were too large or too deep to be checked in bounded time."""
 
     __slots__ = (
         "_explain_bytes",
@@ -53,25 +52,25 @@ class Checker:
     def __init__(
         self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]
     ) -> None:
-        """`heights`: weight of the schema by how deep a value is nested; `states`: of all patterns, about;
-        `without_patterns` makes the validator of large values.
+        """`heights` has the weight of the schema by the nesting depth of a value. `states` is the approximate number of
+        states of all patterns. `without_patterns` makes the validator for large values.
         """
         self._fast = fast
         self._fits = fast.is_valid
         self._heights = heights
         self._make_plain = without_patterns
         self._plain: Validator | None = None
-        """Without patterns, for large values; made when first needed."""
+        """Validator without patterns, for large values; made on demand."""
         self._slow = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
-        """Up to which a value is simply checked."""
+        """Largest value that is checked with patterns."""
         self._simple_bytes = 0 if self._slow else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
-        """Up to which it takes no more than that to see that a value fits."""
+        """Largest value for which the fast path in `wrong` is safe."""
         self._explain_bytes = MAX_EXPLAINED // heights[0]
         self.unchecked = 0
 
     def wrong(self, value: bytes | Raw) -> str | None:
-        """Errors of a raw JSON value, one a line; None where all fits, or nothing can be said."""
+        """Return the errors of a raw JSON value, one per line; None if it is valid or cannot be checked."""
         try:
             if len(value) <= self._simple_bytes and self._fits(_decode(value)):
                 return None
@@ -80,7 +79,7 @@ class Checker:
         return self._wrong(value)
 
     def wrong_arguments(self, value: bytes | Raw | None) -> str | None:
-        """As `wrong`, of the arguments of a call: those that are left out or `null` are an empty object."""
+        """Like `wrong`, for the arguments of a call; absent arguments and `null` count as an empty object."""
         if value is None or (len(value) == len(_NULL) and bytes(value) == _NULL):
             return self.wrong(b"{}")
         return self.wrong(value)
@@ -92,7 +91,7 @@ class Checker:
         try:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.unchecked += 1  # its recipient says what is wrong with it
+            self.unchecked += 1  # the recipient reports that the value cannot be decoded
             return None
         validator, explained = self._fast, True
         if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
@@ -106,26 +105,26 @@ class Checker:
         return _explain(validator, decoded, explained)
 
     def doubt(self, value: bytes | Raw) -> str | None:
-        """As `wrong`, but a value that cannot be checked in full does not fit."""
+        """Like `wrong`, but a value that cannot be checked completely is an error too."""
         if len(value) > MAX_VALUE_BYTES:
-            return "they are too large to be checked"
+            return "the arguments are too large to be checked"
         try:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return "they cannot be read"
+            return "the arguments cannot be decoded"
         height = height_of(decoded, len(self._heights)) if self._slow else 0
         if (
             len(value) > self._max_bytes
             or height >= len(self._heights)
             or len(value) * self._heights[height] > MAX_WORK
         ):
-            return "they are too large or too deep to be checked"
+            return "the arguments are too large or nested too deeply to be checked"
         if self._fast.is_valid(decoded):
             return None
         return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
 
     def _for(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
-        """Validator for a value of that size, and whether it may look for more than one error."""
+        """Choose the validator for a value of `size` bytes, and whether to report all errors; None if too large."""
         height = height_of(decoded, len(self._heights)) if self._slow else 0
         if height >= len(self._heights):
             return None
@@ -141,7 +140,7 @@ class Checker:
 
 
 def height_of(value: Any, most: int) -> int:
-    """How deep a value is nested, 0 for one that is not; no more than `most` is told apart."""
+    """Return the nesting depth of a value, 0 for a scalar, up to `most`."""
     height, level = 0, [value]
     while height < most:
         level = [
@@ -163,6 +162,6 @@ def _explain(validator: Validator, decoded: Any, all_errors: bool) -> str:
         validator.validate(decoded)
     except ValidationError as error:
         return sentence(error)
-    except ValueError:  # errors carry the value, and jsonschema-rs carries none that is nested 255 levels deep
+    except ValueError:  # jsonschema-rs cannot make an error with a value that is nested 255 levels deep
         return TOO_DEEP
-    return "it does not fit the schema"
+    return "the value does not fit the schema"

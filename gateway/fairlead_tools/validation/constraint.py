@@ -1,9 +1,8 @@
-"""Allowances of a policy for a call's arguments: JSON Schemas of which one has to take them.
+"""Constraints of policies on the arguments of calls: JSON Schemas of which at least one has to match. No I/O.
 
-Pure module. Unlike the check of
-a tool's own schema it takes nothing on trust: a schema that cannot be used in full takes no arguments at all, and so
-is every value refused that could not be looked at in bounded time, or that others may read otherwise than it was read
-here. Bounds come first: all of this happens in the loop that everybody's calls wait for.
+In contrast to the check of a tool's own schema, failures mean refusal: a schema that cannot be compiled completely
+allows no arguments. Refused are also arguments that cannot be checked in bounded time, and arguments that other parsers
+may read differently. Limits are checked first, because the check runs in the event loop.
 """
 
 from __future__ import annotations
@@ -24,24 +23,27 @@ from fairlead_tools.validation.spelling import Spelling
 NO_ARGUMENTS: Final = b"{}"
 MAX_ARGUMENT_BYTES: Final = MAX_VALUE_BYTES
 MAX_VALUES: Final = 10_000
-"""Members, items, objects and lists in the arguments, and commas and brackets in their texts: what reading takes time
-for. As many take some 10 ms at most.
+"""Limit for the values in the arguments, counted by commas and opening brackets, also within strings. Checking so many
+takes 10 ms at most.
 """
 _NOT_ALLOWED: Final = "The policy does not allow these arguments"
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """One rule's schema; `by` names the rule. `fault`: why it takes nothing."""
+    """Schema of one policy rule, which `by` names. `fault` says why it allows no arguments."""
 
     by: str
     checker: Checker | None = None
-    """None where every object fits, or, with a fault, none."""
+    """None if the schema allows all objects, or with a fault none."""
     fault: str = ""
     spelling: Spelling | None = None
-    """None without a checker."""
+    """None if there is no checker."""
 
     def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
-        """Errors of the arguments, one a line; None: the rule allows them. See also `members.distinct`."""
+        """Return the errors of the arguments, one per line; None if the rule allows them.
+
+        `text` and `alike` are the results of `members.distinct`.
+        """
         if self.fault:
             return self.fault
         if self.checker is None or self.spelling is None:
@@ -50,7 +52,7 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
-    """Compile the schema of a rule. Raises nothing."""
+    """Compile the schema of a policy rule. Raises nothing."""
     made: Compiled = compile_schema(schema, of_objects=True)
     if made.left_out:
         return Allowance(by, fault="the schema of the rule cannot be used: " + made.left_out[0].message)
@@ -59,11 +61,14 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
     try:
         return Allowance(by, made.checker, spelling=Spelling(dict(schema)))
     except UnresolvedReference as error:
-        return Allowance(by, fault=f"the schema of the rule cannot be used: it refers to {str(error)[:200]!r}")
+        fault = f"the schema of the rule cannot be used: its reference {str(error)[:200]!r} is invalid"
+        return Allowance(by, fault=fault)
 
 
 class Constraint:
-    """Arguments that one tool may be given: by any of its allowances. `told`: whether refusals say what they go by."""
+    """Constraint on the arguments of one tool: any of its allowances has to match. `told` says whether refusals quote
+    the rules.
+    """
 
     __slots__ = ("_allowances", "_told")
 
@@ -73,22 +78,22 @@ class Constraint:
 
     @property
     def by(self) -> str:
-        """The rules, for who reads logs."""
+        """Names of the rules, for logs."""
         return ", ".join(allowance.by for allowance in self._allowances)
 
     def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
-        """Why a call with these raw arguments is not made; None: it may be."""
+        """Return the refusal of a call with these raw arguments; None if they are allowed."""
         raw = NO_ARGUMENTS if arguments is None or bytes(arguments) == b"null" else bytes(arguments)
         if len(raw) > MAX_ARGUMENT_BYTES:
-            return _refusal(f"they are larger than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
+            return _refusal(f"they have more than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
-            return _refusal(f"they hold more than {MAX_VALUES} values; send fewer in one call")
+            return _refusal(f"they have more than {MAX_VALUES} values; send fewer in one call")
         try:
             text, alike = members.distinct(raw)
         except members.Ambiguous as error:
             return _refusal(str(error))
         except jsonrpc.UNREADABLE:
-            return _refusal("they cannot be read")
+            return _refusal("they cannot be decoded")
         reasons = []
         for allowance in self._allowances:
             wrong = allowance.wrong(raw, text, alike)

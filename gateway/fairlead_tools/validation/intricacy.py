@@ -1,8 +1,8 @@
-"""Upper bound of the work that a schema can make of a value, known before there is a value.
+"""Upper bound for the work of validating a value, computed from the schema alone. No I/O.
 
-Pure module. Alternatives that refer to alternatives double with each step: thirty definitions of two lines make a
-billion comparisons of `{}`. So a schema is weighed: its *weight* at a height is the greatest number of schemas that can
-be tried along one path of that length into a value. Weight times the size of a value bounds the work.
+Nested alternatives double the work with each level: thirty definitions of two lines need a billion comparisons for
+`{}`. The *weight* of a schema at a height is the greatest number of subschemas that may be tried along a path of that
+length into a value. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from fairlead_mcp.schemas import BELOW, HERE, References, Schema, parts
 
 MAX_WEIGHT: Final = 2_000
 REPEATED: Final = 4
-"""How often the schemas beside an `unevaluated…` keyword are tried, at most, to learn what they have left."""
+"""Most evaluations of the schemas beside an `unevaluated…` keyword, to find out what they leave unevaluated."""
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
-"""Height of values of a schema that refers to itself."""
+"""Limit for the height of values that a recursive schema is weighed for."""
 
 
 class TooIntricate(Exception):
-    """A schema whose weight is beyond MAX_WEIGHT before it gets anywhere, or that is nothing but a circle."""
+    """The weight of a schema exceeds MAX_WEIGHT, or the schema refers to itself without descending into the value."""
 
 
 class Weights:
-    """The weights of one schema. Raises TooIntricate, and UnresolvedReference for a reference that leads out of it."""
+    """Weights of one schema by height. Raises TooIntricate, and UnresolvedReference for an external reference."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -34,7 +34,7 @@ class Weights:
         self.recursive = False
         flat = self._weight(root, -1)
         self.by_height: tuple[int, ...] = (flat,)
-        """Index: height of a value. One entry where every height weighs the same."""
+        """Weights by height of a value; a single entry if the schema is not recursive."""
         if self.recursive:
             self.by_height = tuple(self._heights())
 
@@ -52,14 +52,14 @@ class Weights:
         return heights
 
     def _weight(self, schema: Schema, height: int) -> int:
-        """With `height` -1, of a value of any height, or a mark that the schema refers to itself."""
+        """Compute the weight at a height. A height of -1 means any; then recursion is only marked."""
         key = (id(schema), height)
         stored = self._weights.get(key)
         if stored is not None:
             return stored
         if key in self._open:
             if height >= 0:
-                raise TooIntricate("it refers to itself without a step into the value")
+                raise TooIntricate("the schema refers to itself without descending into the value")
             self.recursive = True
             return 1
         self._open.add(key)

@@ -1,9 +1,8 @@
-"""Compiles one schema to check values by.
+"""Compiler of JSON Schemas to checkers. No I/O; remote references are not fetched.
 
-Pure module. `compile_schema` never raises: a schema that cannot be used gives no checker, one that can be used in part
-gives a checker for that part, and both come with what was left out and why. Patterns run on an engine without
-back-tracking, so their time grows with the text alone; look-around and back-references do not exist there, and such a
-pattern is left out. Nothing is ever fetched.
+`compile_schema` never raises. Parts of a schema that cannot be used, or the whole schema, are left out and reported
+with the reason. Patterns run on an engine without backtracking, in time linear in the text. As that engine does not
+support look-around and back-references, patterns with them are left out.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from fairlead_tools.validation.intricacy import TooIntricate, Weights
 from fairlead_tools.validation.wording import sentence
 
 MAX_SCHEMA_BYTES: Final = 128 << 10
-"""A larger one takes longer than 5 ms to compile."""
+"""Limit for the size of a schema; compiling a larger one takes more than 5 ms."""
 MAX_PATTERNS: Final = 64
 _PATTERNS: Final = RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)
-"""Bytes of one compiled pattern."""
+"""Limits for one compiled pattern, in bytes."""
 
 _COUNTED: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
 
@@ -41,51 +40,53 @@ _decode = msgspec.json.Decoder().decode
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A part of a schema, or all of it, that values are not checked by. `reason` is one of this module's words."""
+    """Part of a schema, or the whole schema, that is not checked. `reason` is one of the constants of this module."""
 
     reason: str
     message: str
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """`checker` None: values are not checked, as every value fits, or because of what `left_out` says."""
+    """Result of a compilation. `checker` is None if every value is valid, or the schema is left out."""
 
     checker: Checker | None
     left_out: tuple[LeftOut, ...] = ()
 
 
 def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool = False) -> Compiled:
-    """A checker of a JSON Schema: draft 2020-12, or the one that `$schema` names. Raises nothing.
+    """Compile a JSON Schema of draft 2020-12, or of the draft that `$schema` names. Raises nothing.
 
-    With `of_objects` all values are known to be objects, as arguments are.
+    `of_objects` says that all values will be objects, as arguments are.
     """
     raw = msgspec.json.encode(schema) if isinstance(schema, Mapping) else bytes(schema)
     if len(raw) > MAX_SCHEMA_BYTES:
-        return _unusable(TOO_LARGE, f"it is larger than {MAX_SCHEMA_BYTES} bytes")
+        return _unusable(TOO_LARGE, f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
     try:
         decoded = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _unusable(NOT_A_SCHEMA, f"it is not JSON: {error}")
+        return _unusable(NOT_A_SCHEMA, f"the schema is not valid JSON: {error}")
     if not isinstance(decoded, dict):
-        return _unusable(NOT_A_SCHEMA, "it is not an object")
+        return _unusable(NOT_A_SCHEMA, "the schema is not an object")
     if of_objects and _takes_every_object(decoded):
         return Compiled(None)
     try:
         heights = Weights(decoded).by_height
         left_out = _usable_patterns(decoded)
-        validator, more = _compile(decoded)
+        validator, uncompiled_patterns = _compile(decoded)
     except UnresolvedReference as error:
-        return _unusable(REMOTE_REFERENCE, f"it refers to {str(error)[:200]!r}, which is not in it; nothing is fetched")
+        message = f"the schema refers to {str(error)[:200]!r}, which it does not contain; nothing is fetched"
+        return _unusable(REMOTE_REFERENCE, message)
     except (TooIntricate, RecursionError) as error:
-        return _unusable(TOO_INTRICATE, str(error) or "it is nested too deeply")
+        return _unusable(TOO_INTRICATE, str(error) or "the schema is nested too deeply")
     except (ValidationError, ValueError) as error:
         return _unusable(*_fault(error))
     states = sum(_states(pattern) for subschema in every(decoded) for pattern in _patterns_of(subschema))
-    return Compiled(Checker(validator, heights, states, partial(_without_patterns, decoded)), (*left_out, *more))
+    checker = Checker(validator, heights, states, partial(_without_patterns, decoded))
+    return Compiled(checker, (*left_out, *uncompiled_patterns))
 
 
 def _takes_every_object(schema: Schema) -> bool:
-    """The schema of a tool without arguments, in its usual forms: nothing is left to check of an object."""
+    """Whether a schema is one of the usual ones for tools without arguments, which every object fits."""
     return schema.get("type", "object") == "object" and all(
         keyword in ("type", "$schema", "title", "description") or (keyword == "properties" and value == {})
         for keyword, value in schema.items()
@@ -106,7 +107,7 @@ def _without_patterns(schema: Schema) -> jsonschema_rs.Validator:
 
 
 def _compile(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
-    """The validator, and the patterns that had to go for it. `schema` loses them too."""
+    """Make the validator, removing patterns that do not compile from `schema`. Returns it with these patterns."""
     left_out: list[LeftOut] = []
     while True:
         try:
@@ -115,12 +116,13 @@ def _compile(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
             where = list(error.instance_path)
             if len(left_out) >= MAX_PATTERNS or not _take_out(schema, where):
                 raise
-            what = f"the pattern at {'/'.join(map(str, where))} is not checked: it needs back-tracking, or is too large"
+            pattern_path = "/".join(map(str, where))
+            what = f"the pattern at {pattern_path} is not checked: it needs backtracking, or is too large"
             left_out.append(LeftOut(PATTERN, what))
 
 
 def _take_out(schema: Schema, where: list[str | int]) -> bool:
-    """Take the pattern out that an error points at; False where it points at something else."""
+    """Remove the pattern that an error reports; False if the error is not about a pattern."""
     holder: Any = schema
     names = list(where)
     if not names:
@@ -145,7 +147,7 @@ def _patterns_of(schema: Schema) -> list[str]:
 
 
 def _states(pattern: str) -> int:
-    """About how many states a pattern has at most: an engine that does not back-track looks at all for each byte."""
+    """Estimate the states of a pattern; an engine without backtracking may visit all of them for each byte."""
     atoms, groups = len(pattern) + 200 * pattern.lower().count("\\p"), 1
     for group, least, most in _COUNTED.findall(pattern):
         count = max(int(least), int(most or 0), 1)
@@ -157,7 +159,7 @@ def _states(pattern: str) -> int:
 
 
 def _drop_patterns(schema: Schema) -> None:
-    """Remove patterns of names, and keywords that would forbid names which a pattern allowed."""
+    """Remove the patterns of a schema, and the keywords that would forbid names which a removed pattern allowed."""
     if isinstance(schema.get("pattern"), str):
         del schema["pattern"]
     if schema.pop("patternProperties", None) is not None:
@@ -166,7 +168,7 @@ def _drop_patterns(schema: Schema) -> None:
 
 
 def _usable_patterns(root: Schema) -> list[LeftOut]:
-    """Bounds the number of patterns that have to be compiled."""
+    """Remove all patterns if there are more than MAX_PATTERNS. Returns what was left out."""
     with_patterns = [
         subschema for subschema in every(root) if "pattern" in subschema or "patternProperties" in subschema
     ]
@@ -179,7 +181,7 @@ def _usable_patterns(root: Schema) -> list[LeftOut]:
         return []
     for schema in with_patterns:
         _drop_patterns(schema)
-    return [LeftOut(PATTERN, f"none of its patterns is checked: there are more than {MAX_PATTERNS}")]
+    return [LeftOut(PATTERN, f"the patterns are not checked: the schema has more than {MAX_PATTERNS}")]
 
 
 def _unusable(reason: str, message: str) -> Compiled:
@@ -189,9 +191,9 @@ def _unusable(reason: str, message: str) -> Compiled:
 def _fault(error: ValidationError | ValueError) -> tuple[str, str]:
     if isinstance(error, ValidationError):
         if isinstance(error.kind, ValidationErrorKind.Referencing):
-            return REMOTE_REFERENCE, f"it refers to something outside it: {_first_line(error.message)}"
-        return NOT_A_SCHEMA, f"it is not a valid JSON Schema: {sentence(error)}"
-    return NOT_A_SCHEMA, f"it is not a valid JSON Schema: {_first_line(str(error))}"
+            return REMOTE_REFERENCE, f"the schema has an external reference: {_first_line(error.message)}"
+        return NOT_A_SCHEMA, f"the schema is not valid JSON Schema: {sentence(error)}"
+    return NOT_A_SCHEMA, f"the schema is not valid JSON Schema: {_first_line(str(error))}"
 
 
 def _first_line(text: str) -> str:

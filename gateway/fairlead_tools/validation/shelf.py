@@ -1,7 +1,7 @@
-"""The checks of every tool: compiled once per definition, the usual ones by the first call, kept within a bound.
+"""Cache of compiled schemas, one per gateway.
 
-One per gateway; a route holds the `ToolCheck` of its tool. What a schema cannot be used for is logged
-once per definition and counted.
+A definition is compiled at its first call, or in advance if it is large, and the least recently compiled ones are
+dropped beyond a limit. Parts of a schema that cannot be checked are logged once per definition and counted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from fairlead_tools.validation.schema_compiler import Compiled, compile_schema
 log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 32 << 20
-"""Bytes of the definitions whose compiled schemas are kept; compiled they take about ten times as much."""
+"""Limit for the bytes of the cached definitions; compiled schemas take about ten times as much memory."""
 LARGE: Final = 8 << 10
-"""A definition of more bytes takes milliseconds to compile: it is compiled before its snapshot is served, not at a
-call.
-"""
+"""Bytes from which a definition takes milliseconds to compile and is compiled before its snapshot is served."""
 MAX_REPORTED: Final = 4096
-"""Definitions that are remembered as reported."""
+"""Limit for the definitions whose unusable parts are remembered as logged."""
 
 
 class _Definition(msgspec.Struct):
@@ -48,7 +46,7 @@ _decode_outcome = msgspec.json.Decoder(_Outcome).decode
 
 
 class ToolCheck:
-    """The schemas of one definition; `name` is how its tool is called in logs."""
+    """Validation by the schemas of one definition. `name` is the tool's name in logs."""
 
     __slots__ = (
         "__weakref__",
@@ -68,23 +66,21 @@ class ToolCheck:
         self.key = key
         self.name = name
         self.declares_output = b'"outputSchema"' in definition
-        """Where this is False, `result` has nothing to say."""
+        """Whether the definition has an `outputSchema`; otherwise `result` finds no errors."""
         self._compiled = False
         self.of_arguments: Checker | None = None
-        """Checker that `arguments` asks; None where there is nothing to check, or it is not compiled now."""
+        """Checker of arguments; None if there is nothing to check or the schemas are not compiled."""
         self._output: Checker | None = None
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
-        """Errors in the arguments of a call, a raw JSON object or nothing: one a line. None where nothing is known to
-        be wrong.
-        """
+        """Return the errors in the arguments of a call (raw JSON object or None), one per line; None without errors."""
         if not self._compiled:
             self._checks.compile(self)
         return None if self.of_arguments is None else self.of_arguments.wrong_arguments(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
-        """Errors in the `structuredContent` of a raw result that is not an error, in either era: one a line; None for
-        none.
+        """Return the errors in the `structuredContent` of a raw result without `isError`, one per line; None without
+        errors.
         """
         if not self._compiled:
             self._checks.compile(self)
@@ -102,10 +98,10 @@ class ToolCheck:
         return checker.wrong(outcome.structured)
 
     def count_mismatch(self, server: str) -> None:
-        """Count a result of that server that did not fit."""
+        """Count a result of a server that does not fit its tool's outputSchema."""
         self._checks.mismatch(server)
 
-    # For the shelf
+    # Called by Checks
 
     def take(self, of_input: Checker | None, of_output: Checker | None) -> None:
         self._compiled = True
@@ -113,7 +109,7 @@ class ToolCheck:
         self._output = of_output
 
     def give_back(self) -> int:
-        """Let the compiled schemas go; how many values they left unchecked."""
+        """Drop the compiled schemas and return the number of values that they left unchecked."""
         unchecked = self.unchecked
         self._compiled = False
         self.of_arguments = None
@@ -141,13 +137,14 @@ class Checks:
         self.compiled = 0
         """Definitions that were compiled, again ones included."""
         self.left_out: dict[str, int] = {}
-        """Schemas, and parts of schemas, that cannot be used, by reason."""
+        """Number of schemas, and parts of schemas, that cannot be checked, by reason."""
         self.mismatched: dict[str, int] = {}
-        """Results that did not fit, by server."""
+        """Number of results that did not fit their outputSchema, by server."""
 
     def of(self, server: str, tool: str, definition: bytes, known_hash: str = "") -> ToolCheck:
-        """The check of a tool, by its raw definition; `known_hash` is that of the definition, where there is one.
-        Tools of one definition share it. The first check of a LARGE definition is among the `large`.
+        """Return the check of a tool by its raw definition; tools with equal definitions share a check.
+
+        `known_hash` saves hashing the definition. A new check of a LARGE definition is returned by `large` later.
         """
         key = known_hash or definition_hash(definition)
         check = self._checks.get(key)
@@ -158,26 +155,26 @@ class Checks:
         return check
 
     def large(self) -> list[ToolCheck]:
-        """Those that are to be compiled before they are used, in a thread. They are told once."""
+        """Return, once, the checks of large definitions, which should be compiled in a thread before they are used."""
         large, self._large = self._large, []
         return large
 
     @property
     def compiled_now(self) -> int:
-        """Definitions whose schemas are compiled now."""
+        """Number of cached definitions."""
         return len(self._compiled)
 
     @property
     def unchecked(self) -> int:
-        """Values that were too large, too deep or unreadable."""
+        """Number of values that were too large, too deep or not decodable."""
         return self._unchecked + sum(check.unchecked for check in list(self._compiled.values()))
 
     def mismatch(self, server: str) -> None:
-        """Count a result that did not fit its tool's outputSchema."""
+        """Count a result that does not fit its tool's outputSchema."""
         self.mismatched[server] = self.mismatched.get(server, 0) + 1
 
     def compile(self, check: ToolCheck) -> None:
-        """Compile the schemas of a check, and let older ones go that have no room beside it."""
+        """Compile the schemas of a check and drop old ones beyond the limit."""
         self.compiled += 1
         try:
             schemas = _decode_definition(check.definition)

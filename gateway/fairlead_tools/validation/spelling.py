@@ -1,8 +1,7 @@
-"""Members of a value that a server may read as a property which a schema names.
+"""Detection of members whose names a server may read as a property in the schema. No I/O.
 
-Pure module. A schema's `limit` says nothing about `Limit`, which a server that ignores case takes for it. So whatever
-passes for a name of the schema, at the place the schema names it for, is found here. Names in `patternProperties` are
-patterns, and compared by nobody but the checker.
+A schema for `limit` does not constrain `Limit`, but a server that ignores case reads it as `limit`. Such members are
+found at the positions in a value where the schema names the property. Names in `patternProperties` are not compared.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from fairlead_mcp.members import Known, fold
 from fairlead_mcp.schemas import HERE, References, Schema, every, parts
 
 MAX_STEPS: Final = 100_000
-"""Schemas and members that are looked at for one value: some tens of milliseconds at most."""
+"""Limit for the schemas and members that are visited for one value, which take some tens of milliseconds."""
 MAX_PLACES: Final = 1_000
-"""Remembered for one schema."""
-TOO_INTRICATE: Final = "they are too intricate to be compared with the names of the policy"
+"""Limit for the cached positions of one schema."""
+TOO_INTRICATE: Final = "the arguments are too complex to be compared with the names in the policy's schema"
 _decode: Final = msgspec.json.Decoder().decode
 _OF_LISTS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
 _OF_THE_REST: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
 
 
 class Spelling:
-    """The names in one schema. Raises UnresolvedReference for a reference that leads out of it."""
+    """Property names in one schema. Raises UnresolvedReference for an external reference."""
 
     def __init__(self, schema: Schema, max_steps: int = MAX_STEPS) -> None:
         self._root = schema
         self._max_steps = max_steps
         self._gathered = 0
-        """Schemas of all places so far."""
+        """Number of schemas at all positions so far."""
         self._references = References(schema)
         counted: dict[str, set[str]] = defaultdict(set)
         for subschema in every(schema):
@@ -45,14 +44,14 @@ class Spelling:
         self._places: dict[tuple[int, ...], _Location] = {}
 
     def wrong(self, value: bytes, text: str, alike: str) -> str | None:
-        """A sentence about the first member that may be taken for a name of the schema; None without any.
+        """Return a sentence about the first member that may be read as a property of the schema; None if there is none.
 
-        `value` is raw JSON, `text` its shortest form, `alike` that without regard to case.
+        `value` is raw JSON; `text` is its shortest form and `alike` the case-folded form of that (`members.distinct`).
         """
         if "\\u0000" not in text and all(
             alike.count(name) == sum(map(text.count, exact)) for name, exact in self._counted
         ):
-            return None  # as nearly always: no name is there in another spelling
+            return None  # the usual case: all names occur in their exact spelling only
         return self._walk(_decode(value))
 
     def _walk(self, value: Any) -> str | None:
@@ -87,7 +86,7 @@ class Spelling:
         return location
 
     def _applied_schemas(self, schemas: Iterable[Schema]) -> list[Schema]:
-        """These, and all that they apply to the same value."""
+        """Return the schemas and all their subschemas that apply to the same value."""
         todo, schemas_by_id = [*schemas], dict[int, Schema]()
         while todo:
             schema = todo.pop()
@@ -100,7 +99,7 @@ class Spelling:
 
 
 class _Location:
-    """Subschemas that apply to the values at one place."""
+    """Subschemas that apply at one position of a value."""
 
     __slots__ = ("_applied", "_of_members", "_rest", "known_names", "of_items")
 
@@ -110,35 +109,35 @@ class _Location:
         self._of_members: dict[str, list[Schema]] = {}
         self._rest = self._under(_OF_THE_REST)
         self.of_items = self._under(_OF_LISTS)
-        """The schemas of the values in a list."""
+        """Schemas of the items, if the value is a list."""
 
     def _under(self, keywords: Collection[str]) -> list[Schema]:
         return [part for schema in self._applied for _, part in parts(schema, keywords)]
 
     def of_member(self, name: str) -> list[Schema]:
-        """The schemas of a member's value."""
+        """Return the schemas of a member's value."""
         if name not in self.known_names.names:
             return self._rest
         schemas = self._of_members.get(name)
         if schemas is None:
             named = (schema.get("properties") for schema in self._applied)
-            own = [
+            named_schemas = [
                 properties[name]
                 for properties in named
                 if isinstance(properties, dict) and isinstance(properties.get(name), dict)
             ]
-            schemas = self._of_members[name] = [*own, *self._rest]
+            schemas = self._of_members[name] = [*named_schemas, *self._rest]
         return schemas
 
 
 def _names(schema: Schema) -> Iterator[str]:
-    """The members that a schema names at its own place."""
+    """Yield the members that a schema names, without its subschemas."""
     for keyword in ("properties", "dependentRequired", "dependentSchemas", "dependencies"):
         value = schema.get(keyword)
         if isinstance(value, dict):
             yield from value
-            for more in value.values():
-                yield from _texts(more)
+            for dependent in value.values():
+                yield from _texts(dependent)
     yield from _texts(schema.get("required"))
 
 

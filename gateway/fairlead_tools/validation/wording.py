@@ -1,6 +1,6 @@
-"""Messages about arguments that do not fit, for a model to mend them: the place, and the expectation there.
+"""Messages about invalid arguments, with path and expected value, so that a model can correct them. No I/O.
 
-Pure module. Everything is bounded: a model has no use for the fortieth error, or for a page of its own arguments.
+Number and length of messages are limited, as a model cannot use the fortieth error or a page of its own arguments.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from jsonschema_rs import ValidationError
 
 MAX_ERRORS: Final = 5
 MAX_TEXT: Final = 200
-"""Characters of one error."""
+"""Limit for the length of an error, in characters."""
 MAX_VALUE: Final = 60
-"""Characters of one value."""
+"""Limit for the length of a quoted value, in characters."""
 MAX_DEPTH: Final = 3
-"""Alternatives within alternatives."""
+"""Limit for nested alternatives in an error."""
 _KINDS: Final = {
     str: "a string",
     bool: "a boolean",
@@ -43,13 +43,13 @@ _EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "minProperties": lambda kind: f"expected at least {kind['limit']} members",
     "maxProperties": lambda kind: f"expected at most {kind['limit']} members",
     "pattern": lambda kind: f"expected a string that matches {_cut(kind['pattern'], MAX_TEXT)}",
-    "uniqueItems": lambda kind: "expected no item twice",
+    "uniqueItems": lambda kind: "expected unique items",
     "falseSchema": lambda kind: "nothing is allowed here",
 }
 
 
 def sentences(errors: Iterable[ValidationError]) -> list[str]:
-    """One for each of the first errors, and one that says that there are more."""
+    """Describe the first MAX_ERRORS errors, and add a sentence if there are more."""
     faults: list[str] = []
     for error in errors:
         if len(faults) == MAX_ERRORS:
@@ -61,7 +61,7 @@ def sentences(errors: Iterable[ValidationError]) -> list[str]:
 
 
 def sentence(error: ValidationError, depth: int = 0) -> str:
-    """`path: what was expected, what came`."""
+    """Describe an error as `path: expected value, actual value`."""
     kind = error.kind.as_dict()
     where = path(error.instance_path)
     name = error.kind.name
@@ -75,7 +75,7 @@ def sentence(error: ValidationError, depth: int = 0) -> str:
 
 
 def path(steps: Iterable[str | int]) -> str:
-    """`filters[0].name`; empty for the whole."""
+    """Write a path, such as `filters[0].name`; empty for the top level."""
     text = ""
     for step in steps:
         text = f"{text}[{step}]" if isinstance(step, int) else _join(text, step)
@@ -83,10 +83,10 @@ def path(steps: Iterable[str | int]) -> str:
 
 
 def _alternatives(where: str, context: list[list[ValidationError]], depth: int) -> str:
-    """None of several schemas fits: what the one asks for that comes closest."""
+    """Describe a value that fits no alternative, by the errors of the closest one."""
     branches = [branch for branch in context if branch]
     if not branches:
-        return f"{where or 'top level'}: fits more than one of the alternatives, expected exactly one"
+        return f"{where or 'top level'}: fits several alternatives, expected exactly one"
     closest = min(branches, key=lambda branch: (_shallow(branch, where), len(branch)))
     inner = "; ".join(sentence(error, depth + 1) for error in closest[:2])
     start = f"{where or 'top level'}: fits none of {len(context)} alternatives; for the closest, "
@@ -94,7 +94,7 @@ def _alternatives(where: str, context: list[list[ValidationError]], depth: int) 
 
 
 def _shallow(branch: list[ValidationError], where: str) -> int:
-    """1 where a branch fails at once, by the kind of the value; 0 where it fails further in."""
+    """Return 1 if an alternative fails at the value itself, 0 if it fails at a nested value."""
     return int(
         any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where for error in branch)
     )

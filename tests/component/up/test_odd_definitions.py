@@ -77,7 +77,7 @@ async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: P
     for name, (_, offered) in CASES.items():
         cause, message = problems[f"default/{name}"]
         assert cause == "InvalidDefinitions", name
-        assert "tool 'deep' (it is nested deeper than 60 objects and lists)" in message
+        assert "tool 'deep' (the definition is nested deeper than 60 objects and lists)" in message
         if offered:
             mended = len(offered)
             assert f"{mended} of {mended + 2} definitions are mended for clients: tool '{offered[0]}' (" in message

@@ -78,7 +78,7 @@ def test_a_diff_has_the_members_that_differ(case: str) -> None:
 
 def test_bytes_that_differ_and_mean_the_same_are_shown_as_they_are() -> None:
     lines = unify(Raw(b'{"a":1,"b":2}'), Raw(b'{"b":2,"a":1}'))
-    assert lines == ["@@ the same members, written otherwise @@", '-{"a":1,"b":2}', '+{"b":2,"a":1}']
+    assert lines == ["@@ equal members, different JSON text @@", '-{"a":1,"b":2}', '+{"b":2,"a":1}']
 
 
 def test_held_definitions_are_shown_with_findings_and_how_to_approve_them(

@@ -60,7 +60,7 @@ MENDED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "one of two icons": (
         {"icons": [{"src": None}, {"src": "a", "theme": None}]},
         {"icons": [{"src": "a"}]},
-        "icons: those that are not valid are left out",
+        "icons: invalid icons are left out",
     ),
     "icons": ({"icons": "a.png"}, {}, "icons: left out"),
     "how it runs": ({"execution": {"taskSupport": "maybe"}}, {}, "execution: left out"),
@@ -148,17 +148,17 @@ REFUSED: list[tuple[ListedType, dict[str, Any], str]] = [
     ),
     (ListedType.TOOL, {"title": 7}, "title: the value is not of type"),
     (ListedType.TOOL, {"outputSchema": "x"}, "outputSchema: the value is not of type"),
-    (ListedType.TOOL, {"inputSchema": []}, 'the inputSchema is not of "type": "object"'),
+    (ListedType.TOOL, {"inputSchema": []}, 'the inputSchema does not have "type": "object"'),
     (ListedType.PROMPT, {"arguments": [{"title": "x"}]}, "arguments[0]: no name"),
     (ListedType.RESOURCE, {}, "no uri"),
     (ListedType.RESOURCE, {"uri": "notes.txt"}, "uri: relative URL without a base"),
     (ListedType.RESOURCE, {"uri": "http://"}, "uri: empty host"),
     (ListedType.RESOURCE, {"uri": "http://[::1/"}, "uri: invalid IPv6 address"),
     (ListedType.RESOURCE, {"uri": "notes://my file"}, "uri: invalid domain character"),
-    (ListedType.RESOURCE, {"uri": "a:b", "name": " "}, "name: it is empty"),
-    (ListedType.TEMPLATE, {"uriTemplate": " "}, "uriTemplate: it is empty"),
-    (ListedType.PROMPT, {"arguments": [{"name": "x"}, {"name": ""}]}, "arguments[1].name: it is empty"),
-    (ListedType.RESOURCE, {"uri": "a:b", "size": 2**70}, "size: it does not fit into 64 bits"),
+    (ListedType.RESOURCE, {"uri": "a:b", "name": " "}, "name is empty"),
+    (ListedType.TEMPLATE, {"uriTemplate": " "}, "uriTemplate is empty"),
+    (ListedType.PROMPT, {"arguments": [{"name": "x"}, {"name": ""}]}, "arguments[1].name is empty"),
+    (ListedType.RESOURCE, {"uri": "a:b", "size": 2**70}, "size does not fit into 64 bits"),
     (
         ListedType.RESOURCE,
         {"uri": "a:b", "annotations": {"audience": ["robot"]}},
@@ -195,7 +195,7 @@ def test_a_time_with_an_offset_stays(time: str) -> None:
 def test_a_time_that_clients_cannot_read_is_left_out(time: str) -> None:
     modern, _ = forms(ListedType.RESOURCE, uri="a:b", annotations={"lastModified": time, "priority": 1})
     assert json.loads(modern.definition)["annotations"] == {"priority": 1}
-    assert modern.changes == ("annotations.lastModified: left out, as it is not a time with an offset",)
+    assert modern.changes == ("annotations.lastModified: left out, as the value is not a time with a UTC offset",)
 
 
 def test_members_of_other_definitions_mean_nothing_in_a_tool() -> None:

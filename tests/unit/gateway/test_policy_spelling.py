@@ -78,8 +78,8 @@ def test_a_rule_that_allows_a_member_is_enough() -> None:
 def test_arguments_are_bounded_before_they_are_read() -> None:
     text = '{"a":"' + "x" * (MAX_VALUE_BYTES - 8) + '"}'
     assert refusal({"properties": {"a": {}}}, text) == ""
-    assert f"larger than {MAX_VALUE_BYTES} bytes" in refusal({"properties": {"a": {}}}, text[:-2] + 'xx"}')
-    assert f"larger than {MAX_VALUE_BYTES} bytes" in refusal({}, b"[" * (MAX_VALUE_BYTES + 1))
+    assert f"more than {MAX_VALUE_BYTES} bytes" in refusal({"properties": {"a": {}}}, text[:-2] + 'xx"}')
+    assert f"more than {MAX_VALUE_BYTES} bytes" in refusal({}, b"[" * (MAX_VALUE_BYTES + 1))
     many = '{"a":[' + "{}," * (MAX_VALUES // 2 - 2) + "{}]}"
     assert refusal({}, many) == ""
     assert f"more than {MAX_VALUES} values" in refusal({}, many.replace("[{}", "[{},{},{}"))

@@ -126,7 +126,10 @@ def test_a_name_that_the_protocol_only_advises_against_is_offered_and_mentioned(
     [
         ({"description": None}, "description: null is left out"),
         ({"inputSchema": {"type": "object", "properties": []}}, "inputSchema.properties: [] is written as {}"),
-        ({"outputSchema": {"type": "array"}}, "outputSchema: left out for older clients, as it is not of type object"),
+        (
+            {"outputSchema": {"type": "array"}},
+            "outputSchema: left out for older clients, as the schema is not of type object",
+        ),
     ],
 )
 def test_a_definition_that_is_mended_for_clients_is_kept_as_the_server_wrote_it_and_told(

@@ -217,26 +217,26 @@ def _yielding() -> Any:
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        (_positional, "'x' cannot be given by name"),
-        (_many, "'x' cannot be given by name"),
+        (_positional, "'x' cannot be passed by keyword"),
+        (_many, "'x' cannot be passed by keyword"),
         (_unknown, "'Nowhere' is not defined"),
-        (_unfit, "do not come to a JSON Schema"),
-        (_yielding, "it yields"),
-        (lambda: 1, "the tool '<lambda>' cannot be published: a name is"),
-        (CustomTool(name="a b", handler=print), "a name is"),
+        (_unfit, "cannot be converted to a JSON Schema"),
+        (_yielding, "its handler is a generator"),
+        (lambda: 1, "the tool '<lambda>' cannot be published: its name must have"),
+        (CustomTool(name="a b", handler=print), "its name must have"),
         (CustomTool(name="a", handler=print, input_schema={"type": "array"}), '"type": "object"'),
-        (CustomTool(name="a", handler=print, input_schema={"default": object()}), "not JSON"),
+        (CustomTool(name="a", handler=print, input_schema={"default": object()}), "cannot be encoded as JSON"),
         (CustomTool(name="a", handler="x"), "cannot be called"),  # type: ignore[arg-type]  # that is the point
     ],
 )
 def test_handlers_that_cannot_be_published_are_refused_with_a_reason(wanted: Any, why: str) -> None:
     with pytest.raises(BadTool) as caught:
         taken(wanted)
-    assert why in str(caught.value).replace("its handler yields", "it yields")
+    assert why in str(caught.value)
 
 
 def test_a_name_is_given_away_once() -> None:
     tools = CustomTools()
     tools.add(CustomTool(name="twice", handler=print, input_schema={}))
-    with pytest.raises(BadTool, match="another of that name"):
+    with pytest.raises(BadTool, match="another tool has that name"):
         tools.add(CustomTool(name="twice", handler=print, input_schema={}))
