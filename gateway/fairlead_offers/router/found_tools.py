@@ -20,7 +20,7 @@ from fairlead_offers.plan.offered_tools import candidates, convert_tools, fit_to
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_offers.workers.process import Overloaded
 
 DEFAULT_LIMIT: Final = 8
@@ -143,7 +143,7 @@ async def _write_answer(
         )
         return encode(msgspec.structs.replace(offer, cut=cut))
     scores = {entry.name: score for entry, score in hits.tools}
-    documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in breathing(entries)]
+    documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in with_pauses(entries)]
     return encode(SearchAnswer(documents, searched, hits.ranking, hits.note, cut))
 
 

@@ -19,7 +19,7 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.search.jobs import SEARCH, STORED, VECTORS, search, take_vectors
 from fairlead_offers.search.tool_vectors import Embedder, ToolVectors
-from fairlead_offers.workers.heavy_work import WorkerThread, breathing
+from fairlead_offers.workers.heavy_work import WorkerThread, with_pauses
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_search.catalogs import (
@@ -111,9 +111,9 @@ class ToolSearch:
         assert vectors is not None
         if result.vectors < len(every):
             new = await self._worker.do(
-                lambda: {key: vectors.text(_new(key, every[key])) for key in breathing(vectors.lacking(every))}
+                lambda: {key: vectors.text(_new(key, every[key])) for key in with_pauses(vectors.select_new(every))}
             )
-            vectors.want(new, every.keys())
+            vectors.request(new, every.keys())
         if result.ranking == HYBRID:
             return ""
         if result.vectors >= len(every):
@@ -160,7 +160,7 @@ class ToolSearch:
             if theirs is not None and len(keys ^ theirs) < len(keys ^ old):
                 base, old = name, theirs
         known_vector = (lambda key: None) if self.vectors is None else self.vectors.get
-        added = [_new(key, tools[key], known_vector(key)) for key in breathing(keys - old)]
+        added = [_new(key, tools[key], known_vector(key)) for key in with_pauses(keys - old)]
         self._keys[request.catalog] = keys
         self._keys.move_to_end(request.catalog)
         if len(self._keys) > MAX_CATALOGS:

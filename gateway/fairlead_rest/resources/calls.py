@@ -15,7 +15,7 @@ from fairlead_gateway.recent.ended_call import EndedCall
 from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, newest, values_of
 from fairlead_rest.event_stream import (
@@ -146,7 +146,9 @@ def _reader(context: RestContext, request: Request) -> CallReader:
 def _list(
     recent: RecentCalls, reader: CallReader, wanted: CallFilter, calls_kept: KeptCalls, before: int | None, limit: int
 ) -> CallList:
-    visible = [(number, call) for number, call in breathing(calls_kept.newest_first(), STRIDE) if reader.visible(call)]
+    visible = [
+        (number, call) for number, call in with_pauses(calls_kept.newest_first(), STRIDE) if reader.visible(call)
+    ]
     older = visible if before is None else [(number, call) for number, call in visible if number < before]
     listed = [*_first(limit + 1, reader, wanted, older)]
     shown = [reader.summary(call, recent.ident(number), calls_kept.epoch) for number, call in listed[:limit]]
@@ -158,7 +160,7 @@ def _first(
     most: int, reader: CallReader, wanted: CallFilter, calls: Sequence[tuple[int, EndedCall]]
 ) -> list[tuple[int, EndedCall]]:
     first: list[tuple[int, EndedCall]] = []
-    for call in newest(reader, wanted, breathing(calls, STRIDE)):
+    for call in newest(reader, wanted, with_pauses(calls, STRIDE)):
         first.append(call)
         if len(first) == most:
             break

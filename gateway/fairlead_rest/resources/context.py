@@ -101,8 +101,8 @@ async def _execute(
     visible = await services.work.do(lambda: services.catalogs.visible(seen, execution.tier))
     entry = (
         visible.find(execution.name)
-        or visible.unlisted(execution.name)
-        or visible.reader(execution.name)
+        or visible.find_hidden(execution.name)
+        or visible.find_reader(execution.name)
         or visible.tool(execution.name)
     )
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)

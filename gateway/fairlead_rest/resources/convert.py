@@ -17,7 +17,7 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.conversion.jobs import ConvertBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_offers.job import ConvertedBody, Job
 from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_offers.workers.heavy_work import HeavyWork, breathing
+from fairlead_offers.workers.heavy_work import HeavyWork, with_pauses
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_offers.workers.throttle import by_process, in_thread
 from fairlead_rest.context import RestContext
@@ -55,7 +55,7 @@ def router(context: RestContext) -> APIRouter:
 
 def _convert_here(body: bytes) -> ConvertedBody | Declined:
     """The loop waits for two tools at most, 0.1 ms."""
-    return jobs.convert(body, pace=partial(breathing, stride=2))
+    return jobs.convert(body, pace=partial(with_pauses, stride=2))
 
 
 async def _finish(

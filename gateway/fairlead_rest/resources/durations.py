@@ -58,7 +58,7 @@ def router(context: RestContext) -> APIRouter:
 
 def _count(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
     """Raises Problem for a tool that the principal does not see."""
-    entry = visible.find(name) or visible.unlisted(name) or visible.tool(name)
+    entry = visible.find(name) or visible.find_hidden(name) or visible.tool(name)
     histogram = context.records.calls.durations(entry.tool.name, str(entry.server))
     calls = histogram.count
     mean = round(histogram.total / calls / 1e6, 3) if calls else None

@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.pins import PinsUnreadable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import held as examples
 from fairlead_rest.known_servers import find_server
@@ -155,7 +155,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
     """The document about some of the definitions. Not in the loop."""
     held, past = ((), ()) if pins is None else (pins.held, pins.approvals)
     hash_ = None if pins is None or not held else pins.held_hash
-    shown = [] if pins is None else [held_change(change, pins) for change in breathing(held[offset : offset + limit])]
+    shown = [] if pins is None else [held_change(change, pins) for change in with_pauses(held[offset : offset + limit])]
     return HeldDocument(
         str(key),
         hash_,

@@ -29,7 +29,7 @@ from fairlead_formats.tokens.routes import (
 from fairlead_formats.tool_format import Options
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.formats import find_format
-from fairlead_offers.conversion.jobs import AS_IT_CAME, TWICE
+from fairlead_offers.conversion.jobs import TWICE, UNCHANGED
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.plan.caller_tools import parse_caller_tools
@@ -41,7 +41,7 @@ from fairlead_offers.plan.exposed_tools import (
     requested_tools,
     tools_of_other_tiers,
 )
-from fairlead_offers.plan.offered_tools import OfferedTools, candidates, convert_tools, fitting
+from fairlead_offers.plan.offered_tools import OfferedTools, candidates, convert_tools, require_plan
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_rest.context import RestContext
@@ -109,7 +109,7 @@ def router(context: RestContext) -> APIRouter:
         conversation = await services.work.measure(body)
         if conversation.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
-        rest = b"".join(body) if conversation.rest == AS_IT_CAME else bytes(conversation.rest)
+        rest = b"".join(body) if conversation.rest == UNCHANGED else bytes(conversation.rest)
         plan_body = decode(rest, PlanBody)
         return answer(
             await context.when_ready(
@@ -139,7 +139,7 @@ async def plan_calls(
         ways = await exposure_options(services.work, visible.view.tier, entries, tiers, own)
     models, limits = _models(services.models, route), _limits(body).within(route.limits)
     counted = await candidates(services.work, entries, pins, own)
-    outcome = fitting(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
+    outcome = require_plan(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
     names = frozenset(outcome.tools)
     offer = await convert_tools(
         services.work,
@@ -148,7 +148,7 @@ async def plan_calls(
         find_format(outcome.format),
         Options(strict=body.strict, model=outcome.model),
         short=frozenset(outcome.shortened),
-        own=own,
+        caller_tools=own,
     )
     offer = msgspec.structs.replace(offer, hidden=visible.hidden(tags, servers))
     exposure = None

@@ -21,7 +21,7 @@ from fairlead_offers.catalogs.latency import measured_at
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.plan.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import describe_route
@@ -174,7 +174,7 @@ def score_tools(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
     tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]
     entries = {key: {entry.name: entry for entry in server.catalog.tools} for key, server in snapshot.servers.items()}
     scores = []
-    for name, (server, tool) in breathing(snapshot.merged.items(), STRIDE):
+    for name, (server, tool) in with_pauses(snapshot.merged.items(), STRIDE):
         if name in visible:
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry, fits = entries[server.key][tool.name], _fits(tool, state, tiers, seen.floor(tool))

@@ -26,7 +26,7 @@ from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.capabilities import extensions
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import NOT_DISCOVERED, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.known_servers import existing, find_server, server_state, undisputed
@@ -198,7 +198,9 @@ def listed(seen: SubjectCatalog, inside: AdminFacts) -> ServerList:
     """The documents of all of them. Not in the loop."""
     sizes = resident(inside.running)
     files = [FileProblemDocument(each.file, each.message) for each in seen.snapshot.files] if inside.told else []
-    return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))], files or UNSET)
+    return ServerList(
+        [_document(seen, each.key, inside, sizes) for each in with_pauses(existing(seen))], files or UNSET
+    )
 
 
 def document(seen: SubjectCatalog, key: ServerKey, inside: AdminFacts) -> ServerDocument:

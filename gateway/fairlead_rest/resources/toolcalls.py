@@ -200,14 +200,14 @@ def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) ->
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:
-        own = plan.own or {"name": None}
+        own = plan.client_definition or {"name": None}
         return CallDocument(
             call.id,
             call.wire_name,
             "pending",
             own["name"],
             arguments=arguments_for(own, call.arguments),
-            did_you_mean=plan.near,
+            did_you_mean=plan.similar_name,
         )
     if isinstance(call.arguments, InvalidCall):
         return CallDocument(
@@ -217,7 +217,9 @@ def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) ->
     took = round(outcome.seconds * 1000, 3)
     if outcome.result is None:
         text = result["content"][0]["text"]
-        return CallDocument(call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.near)
+        return CallDocument(
+            call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.similar_name
+        )
     error = _refusal(result)
     if error is not None:
         state = "invalid" if error["code"] == INVALID_ARGUMENTS else "refused"

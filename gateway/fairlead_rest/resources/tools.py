@@ -22,7 +22,7 @@ from fairlead_offers.plan.caller_tools import parse_caller_tools
 from fairlead_offers.plan.offered_tools import OfferedTools, convert_tools, fit_tools, single_model
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.openapi import describe_route
@@ -146,24 +146,24 @@ def read_query(body: ToolsBody) -> ToolsQuery:
 async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
     """The answer to a query, encoded. In steps only. Raises Problem."""
     visible = services.catalogs.visible(seen, wish.tier)
-    entries = visible.with_reader(visible.select(wish.tags, wish.servers))
+    entries = visible.add_reader(visible.select(wish.tags, wish.servers))
     hidden = visible.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
         if budgeted:
             raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
-        return encode(ToolsAnswer([document(entry) for entry in breathing(entries)], hidden))
+        return encode(ToolsAnswer([document(entry) for entry in with_pauses(entries)], hidden))
     format_ = find_format(wish.format)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
     own = parse_caller_tools(wish.own, wish.own_format, visible)
     if not budgeted or not (entries or own.tools):
-        offer = await convert_tools(services.work, visible, entries, format_, options, own=own)
+        offer = await convert_tools(services.work, visible, entries, format_, options, caller_tools=own)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
     plan = await fit_tools(services.work, entries, single_model(services.models, format_, wish.model), wish.limits, own)
     names = frozenset(plan.tools)
     offer = await convert_tools(
-        services.work, visible, [entry for entry in entries if entry.name in names], format_, options, own=own
+        services.work, visible, [entry for entry in entries if entry.name in names], format_, options, caller_tools=own
     )
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))
