@@ -50,8 +50,8 @@ class ClientSecrets:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
             raise llm_error(problem) from problem
-        if (problem := misspelt_member(body)) is not None:
-            raise LlmError(400, problem, "invalid_request")
+        if (misspelling := misspelt_member(body)) is not None:
+            raise LlmError(400, misspelling, "invalid_request")
         session = member(body, "session")
         if not self._provider_mcp and has_provider_mcp(body):
             message = "tools of type mcp are refused: the provider would call them past this gateway's policies"

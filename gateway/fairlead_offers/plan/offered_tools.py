@@ -51,7 +51,7 @@ class OfferedTools(Conversion, frozen=True, rename="camel", omit_defaults=True):
     """Tokens by their use; only present if the request has a budget."""
     hidden: HiddenTools | None = None
     """Tools that policies allow but the tier hides; absent if there are none."""
-    caller_tools: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     """Names in `tools` that belong to the caller, to whom `/v1/tool-calls` returns their calls."""
     matched: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Exposed names of gateway tools that the request has, by the name in the request."""

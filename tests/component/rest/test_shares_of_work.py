@@ -58,7 +58,7 @@ async def test_event_streams_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     for module in (events, calls):
-        monkeypatch.setattr(module, "MOST_READERS", 8)
+        monkeypatch.setattr(module, "MAX_READERS", 8)
     async with running(tmp_path, DEMO, trust=TRUST) as gateway, contextlib.AsyncExitStack() as stack:
 
         async def opened(who: str) -> int:
