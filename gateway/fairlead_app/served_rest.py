@@ -26,8 +26,8 @@ def served_rest(pages: PublicPages, context: RestContext, heap: Heap) -> ServedR
     """The REST API over `context`."""
 
     def made() -> ASGIApp:
-        from fairlead_rest.application import routed
+        from fairlead_rest.application import make_application
 
-        return routed(pages, context)
+        return make_application(pages, context)
 
     return ServedRest(pages, Deferred(made, heap))

@@ -21,7 +21,7 @@ from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_offers.problems import FORBIDDEN, UNAUTHENTICATED, Problem
-from fairlead_rest.log_access import is_here
+from fairlead_rest.log_access import is_local
 
 SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"
@@ -95,7 +95,7 @@ class ConsoleRequest:
 
     def credential(self, scope: Scope) -> bytes | None:
         """The credential in the session, as a value of `Authorization`. Raises Problem without a session."""
-        if self._access.here_only and not is_here(Request(scope)):
+        if self._access.here_only and not is_local(Request(scope)):
             raise Problem(FORBIDDEN, "this console is for browsers on the gateway's own machine")
         if self._session is None:
             if self._access.needs_session:

@@ -114,7 +114,7 @@ class LlmEndpoint:
     async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
         try:
-            read = await services.tools.work.reading(lambda: raw.parse(self._format), long=is_long(raw.body))
+            read = await services.tools.work.process_document(lambda: raw.parse(self._format), long=is_long(raw.body))
             client_request, targets = model_request(preparation.providers, request, self._format, read, raw)
             if self._continuations is not None:
                 continued = await self._continuations.resolve(
@@ -211,7 +211,7 @@ class LlmEndpoint:
             if refused is not None:
                 raise BadAnswer(f"the provider's answer holds {refused}")
             loop.long |= is_long(body)
-            return await self._services.tools.work.reading(lambda: _parse_answer(body, loop), long=loop.long)
+            return await self._services.tools.work.process_document(lambda: _parse_answer(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
@@ -268,7 +268,7 @@ async def respond(
         refused = await services.tools.work.excess(body)
         if refused is not None:
             raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
-        received = await services.tools.work.reading(lambda: wire.receive(body), long=is_long(body))
+        received = await services.tools.work.process_document(lambda: wire.receive(body), long=is_long(body))
         response = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)

@@ -33,7 +33,7 @@ from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, manual_inner_calls, run_offered
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_offers.workers.heavy_work import in_turn
+from fairlead_offers.workers.heavy_work import never_refuse
 
 LAST_WORDS: Final = 30.0
 """Most seconds in which a client may take the end of a stream after the request's time is over."""
@@ -281,7 +281,7 @@ class ToolLoop:
             first=not self._appended,
             last=self.tools_disabled,
         )
-        body = await self._tools.work.reading(lambda: self._write_body(model_round), long=self.long)
+        body = await self._tools.work.process_document(lambda: self._write_body(model_round), long=self.long)
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
@@ -322,7 +322,7 @@ class ToolLoop:
 
     async def split(self, message: Mapping[str, Any]) -> RoundCalls:
         """Calls of a message: the gateway's and the caller's. Raises LlmError for more than `MAX_CALLS`."""
-        return await self._tools.work.reading(lambda: self._split(message), long=self.long)
+        return await self._tools.work.process_document(lambda: self._split(message), long=self.long)
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
@@ -349,7 +349,7 @@ class ToolLoop:
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
         """Run calls here. `approved`: by the client, as policies do not let them run by themselves. Raises Problem."""
         self._has_run = True
-        with in_turn():
+        with never_refuse():
             runs = await run_offered(
                 self._tools,
                 self.record.origin,
@@ -380,7 +380,7 @@ class ToolLoop:
 
     async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
         """Whether all these calls can be made twice without harm. Raises Problem."""
-        with in_turn():
+        with never_refuse():
             return await all_repeatable(self._tools, self.record.origin.identity, self._offer_context, calls)
 
     def repeats(self, malformed_call: bool) -> bool:

@@ -140,7 +140,7 @@ class RequestPreparation:
         """
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
-            request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)
+            request = await self._tools.work.process_document(lambda: client_request.raw.parse(wire), long=long)
         losses = request.losses or TranslationLosses()
         request.messages = await self._turns.restore(
             client_request.identity, wire, request.client_messages, losses, asks_model=asks_model

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from fairlead_formats.wire.protocol import WireFormat
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, limit_tier
 from fairlead_offers.services import ToolServices
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def choose_tier(
     if chooser is None or not seen.tiers:
         return None
     texts = _last_texts(wire, messages, COMMAND_TURNS + 1)
-    now = attainable(_replay(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
+    now = limit_tier(_replay(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
     fresh = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
-    before = attainable(_replay(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
+    before = limit_tier(_replay(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
     if now.tier == before.tier:
         return ChosenTier(now.tier, now.rule)
     return ChosenTier(now.tier, now.rule, ConversationDigest(wire).up_to(messages, len(messages)).digest())

@@ -1,1 +1,1 @@
-"""A subject's tools as models need them: visible, searched, planned, converted, offered and run, with kept results."""
+"""Tools for models: finds a subject's visible tools, searches, converts and offers them, runs calls, stores results."""

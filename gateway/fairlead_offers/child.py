@@ -1,7 +1,7 @@
-"""`python -m fairlead_offers.child`: a process that does `jobs` for a gateway, and ends with it.
+"""Worker process of a gateway (`python -m fairlead_offers.child`), which runs jobs until the gateway ends.
 
-`workers.process` is the other side. Frames (`job`) come and go on standard input and output. The end of standard input,
-however it comes, ends the process at once, work or no work.
+`workers.process` is the gateway's side. Both exchange frames (`job`) over the standard input and output of this
+process. The end of standard input ends the process at once, even during a job.
 """
 
 from __future__ import annotations
@@ -54,24 +54,27 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
 }
 
 AUTOGROUP: Final = Path("/proc/self/autogroup")
-"""Niceness of the session's group of processes."""
+"""File with the niceness of the session's process group (autogroup)."""
 GROUP_NICENESS: Final = 10
-"""A tenth of the share of another group: work goes on where all cores are taken, and gives way at once."""
+"""Niceness of the process group for bulk work: a tenth of the CPU share of another group, so that work continues when
+all cores are busy, but yields at once.
+"""
 NICENESS: Final = 5
-"""Niceness of a process for short work, which a request waits for."""
+"""Niceness of a process for short work, for which a request waits."""
 
 
 def main() -> None:
-    """Do jobs until the gateway closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the gateway's to end this
-    _give_way(bulk=BULK in sys.argv[1:])
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's: two wait for each other where calls take the cores
+    """Run jobs until the gateway closes the pipe."""
+    # Ctrl-C in a terminal also reaches this process, but only the gateway ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _lower_priority(bulk=BULK in sys.argv[1:])
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # with more, numpy's threads wait for each other on busy cores
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # nothing but answers goes there
+    os.dup2(2, 1)  # only answers may be written to standard output; prints go to standard error
     work: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(sys.stdin.buffer, work), daemon=True).start()
     while True:
-        answer = _done(work.get())
+        answer = _run_job(work.get())
         try:
             answers.write(LENGTH.pack(len(answer)) + answer)
             answers.flush()
@@ -79,11 +82,11 @@ def main() -> None:
             os._exit(0)
 
 
-def _give_way(*, bulk: bool) -> None:
-    """Give calls in flight priority. Bulk work takes idle time only: with niceness alone, even the highest, the p99
-    of calls on shared cores doubles while it runs.
+def _lower_priority(*, bulk: bool) -> None:
+    """Lower the priority of this process below that of calls in flight. Bulk work runs in idle time only, because with
+    the highest niceness alone, the p99 of calls on shared cores doubles.
     """
-    if hasattr(os, "sched_setscheduler"):  # a gateway of real-time priority hands that on
+    if hasattr(os, "sched_setscheduler"):  # resets a real-time priority that is inherited from the gateway
         os.sched_setscheduler(0, os.SCHED_IDLE if bulk else os.SCHED_OTHER, os.sched_param(0))
     if not bulk or not hasattr(os, "sched_setscheduler"):
         os.nice(19 if bulk else NICENESS)
@@ -92,22 +95,23 @@ def _give_way(*, bulk: bool) -> None:
 
 
 def _leave_group() -> None:
-    """Begin a session whose work is the last: where the kernel groups processes by session (autogroup, sched(7)), a
-    priority counts among those of the session alone, and against servers and clients this process has the gateway's.
+    """Move this process to a session of its own, with a low priority. If the kernel groups processes by session
+    (autogroup, sched(7)), niceness only counts within the session. In the gateway's session, this process would have
+    the gateway's priority towards servers and clients.
     """
-    with contextlib.suppress(OSError):  # a leader of processes already, or a kernel without
+    with contextlib.suppress(OSError):  # the process already leads a group, or the kernel has no autogroup
         os.setsid()
         AUTOGROUP.write_text(str(GROUP_NICENESS), encoding="ascii")
 
 
-def _done(job_frame: bytes) -> bytes:
+def _run_job(job_frame: bytes) -> bytes:
     name, _, work = job_frame.partition(b"\n")
     try:
-        made = JOBS[name.decode()](work)
-        if isinstance(made, ConvertedBody):
-            return b"".join([b"=", *made.parts])
-        return b"+" + msgspec.json.encode(made)
-    except Exception as error:  # noqa: BLE001 - told to the gateway, with the trace in the log
+        answer = JOBS[name.decode()](work)
+        if isinstance(answer, ConvertedBody):
+            return b"".join([b"=", *answer.parts])
+        return b"+" + msgspec.json.encode(answer)
+    except Exception as error:  # noqa: BLE001 - reported to the gateway; the traceback is printed for its log
         traceback.print_exc()
         return b"-" + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:500]
 

@@ -1,4 +1,4 @@
-"""JSON as typed structs: read with a sentence about what is wrong, written as compact bytes."""
+"""JSON decoding to typed structs, with errors as `Problem`, and encoding to compact bytes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Body = TypeVar("Body")
 
 
 def decode(body: bytes | Raw, kind: type[Body]) -> Body:
-    """The body as a struct. Raises Problem, which says where in the body it is wrong."""
+    """Decode a body as a struct. Raises Problem with the location of the error in the body."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Problem(INVALID_ARGUMENTS, f"the body: {error}") from error
+        raise Problem(INVALID_ARGUMENTS, f"the body is invalid: {error}") from error
     except RecursionError as error:
         raise Problem(INVALID_ARGUMENTS, "the body is nested too deeply") from error
 

@@ -1,7 +1,7 @@
-"""Jobs that another process may do, and the frames in which they go there.
+"""Jobs that another process may run, and the frames by which jobs and answers are exchanged.
 
-A frame is four bytes of length, then the job's name, a newline and the work. Back comes a length and one of: `+` and
-the answer as JSON, `=` and a `ConvertedBody`, or `-` and why there is no answer.
+A frame with a job has four bytes of length, the job's name, a newline and the work. A frame with an answer has four
+bytes of length and one of: `+` and the answer as JSON, `=` and a `ConvertedBody`, or `-` and the reason of a failure.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ Answer = TypeVar("Answer")
 
 LENGTH: Final = struct.Struct(">I")
 BULK: Final = "--bulk"
-"""Argument of a process whose work gives way to everything else."""
+"""Command-line argument of a worker process that runs with the lowest priority."""
 
 
 class Job(Generic[Answer]):
-    """A function from bytes, by a name that both sides know. `answers` is the type that its answer is decoded as."""
+    """Function of bytes that a worker process runs, identified by a name. `answers`: type to which its answer is
+    decoded.
+    """
 
     __slots__ = ("answers", "name")
 
@@ -30,6 +32,6 @@ class Job(Generic[Answer]):
 
 
 class ConvertedBody(msgspec.Struct, frozen=True):
-    """The body of an answer, as it goes to the client."""
+    """Body of an answer in the bytes that are sent to the client."""
 
     parts: Sequence[bytes | memoryview]

@@ -1,7 +1,7 @@
-"""Problem documents (RFC 9457): the one form in which the REST API says no.
+"""Problem documents (RFC 9457), in which the REST API reports all errors.
 
-Raised as `Problem`. `code` is from the gateway's contract of errors (`refusals`)
-where that has one, else from the few that only REST needs.
+They are raised as `Problem`. A `code` is one of the gateway's refusals (`fairlead_tools.refusals`), or one of the few
+that only the REST API needs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead_gateway.policy.hidden_tools_notice import HiddenTool
 from fairlead_tools.refusal import Refusal
 
 TYPE: Final = "tag:fairlead.dev,2026:problem/"
-"""Followed by the code. Not to be fetched (RFC 4151)."""
+"""Prefix of the problem type, which is followed by the code. A tag URI cannot be fetched (RFC 4151)."""
 
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 RATE_LIMITED: Final = "RATE_LIMITED"
@@ -48,38 +48,38 @@ INTERNAL: Final = "INTERNAL"
 
 TABLE: Final[dict[str, tuple[int, str]]] = {
     INVALID_ARGUMENTS: (400, "The request cannot be read"),
-    UNKNOWN_FORMAT: (400, "There is no such format"),
-    UNAUTHENTICATED: (401, "This gateway does not know who asks"),
-    FORBIDDEN: (403, "The credential is not enough"),
-    UNKNOWN_TIER: (404, "There is no such tier"),
-    UNKNOWN_SERVER: (404, "There is no such server"),
-    UNKNOWN_ROUTE: (404, "There is no such route"),
-    UNKNOWN_TOOL: (404, "There is no such tool"),
-    NOT_FOUND: (404, "There is nothing here"),
+    UNKNOWN_FORMAT: (400, "The format does not exist"),
+    UNAUTHENTICATED: (401, "The request is not authenticated"),
+    FORBIDDEN: (403, "The principal may not do this"),
+    UNKNOWN_TIER: (404, "The tier does not exist"),
+    UNKNOWN_SERVER: (404, "The server does not exist"),
+    UNKNOWN_ROUTE: (404, "The route does not exist"),
+    UNKNOWN_TOOL: (404, "The tool does not exist"),
+    NOT_FOUND: (404, "The resource does not exist"),
     METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
-    NOT_DISCOVERED: (409, "This server is not asked for its tools"),
-    NOT_KEPT: (409, "This gateway does not keep it"),
-    UNKNOWN_KEY: (404, "There is no such key"),
+    NOT_DISCOVERED: (409, "The server has no discovered tools"),
+    NOT_KEPT: (409, "This gateway does not store the data"),
+    UNKNOWN_KEY: (404, "The key does not exist"),
     REFUSED: (409, "No key was made"),
-    NOT_HELD: (409, "It is not held back"),
+    NOT_HELD: (409, "The definition is not held back"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
     FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),
     FORBIDDEN_ORIGIN: (403, "The origin is not allowed"),
-    OVER_BUDGET: (422, "It does not fit the budget"),
-    RATE_LIMITED: (429, "Too much at once"),
+    OVER_BUDGET: (422, "The budget is exceeded"),
+    RATE_LIMITED: (429, "Too many requests"),
     INTERNAL: (500, "The gateway failed"),
     BUSY: (503, "The credential cannot be checked now"),
-    STARTING: (503, "The server starts"),
+    STARTING: (503, "The server is starting"),
     CONNECTION_LOST: (503, "The server cannot be reached"),
-    UNREADABLE: (503, "It cannot be read now"),
-    OVERLOADED: (503, "Too many answers are not read"),
+    UNREADABLE: (503, "The data cannot be read now"),
+    OVERLOADED: (503, "Too many clients do not read their answers"),
 }
-"""Code to status and title."""
+"""HTTP status and title of each code."""
 
 
 class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """RFC 9457. `code` is stable; `detail` is a sentence for a person."""
+    """Problem document (RFC 9457). `code` is stable for programs; `detail` is a sentence for people."""
 
     type: str
     title: str
@@ -87,45 +87,45 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     detail: str
     code: Annotated[str, Meta(examples=[UNKNOWN_TOOL])]
     did_you_mean: str | None = None
-    """The visible name that was probably meant."""
+    """Visible name that was probably meant."""
     existing: tuple[str, ...] = msgspec.field(name="known", default=())
-    """Names that exist: of formats, tiers or servers."""
+    """Names of the existing formats, tiers or servers."""
     retry_after_ms: int | None = None
     would_fit: tuple[str, ...] = ()
-    """Changes for OVER_BUDGET; any one of them suffices."""
+    """Changes that would each satisfy the budget, for OVER_BUDGET."""
     numbers: Any = None
     """Tokens by their use, for OVER_BUDGET."""
     hidden: HiddenTool | None = None
-    """With OVER_BUDGET: the tool that a tier hides, why, and where it is."""
+    """Tool that a tier hides, with the reason and the tiers that show it, for OVER_BUDGET."""
 
 
 class Problem(Exception):
-    """A refusal by the REST API, with its document."""
+    """Error of the REST API, with its problem document."""
 
-    def __init__(self, code: str, detail: str, **more: Any) -> None:
+    def __init__(self, code: str, detail: str, **members: Any) -> None:
         super().__init__(detail)
         status, title = TABLE[code]
-        self.document = ProblemDocument(f"{TYPE}{code}", title, status, detail, code, **more)
+        self.document = ProblemDocument(f"{TYPE}{code}", title, status, detail, code, **members)
         self.headers: dict[str, str] = {}
-        """More of them, to go with the document."""
+        """Additional headers of the response."""
         self.missing = ""
-        """Name of the tool or server that does not exist; set for UNKNOWN_TOOL and UNKNOWN_SERVER."""
+        """Name of the unknown tool or server, for UNKNOWN_TOOL and UNKNOWN_SERVER."""
 
 
-def unknown_tool(name: str, near: str | None) -> Problem:
-    """Problem about a tool that there is not, with the name that was probably meant."""
-    problem = Problem(UNKNOWN_TOOL, names.unknown_tool(name, near), did_you_mean=near)
+def unknown_tool(name: str, similar_name: str | None) -> Problem:
+    """Problem about an unknown tool, with the name that was probably meant."""
+    problem = Problem(UNKNOWN_TOOL, names.unknown_tool(name, similar_name), did_you_mean=similar_name)
     problem.missing = name
     return problem
 
 
 def unknown_server(name: str, detail: str, existing: tuple[str, ...]) -> Problem:
-    """Problem about a server that there is not, with some that there are."""
+    """Problem about an unknown server, with the names of existing servers."""
     problem = Problem(UNKNOWN_SERVER, detail, existing=existing)
     problem.missing = name
     return problem
 
 
 def unready_problem(refusal: Refusal) -> Problem:
-    """Problem about a server that starts or failed."""
+    """Problem about a server that is starting or has failed."""
     return Problem(refusal.code, refusal.message, retry_after_ms=refusal.retry_after_ms)

@@ -1,4 +1,4 @@
-"""The services by which REST, models' endpoints, speech and the console deal with tools."""
+"""Services about tools, which REST, the endpoints for models, speech sessions and the console share."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from fairlead_offers.workers.heavy_work import HeavyWork
 
 
 class ToolServices(msgspec.Struct, frozen=True, kw_only=True):
-    """Services of one gateway that deal with tools. `aclose` them."""
+    """Services about tools of one gateway. Its owner calls `aclose` at the end."""
 
     catalogs: SubjectCatalogs
     work: HeavyWork
     models: ModelFacts
     search: ToolSearch
     counts: SearchCounts
-    """Counts of searches, and of calls of what was found."""
+    """Counts searches, and calls of found tools."""
     results: SessionContext
-    """Kept results of tools."""
+    """Reads stored results of tools."""
     caller: Caller
-    """Calls a tool as an endpoint does."""
+    """Calls tools in the same way as the MCP endpoints."""
     choosers: Choosers
-    """Choosers of the tier of an answer. In the thread only."""
+    """Choose the tier of an answer. Must be used in the worker thread."""
     changes: CatalogChanges
-    """Follows what is searched from one catalog to the next."""
+    """Counts changes of searched tools between catalogs."""
 
     async def aclose(self) -> None:
-        """End what is being done, and the processes."""
+        """Cancel running work, and end the processes."""
         await self.changes.aclose()
         await self.work.aclose()
         await self.search.aclose()

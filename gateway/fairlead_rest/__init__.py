@@ -1,5 +1,5 @@
-"""Everything over HTTP that is not MCP: the FastAPI application, with a module for each resource.
+"""REST API of the gateway: a FastAPI application with one module for each resource.
 
-`context` holds what all resources share. Clients are let in by `fairlead_web.guard`, and heavy work is done by
-`fairlead_offers.workers`.
+`context` has the objects that all resources share. `fairlead_web.guard` authenticates clients, and
+`fairlead_offers.workers` does heavy work.
 """

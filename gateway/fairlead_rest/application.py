@@ -1,6 +1,7 @@
-"""The REST API as an ASGI application. It reads what it is given and decides nothing.
+"""REST API as an ASGI application.
 
-It is the part that needs FastAPI, which with pydantic takes 15 MB: a gateway imports it with the first request for it.
+Only this part of the gateway needs FastAPI, which takes 15 MB together with pydantic. Therefore a gateway imports it at
+the first request to the REST API.
 """
 
 from __future__ import annotations
@@ -23,30 +24,30 @@ from fairlead_tools.version import VERSION
 from fairlead_web.guard import HEALTH, READY, PublicPages
 
 _DESCRIPTION: Final = (
-    "Tools of MCP servers for any model: definitions in a provider's form, a model's calls run and answered, and "
-    "plans that fit a context window. Errors are problem documents (RFC 9457)."
+    "Tools of MCP servers for any model: lists tools in the format of a provider, runs a model's calls, and plans "
+    "which tools fit a context window. Errors are problem documents (RFC 9457)."
 )
 _TAGS: Final = [
-    {"name": "tools", "description": "What may be called."},
-    {"name": "servers", "description": "Whose tools these are."},
-    {"name": "tiers", "description": "How long an answer may take, and which tools fit."},
-    {"name": "scores", "description": "How fast tools are, and whether they say so."},
-    {"name": "formats", "description": "Definitions from any provider's form to any other."},
-    {"name": "calls", "description": "A model's message in, the messages that answer it out."},
-    {"name": "budgets", "description": "What fits a model's context window."},
+    {"name": "tools", "description": "Tools that may be called."},
+    {"name": "servers", "description": "Servers that provide the tools."},
+    {"name": "tiers", "description": "Latency tiers, with the tools that fit them."},
+    {"name": "scores", "description": "Latency of tools, measured and declared."},
+    {"name": "formats", "description": "Conversion of definitions between formats of providers."},
+    {"name": "calls", "description": "Execution of the tool calls in a model's message."},
+    {"name": "budgets", "description": "Plans of tools that fit a model's context window."},
 ]
 
 
-def routed(pages: PublicPages, context: RestContext) -> ASGIApp:
-    """The routes of `assembled`, for requests with an identity."""
+def make_application(pages: PublicPages, context: RestContext) -> ASGIApp:
+    """Make the ASGI application of the REST API, for requests that the guard has authenticated."""
     app = assemble(pages, context)
     return FastRoutes(app, app.routes)
 
 
 def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:
-    """The routes of all modules of a package, which each make theirs by `router(context)`.
+    """Routes of all modules of a package, which each module makes by its function `router(context)`.
 
-    Routes that end with a parameter for any path come last: `/tools/{name:path}` would take `/tools/x/explain`, too.
+    Routes that end with a path parameter are last, because `/tools/{name:path}` also matches `/tools/x/explain`.
     """
     modules = (import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__))
     routes = [route for module in modules for route in module.router(context).routes]
@@ -54,8 +55,9 @@ def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:
 
 
 def assemble(pages: PublicPages, context: RestContext) -> FastAPI:
-    """`/v1` is the REST API, described at `/openapi.json` together with `pages`. There is no page that would load
-    scripts from elsewhere. Bodies are bounded by `bodies`.
+    """Make the FastAPI application with the REST API at `/v1` and the public `pages`, described at `/openapi.json`.
+    FastAPI's documentation pages are turned off, as they load scripts from other hosts. The size of bodies is limited
+    by `fairlead_web.bodies`.
     """
     app = FastAPI(
         title="Fairlead gateway",
@@ -66,12 +68,14 @@ def assemble(pages: PublicPages, context: RestContext) -> FastAPI:
         redoc_url=None,
         max_body_size=None,
     )
-    # not `include_router`, which goes through every router twice for each request
+    # not `include_router`, which searches all routers twice for each request
     app.router.routes.extend(routes_of(resources, context))
-    queries.hold(app.routes)
+    queries.check_routes(app.routes)
     openapi.describe(app)
     handle_problems(app)
-    app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")(pages.protected_resource)
-    app.get(HEALTH, summary="Whether the process lives", response_model=dict[str, str])(pages.healthz)
-    app.get(READY, summary="Whether it should get traffic", response_model=dict[str, str | bool])(pages.readyz)
+    app.get(WELL_KNOWN, summary="Show the authorization servers for tokens (RFC 9728)")(pages.protected_resource)
+    app.get(HEALTH, summary="Show whether the process is alive", response_model=dict[str, str])(pages.healthz)
+    app.get(READY, summary="Show whether the process is ready for traffic", response_model=dict[str, str | bool])(
+        pages.readyz
+    )
     return app

@@ -1,4 +1,4 @@
-"""Counts of tool calls and of those that failed, by tool, since this process started."""
+"""Counts of tool calls and of failed calls by tool, since the start of this process."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from fairlead_gateway.calls.path.dispatch import CALL
 from fairlead_gateway.telemetry import OTHER, Histogram, MetricsRegistry
 
 ToolLabels = tuple[str, str]
-"""Name of a tool as its server calls it, and `namespace/name` of the server."""
+"""The server's name of a tool, and `namespace/name` of the server."""
 
 
 class CallCount(msgspec.Struct, frozen=True):
-    """Calls of one tool since the start of the process that answers, by all callers."""
+    """Calls of one tool by all callers, since the start of the answering process."""
 
     calls: int = 0
-    """Calls that were answered, failed ones too."""
+    """Number of answered calls, including failed ones."""
     errors: int = 0
-    """Those whose result says that the tool failed, and those that were answered with an error."""
+    """Number of calls whose result reports an error of the tool, or that were answered with an error."""
 
 
 NEVER_CALLED: Final = CallCount()
 
 
 class CallCounts:
-    """Counts of the calls of a gateway's tools. Read in a thread."""
+    """Counts of the calls of all tools of a gateway, from its metrics. Should be read in the worker thread."""
 
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
         self.origin = secrets.token_hex(16)
-        """Opaque id of this process, by which counts of two replicas, or of two runs, are told apart."""
+        """Opaque id of this process, by which counts of different replicas and restarts can be distinguished."""
 
     def read(self) -> CallCountReading:
-        """All counts as of now."""
+        """Read the current counts of all tools."""
         registry = self._registry
         counts: dict[ToolLabels, CallCount] = {}
         for (method, tool, server, error_type), series in registry.histograms():
@@ -47,17 +47,17 @@ class CallCounts:
         return CallCountReading(counts, whole=registry.overflowed == 0)
 
     def durations(self, tool: str, server: str) -> Histogram:
-        """Durations of all calls of one tool, by whatever end."""
-        summed = Histogram()
+        """Durations of all calls of one tool, with any outcome."""
+        total = Histogram()
         for (method, name, server_label, _), series in self._registry.histograms():
             if (method, name, server_label) == (CALL, tool, server):
-                summed.buckets = [mine + more for mine, more in zip(summed.buckets, series.buckets, strict=True)]
-                summed.total += series.total
-        return summed
+                total.buckets = [sum(pair) for pair in zip(total.buckets, series.buckets, strict=True)]
+                total.total += series.total
+        return total
 
 
 class CallCountReading:
-    """Counts at one moment. `whole`: every tool that was called has its own."""
+    """Counts at one point in time. `whole`: whether each called tool has a separate count."""
 
     def __init__(self, counts: Mapping[ToolLabels, CallCount], *, whole: bool) -> None:
         self._counts = counts
@@ -65,14 +65,14 @@ class CallCountReading:
 
     @property
     def called(self) -> Mapping[ToolLabels, CallCount]:
-        """Counts of the tools that were called, and have one of their own."""
+        """Counts of the called tools that have a separate count."""
         return self._counts
 
     @property
     def whole(self) -> bool:
-        """Whether every tool that was called is among them."""
+        """Whether each called tool has a separate count."""
         return self._whole
 
     def of(self, tool: str, server: str) -> CallCount | None:
-        """Count of one tool; None where it was not counted on its own, for want of room."""
+        """Count of one tool; None if the tool may have no separate count, as there are too many tools."""
         return self._counts.get((tool, server), NEVER_CALLED if self._whole else None)

@@ -1,4 +1,4 @@
-"""The gateway as resources of the REST API use it. One per gateway."""
+"""Objects of the gateway that the resources of the REST API use."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ Result = TypeVar("Result")
 
 
 class Tallies:
-    """Source of the histograms of calls. `origin` is an opaque id of this process, by which merged histograms are told
-    apart.
-    """
+    """Histograms of calls. `origin` is an opaque id of this process, by which readers can tell processes apart."""
 
     def __init__(self, environment: str, of: Callable[[ServerKey, str], Tally | None]) -> None:
         self.environment = environment
@@ -49,63 +47,63 @@ class Tallies:
 
 
 class Requests(Protocol):
-    """Requests that wait for an operator to fetch them: `reports.outbox`."""
+    """Interface to the requests that an operator will fetch (`reports.outbox`)."""
 
     asked_at: float | None
-    """When an operator asked last, seconds since the epoch."""
+    """Time at which an operator last fetched requests, in seconds since the epoch; None: never."""
 
     def ask_refresh(self, server: ServerKey) -> None:
-        """Have the server asked for its lists now."""
+        """Request the discovery of a server."""
         ...
 
     def ask_approval(self, server: ServerKey, approval: str, by: str) -> None:
-        """Have definitions approved that are held back."""
+        """Request the approval of definitions that are held back. `approval`: their hash. `by`: the principal."""
         ...
 
 
 class Administration(msgspec.Struct, frozen=True, kw_only=True):
-    """Things that administrators, and owners of keys, may change."""
+    """Settings and services for administrators, and for principals that make API keys."""
 
     requests: Requests
     groups: frozenset[Key]
     """Groups of administrators."""
     issuers: Issuers
-    """Who may give the names of agents and groups."""
+    """Issuers that may issue names of agents and groups."""
     keys: MadeKeys | None
-    """Keys that people make for themselves; `None` where nobody may."""
+    """API keys that principals make for themselves; None if that is turned off."""
     pins: PinReader
-    """Definitions that are held back."""
+    """Reads definitions that are held back."""
     moves: TierMoves
-    """Moves of tools between tiers."""
+    """Records moves of tools between tiers."""
     approvals: bool
-    """Whether administrators may approve definitions here."""
+    """Whether this gateway accepts approvals of definitions."""
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of events, of calls, and of what processes of servers printed."""
+    """Records of events, of calls, and of the output of servers' processes."""
 
     events: EventLog
     calls: CallCounts
     shares: ShareCounts
-    """Counts of what is refused to agents that have their share."""
+    """Counts refusals of agents that have reached their limit."""
     tallies: Tallies | None
-    """Histograms of calls, where the installation keeps them."""
+    """Histograms of calls; None if they are turned off."""
     recent: RecentCalls | None
-    """Last calls, where these are kept."""
+    """Last calls; None if they are not stored."""
     outputs: ProcessOutputs
-    """Printed lines of servers' processes."""
+    """Output of servers' processes."""
     children: ChildHost | None
-    """Processes of servers, where this process runs them."""
+    """Child processes of this process that run servers; None if there are none."""
 
     def end_streams(self) -> None:
-        """End the streams of events and of calls: no more is to come."""
+        """End the streams of events and of calls, when the gateway stops."""
         self.events.close()
         if self.recent is not None:
             self.recent.close()
 
 
 class RestContext:
-    """Gives resources the services of tools, who asks, and what is recorded and administered."""
+    """Services, records and principals for the resources of the REST API. A gateway has one."""
 
     def __init__(
         self,
@@ -120,47 +118,49 @@ class RestContext:
         self.administration = administration
         self.records = records
         self.max_body = max_body
-        """Bytes of a request's body."""
+        """Maximum bytes of a request's body."""
 
     def seen(self, request: Request) -> SubjectCatalog:
-        """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
+        """Catalog of the request's principal. Raises KeyError for a request that the guard did not admit."""
         return self.services.catalogs.seen_by(request.scope[IDENTITY])
 
     async def when_ready(self, request: Request, work: Callable[[SubjectCatalog], Awaitable[Result]]) -> Result:
-        """Do `work` with the catalog of the request's principal, as `SubjectCatalogs.when_ready`. Raises Problem."""
+        """Run `work` with the catalog of the request's principal, by `SubjectCatalogs.when_ready`. Raises Problem."""
         return await self.services.catalogs.when_ready(request.scope[IDENTITY], agent_in(request.scope), work)
 
     async def answer(self, make: Callable[[], object]) -> Response:
-        """A JSON answer of what `make` makes, in the thread. Raises Problem."""
+        """Run `make` in the worker thread, and answer with its result as JSON. Raises Problem."""
         return answer(await self.services.work.do(lambda: encode(make())))
 
     async def answer_when_ready(self, request: Request, make: Callable[[SubjectCatalog], object]) -> Response:
-        """A JSON answer of what `make` makes, in the thread, as `when_ready`. Raises Problem."""
+        """Run `make` by `when_ready` in the worker thread, and answer with its result as JSON. Raises Problem."""
         return await self.when_ready(request, lambda seen: self.answer(lambda: make(seen)))
 
     def administers(self, identity: Identity) -> bool:
-        """Whether the principal may see what others may do: an administrator, or anyone without authentication."""
+        """Whether the principal is an administrator, which everybody is if authentication is off."""
         if identity.made:
             return False
-        sure = (key for key in subjects_of(identity) if key not in identity.doubtful)
-        return self.guard.identities.open or not self.administration.groups.isdisjoint(sure)
+        certain = (key for key in subjects_of(identity) if key not in identity.doubtful)
+        return self.guard.identities.open or not self.administration.groups.isdisjoint(certain)
 
     def makes_keys(self, identity: Identity) -> bool:
-        """Whether the principal may make keys for itself."""
+        """Whether the principal may make API keys for itself."""
         keys = self.administration.keys
         return keys is not None and keys.may(identity, subjects_of(identity))
 
     async def read(self, request: Request) -> bytes:
-        """The body of a request, in which no member comes twice. Raises Problem."""
+        """Read the body of a request. Raises Problem, also if the body repeats a member in an object."""
         body = b"".join(await self.pieces(request))
         if await self.services.work.repeats(body):
             raise Problem(INVALID_ARGUMENTS, TWICE)
         return body
 
     async def pieces(self, request: Request) -> list[bytes]:
-        """The body of a request as it came, which may be decoded. Raises Problem."""
+        """Read the pieces of a request's body. Raises Problem if the body must not be decoded, as it has too many
+        values.
+        """
         pieces = await read_pieces(request, self.max_body)
         refused = await self.services.work.excess(b"".join(pieces))
         if refused is not None:
-            raise Problem(INVALID_ARGUMENTS, f"the body holds {refused}: send fewer")
+            raise Problem(INVALID_ARGUMENTS, f"the body has {refused}: send fewer")
         return pieces

@@ -1,7 +1,7 @@
-"""Calls that are over, as one principal may read them: all of them or its own, filtered, as documents.
+"""Ended calls, filtered by what a principal may read, as documents of the REST API.
 
-Who may read which: administrators all (so does everybody where nobody is asked who they are), a principal its own, and
-anonymous callers of a gateway that knows others none, for nothing tells them apart.
+Administrators may read all calls, and other principals their own calls. If authentication is off, everybody may read
+all calls. Anonymous callers of a gateway with authentication may not read any, as they cannot be told apart.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from fairlead_tools.names import exposed_name, tool_id
 
 OK: Final = "ok"
 FAILED: Final = "failed"
-"""Filter for every outcome but OK."""
-_WORDED: Final = frozenset(
+"""Filter for all outcomes except OK."""
+_SAFE_MESSAGES: Final = frozenset(
     {
         refusal.BREAKER_OPEN,
         refusal.CANCELLED,
@@ -39,46 +39,46 @@ _WORDED: Final = frozenset(
         refusal.TIMEOUT,
     }
 )
-"""Outcomes whose words are the gateway's own: others may repeat arguments, or what a server said."""
+"""Outcomes whose messages are written by the gateway. Other messages may repeat arguments or output of a server."""
 MAX_VALUES: Final = 100
-"""Values that one filter is offered."""
+"""Maximum number of values that are listed for one filter."""
 
 
 class CallFilter(msgspec.Struct, frozen=True):
-    """Wishes of the reader; empty ones do not filter."""
+    """Filters for calls. Empty values do not filter."""
 
     agent: str = ""
-    """Agent or principal."""
+    """Name of an agent or principal."""
     server: str = ""
-    """`namespace/name`, or the name alone."""
+    """Server as `namespace/name`, or its name alone."""
     tool: str = ""
-    """Exposed name, id, or the server's own name."""
+    """Exposed name, id, or the server's name of a tool."""
     outcome: str = ""
-    """`ok`, `failed`, or one outcome."""
+    """`ok`, `failed` for all others, or one outcome."""
     slow_ms: float = 0.0
-    """Shortest duration."""
+    """Minimum duration in milliseconds."""
 
 
 class CallSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One call, or another request to a server, that is over."""
+    """Ended call of a tool, or another ended request to a server."""
 
     id: str
     at: str
-    """RFC 3339, when it began."""
+    """Begin of the call (RFC 3339)."""
     method: str
-    """Method of MCP: `tools/call`, `prompts/get`, `resources/read`, …"""
+    """MCP method: `tools/call`, `prompts/get`, `resources/read`, …"""
     name: str
-    """Exposed name of a tool; of anything else, and of a tool that nobody has, what was asked for."""
+    """Exposed name of the tool; for other methods and unknown tools, the name in the request."""
     server: str = ""
-    """`namespace/name`; absent for tools of the gateway's own."""
+    """Server as `namespace/name`; absent for the gateway's own tools."""
     agent: str
-    """Name that policies know the caller by, else its principal."""
+    """Name of the agent in policies; the principal if it has none."""
     outcome: str
-    """`ok`, `tool_error`, a code of refusals, or the number of a JSON-RPC error."""
+    """`ok`, `tool_error`, the code of a refusal, or the number of a JSON-RPC error."""
     duration_ms: float
-    """Time that its client waited."""
+    """Time that the client waited."""
     trace_id: str = ""
-    """32 hexadecimal digits."""
+    """Trace id, 32 hexadecimal digits."""
 
 
 class PhaseDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -88,41 +88,41 @@ class PhaseDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     phase: str
     start_ms: float
-    """From the beginning of the call on."""
+    """Begin of the phase, relative to the begin of the call."""
     duration_ms: float
     error: str = ""
-    """Kind of error that an attempt ended with."""
+    """Type of the error with which an attempt ended."""
 
 
 class CallDetails(CallSummary, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """All that is kept of one call."""
+    """All stored details of one call."""
 
     principal: str
     client: str = ""
-    """IP address."""
+    """IP address of the client."""
     tier: str | None = None
     """Latency tier of the client."""
     attempts: int
-    """Requests to the server."""
+    """Number of requests to the server."""
     arguments_bytes: int
     result_bytes: int
     message: str = ""
-    """Why the gateway refused it; what servers say is not kept, nor what is wrong with arguments."""
+    """Message of the gateway's refusal. Messages from servers and about arguments are not stored."""
     reason: str = ""
-    """Policy and rule that denied it, for administrators."""
+    """Policy and rule that denied the call, for administrators."""
     limit: str = ""
-    """Limit that refused it: that of `agent`, `policy`, `tool` or `server`."""
+    """Limit by which the call was refused: of the `agent`, `policy`, `tool` or `server`."""
     phases: list[PhaseDocument]
-    """Without gaps, in the order of time."""
+    """Phases of the call, in chronological order and without gaps."""
     arguments: Any = None
-    """As the settings of the audit log have them, and only where that has the call: full or redacted."""
+    """Arguments, full or redacted as in the audit log; absent if the audit log does not contain the call."""
     arguments_hash: str = ""
     arguments_left_out: str = ""
-    """Why they are not here although calls have them."""
+    """Reason why the arguments are missing although they are recorded for calls."""
 
 
 class CallReader:
-    """Reads calls on behalf of one principal, named by a snapshot."""
+    """Reads calls for one principal, with the names of tools in a snapshot."""
 
     def __init__(self, identity: Identity, snapshot: Snapshot, *, administers: bool) -> None:
         self._owner = identity.owner
@@ -130,38 +130,38 @@ class CallReader:
         self._administers = administers
 
     def visible(self, call: EndedCall) -> bool:
-        """Whether the principal may know of the call."""
+        """Whether the principal may see the call."""
         return self._administers or (self._owner != "" and call.caller.owner == self._owner)
 
-    def matches(self, call: EndedCall, wanted: CallFilter) -> bool:
-        """Whether it is visible and passes the filter."""
+    def matches(self, call: EndedCall, call_filter: CallFilter) -> bool:
+        """Whether a call is visible and matches the filter."""
         return (
             self.visible(call)
-            and call.seconds * 1000 >= wanted.slow_ms
-            and (not wanted.agent or wanted.agent in (_agent(call), call.caller.principal))
-            and (not wanted.outcome or _matches(call, wanted.outcome))
-            and (not wanted.server or self._is_of(call, wanted.server))
-            and (not wanted.tool or self._is_named(call, wanted.tool))
+            and call.seconds * 1000 >= call_filter.slow_ms
+            and (not call_filter.agent or call_filter.agent in (_agent(call), call.caller.principal))
+            and (not call_filter.outcome or _has_outcome(call, call_filter.outcome))
+            and (not call_filter.server or self._has_server(call, call_filter.server))
+            and (not call_filter.tool or self._has_tool(call, call_filter.tool))
         )
 
     def name(self, call: EndedCall) -> str:
-        """Name that clients have for what was called."""
+        """Name under which clients know the called tool, prompt or resource."""
         if call.server is None or call.hidden or call.method != CALL:
             return call.name
-        served = self._snapshot.servers.get(call.server)
-        prefix = None if served is None else served.catalog.prefix
+        server = self._snapshot.servers.get(call.server)
+        prefix = None if server is None else server.catalog.prefix
         return tool_id(call.server, call.name) if prefix is None else exposed_name(prefix, call.name)
 
     def server(self, call: EndedCall) -> ServerKey | None:
-        """Its server, as far as the principal may know of that."""
+        """Server of a call; None if there is none, or the principal may not see it."""
         return call.server if self._administers or not call.hidden else None
 
     def summary(self, call: EndedCall, ident: str, epoch: float) -> CallSummary:
-        """Document of one call in a list."""
+        """Document of a call for a list."""
         return CallSummary(**self._common(call, ident, epoch))
 
     def details(self, call: EndedCall, ident: str, epoch: float, tell: ArgumentRenderer | None) -> CallDetails:
-        """Document of one call. `tell` says what there is to say of arguments."""
+        """Document of a call with all details. `tell`: returns the members about arguments."""
         phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
         why = call.why or CallRefusal()
         return CallDetails(
@@ -172,14 +172,14 @@ class CallReader:
             attempts=sum(phase.kind == ATTEMPT for phase in phases),
             arguments_bytes=call.arguments_bytes,
             result_bytes=call.result_bytes,
-            message=why.message if call.outcome in _WORDED else "",
+            message=why.message if call.outcome in _SAFE_MESSAGES else "",
             reason=why.reason if self._administers else "",
             limit=why.limit,
             phases=[
                 PhaseDocument(phase.kind, _ms(phase.begin), _ms(phase.end - phase.begin), phase.error)
                 for phase in phases
             ],
-            **_members(call.arguments, tell),
+            **_argument_members(call.arguments, tell),
         )
 
     def _common(self, call: EndedCall, ident: str, epoch: float) -> dict[str, Any]:
@@ -197,19 +197,19 @@ class CallReader:
             "trace_id": call.trace_id,
         }
 
-    def _is_of(self, call: EndedCall, wanted: str) -> bool:
+    def _has_server(self, call: EndedCall, name: str) -> bool:
         server = self.server(call)
-        return server is not None and wanted in (server.name, str(server))
+        return server is not None and name in (server.name, str(server))
 
-    def _is_named(self, call: EndedCall, wanted: str) -> bool:
-        if wanted == call.name or wanted == self.name(call):
+    def _has_tool(self, call: EndedCall, name: str) -> bool:
+        if name == call.name or name == self.name(call):
             return True
         server = self.server(call)
-        return server is not None and wanted == tool_id(server, call.name)
+        return server is not None and name == tool_id(server, call.name)
 
 
 class CallValues(msgspec.Struct, frozen=True, rename="camel"):
-    """Values of the filters that find something among all calls that the reader may see; the first 100 of each."""
+    """Values of the filters that match any call that the reader may see; at most 100 per filter."""
 
     agents: list[str]
     servers: list[str]
@@ -218,38 +218,38 @@ class CallValues(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def values_of(reader: CallReader, calls: Iterable[EndedCall]) -> CallValues:
-    """Values for the filters. `calls` are visible to the reader."""
-    seen = {(_agent(call), reader.server(call), call.outcome or OK) for call in calls}
+    """Values of the filters. `calls` must be visible to the reader."""
+    values = {(_agent(call), reader.server(call), call.outcome or OK) for call in calls}
     tools = {reader.name(call) for call in calls}
-    servers = {str(server) for _, server, _ in seen if server is not None}
-    agents, outcomes = {agent for agent, _, _ in seen}, {outcome for _, _, outcome in seen}
-    return CallValues(*(sorted(values)[:MAX_VALUES] for values in (agents, servers, tools, outcomes)))
+    servers = {str(server) for _, server, _ in values if server is not None}
+    agents, outcomes = {agent for agent, _, _ in values}, {outcome for _, _, outcome in values}
+    return CallValues(*(sorted(each)[:MAX_VALUES] for each in (agents, servers, tools, outcomes)))
 
 
-def newest(
-    reader: CallReader, wanted: CallFilter, calls: Iterable[tuple[int, EndedCall]]
+def matching(
+    reader: CallReader, call_filter: CallFilter, calls: Iterable[tuple[int, EndedCall]]
 ) -> Iterator[tuple[int, EndedCall]]:
-    """Numbers and calls that pass, in the order in which they are given."""
-    return ((number, call) for number, call in calls if reader.matches(call, wanted))
+    """Filter numbered calls by visibility and filter, in the order of `calls`."""
+    return ((number, call) for number, call in calls if reader.matches(call, call_filter))
 
 
 def _agent(call: EndedCall) -> str:
     return call.caller.agent or call.caller.principal
 
 
-def _matches(call: EndedCall, wanted: str) -> bool:
-    return call.outcome != "" if wanted == FAILED else (call.outcome or OK) == wanted
+def _has_outcome(call: EndedCall, outcome: str) -> bool:
+    return call.outcome != "" if outcome == FAILED else (call.outcome or OK) == outcome
 
 
 def _ms(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _members(raw: bytes | None, tell: ArgumentRenderer | None) -> dict[str, Any]:
+def _argument_members(raw: bytes | None, tell: ArgumentRenderer | None) -> dict[str, Any]:
     if raw is None or tell is None:
         return {}
     if not raw:
-        return {"arguments_left_out": "they are too large to be kept"}
-    told = tell(Raw(raw))
+        return {"arguments_left_out": "the arguments are too large to be stored"}
+    members = tell(Raw(raw))
     names = {"arguments": "arguments", "argumentsHash": "arguments_hash", "argumentsLeftOut": "arguments_left_out"}
-    return {names[member]: value for member, value in told.items()}
+    return {names[member]: value for member, value in members.items()}

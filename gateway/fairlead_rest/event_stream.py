@@ -1,7 +1,8 @@
-"""A stream of server-sent events: until the client is gone, takes nothing for too long or is not known any more, or the
-gateway stops.
+"""Stream of server-sent events.
 
-One stream costs its connection and a task. What it sends is read from a ring, so a slow reader holds nothing up.
+A stream ends when the client disconnects or does not read for too long, when the client's credential is revoked, or
+when the gateway stops. A stream takes a connection and a task. Events are read from a ring buffer, so that a slow
+reader does not delay others.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.problems import RATE_LIMITED, Problem
 
 HEARTBEAT: Final = 15.0
-"""Seconds between comments on a stream where nothing happens."""
+"""Seconds between the comments that are sent while there are no events."""
 STALLED: Final = 30.0
-"""Seconds that a reader may take nothing."""
+"""Maximum seconds for which a reader may not read."""
 MEDIA_TYPE: Final = "text/event-stream"
 OPENED: Final = "stream.opened"
 _encode = msgspec.json.Encoder().encode
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """The first event of a stream, and one in the middle of it where events were missed."""
+    """First event of a stream, which is also sent later if events were missed."""
 
     id: str
-    """Where the stream begins: what comes next has a later one."""
+    """Id of the position at which the stream begins. Later events have later ids."""
     type: str
     """`stream.opened`."""
     missed: bool
-    """Events may be missing before this one: read again what they are about."""
+    """Whether events before this one may be missing, so that the state must be read again."""
 
 
 class EventStreamResponse(Response):
-    """The answer that sends `pieces`. It counts in `readers` while it runs, and ends with the credential of
-    `identity`.
+    """Response that sends `pieces`. It is counted in `readers` while it runs, and ends when the credential of
+    `identity` becomes invalid.
     """
 
     media_type = MEDIA_TYPE
@@ -62,20 +63,20 @@ class EventStreamResponse(Response):
         agent = agent_in(scope)
         self._readers.add(agent)
         writing = asyncio.create_task(self._write(send), name="event stream")
-        leaving = asyncio.create_task(_until_gone(receive), name="reader of an event stream")
+        disconnect = asyncio.create_task(_wait_for_disconnect(receive), name="reader of an event stream")
 
-        def ended() -> None:
+        def cancel() -> None:
             writing.cancel()
 
-        release = self._identities.hold(self._identity, ended)
+        release = self._identities.hold(self._identity, cancel)
         try:
-            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({writing, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             release()
             self._readers.give_back(agent)
             writing.cancel()
-            leaving.cancel()
-            await asyncio.gather(writing, leaving, return_exceptions=True)
+            disconnect.cancel()
+            await asyncio.gather(writing, disconnect, return_exceptions=True)
 
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -89,21 +90,23 @@ class EventStreamResponse(Response):
 
 
 def check_room(readers: Shares, scope: Scope, counts: ShareCounts) -> None:
-    """Raises Problem where the agent of a request, or the gateway, has as many streams open as it may."""
+    """Raise Problem if the agent of a request, or the gateway, has the maximum number of open streams."""
     reached = readers.bound(agent_in(scope))
     if reached is not None:
         counts.count("event_streams", reached.bound)
-        whose = "of your streams are open, the most of one agent" if reached.bound == "agent" else "streams are open"
-        raise Problem(RATE_LIMITED, f"{reached.most} {whose} already", retry_after_ms=5000)
+        agent_limit = "of your streams are open, which is the limit of one agent"
+        gateway_limit = "streams are open, which is the limit of this gateway"
+        text = agent_limit if reached.bound == "agent" else gateway_limit
+        raise Problem(RATE_LIMITED, f"{reached.most} {text}", retry_after_ms=5000)
 
 
 def event_piece(ident: str, kind: str, data: bytes) -> bytes:
-    """One event as it is sent; `data` has no line feed."""
+    """Encode an event. `data` must not contain a line feed."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (ident.encode(), kind.encode(), data)
 
 
 def opened_piece(ident: str, *, missed: bool) -> bytes:
-    """The event with which a stream begins, and that stands in for events that were missed."""
+    """Encode the event with which a stream begins, and that replaces missed events."""
     return b"retry: 2000\n" + event_piece(ident, OPENED, _encode(Opened(ident, OPENED, missed)))
 
 
@@ -111,6 +114,6 @@ def _body(piece: bytes, *, more: bool) -> Message:
     return {"type": "http.response.body", "body": piece, "more_body": more}
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

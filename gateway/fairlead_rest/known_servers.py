@@ -1,4 +1,4 @@
-"""Servers that a subject may see, by the names that people and programs give them."""
+"""Lookup of servers that a subject may see, by `namespace/name`, name, prefix or id, and their state."""
 
 from __future__ import annotations
 
@@ -14,55 +14,61 @@ from fairlead_gateway.core.server import Server
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import UNKNOWN_SERVER, Problem
 
-MOST_KNOWN: Final = 100
-"""Servers that a problem names."""
-_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE, STOPPED})
-"""States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
+MAX_NAMES: Final = 100
+"""Maximum number of servers that a problem lists."""
+_OUTDATED: Final = frozenset({*ON_THE_WAY, OFFLINE, STOPPED})
+"""States of an entry that are outdated if the server's catalog is online. Both are separate documents that may arrive
+separately.
+"""
 
 
 class KnownServer(msgspec.Struct, frozen=True):
-    """Server that a subject may see, whether it ever answered or not."""
+    """Server that a subject may see, whether or not it has ever answered."""
 
     key: ServerKey
     prefix: str | None
 
 
-def existing(seen: SubjectCatalog) -> list[KnownServer]:
-    """Servers that a subject may see, by namespace and name."""
-    ready = [KnownServer(server.key, server.catalog.prefix) for server in seen.servers()]
+def list_servers(catalog: SubjectCatalog) -> list[KnownServer]:
+    """Servers that a subject may see, sorted by namespace and name."""
+    ready = [KnownServer(server.key, server.catalog.prefix) for server in catalog.servers()]
     return sorted(
-        [*ready, *(KnownServer(entry.key, entry.prefix) for entry in seen.unready_servers())], key=attrgetter("key")
+        [*ready, *(KnownServer(entry.key, entry.prefix) for entry in catalog.unready_servers())], key=attrgetter("key")
     )
 
 
-def find_server(seen: SubjectCatalog, name: str) -> KnownServer:
-    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
-    servers = existing(seen)
+def find_server(catalog: SubjectCatalog, name: str) -> KnownServer:
+    """Find a server by `namespace/name`, or by a name, prefix or id that only one server has. Raises Problem."""
+    servers = list_servers(catalog)
     for server in servers:
         if str(server.key) == name:
             return server
-    plain = name.removeprefix("mcp.")
-    matches = [each for each in servers if plain in (each.key.name, each.prefix)]
+    short_name = name.removeprefix("mcp.")
+    matches = [each for each in servers if short_name in (each.key.name, each.prefix)]
     if len(matches) == 1:
         return matches[0]
-    names = tuple(str(each.key) for each in matches or servers)[:MOST_KNOWN]
+    names = tuple(str(each.key) for each in matches or servers)[:MAX_NAMES]
     if matches:
-        detail = f"{name[:128]!r} may be any of {len(matches)} servers: say namespace/name"
+        detail = f"{len(matches)} servers have the name {name[:128]!r}: use namespace/name"
         raise Problem(UNKNOWN_SERVER, detail, existing=names)
-    near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
-    hint = "" if near is None else f". Did you mean {near}?"
-    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, existing=names)
+    similar_name = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
+    hint = "" if similar_name is None else f". Did you mean {similar_name}?"
+    raise Problem(
+        UNKNOWN_SERVER, f"this gateway has no server {name[:128]!r}{hint}", did_you_mean=similar_name, existing=names
+    )
 
 
-def undisputed(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
-    """The entry, unless the catalog disproves it."""
-    overtaken = entry is not None and entry.state in _OVERTAKEN
-    return None if overtaken and server is not None and server.catalog.online else entry
+def current_entry(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
+    """Return a server's entry; None if the server's catalog shows that the entry is outdated."""
+    outdated = entry is not None and entry.state in _OUTDATED
+    return None if outdated and server is not None and server.catalog.online else entry
 
 
 def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:
-    """State of a server in one word, and the cause in one where it is not ready and one is known."""
-    entry = undisputed(server, entry)
+    """State of a server in one word, and the cause in one word; the cause is empty if the server is ready, or it is
+    unknown.
+    """
+    entry = current_entry(server, entry)
     if entry is not None:
         return entry.state, entry.cause if entry.state != READY else ""
     return (OFFLINE if server is not None and not server.catalog.online else READY), ""

@@ -1,5 +1,5 @@
-"""Decides who may read what servers print, and what of them is held back: administrators, or programs on this machine
-without authentication.
+"""Access to the output of servers and to definitions that are held back: for administrators, or for local programs if
+authentication is off.
 """
 
 from __future__ import annotations
@@ -13,29 +13,31 @@ from fairlead_mcp.addresses import is_loopback
 from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
 
-ADMINISTRATORS: Final = "administrators: see FAIRLEAD_ADMIN_GROUPS, of the chart gateway.settings.adminGroups"
-"""Readers whom a refusal names, with the setting that makes them."""
+ADMINISTRATORS: Final = "administrators: see FAIRLEAD_ADMIN_GROUPS (chart: gateway.settings.adminGroups)"
+"""Text of refusals about who has access, with the setting that grants it."""
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
-def admit(context: RestContext, request: Request, identity: Identity, what: str = "what servers print is") -> None:
-    """Raises Problem for those who may not read what servers print, or `what` else administrators are shown."""
+def admit(context: RestContext, request: Request, identity: Identity, what: str = "output of servers is") -> None:
+    """Raise Problem for principals that may not read the output of servers. `what`: subject and verb of the message,
+    for other data that administrators may read.
+    """
     if not context.administers(identity):
         raise Problem(FORBIDDEN, f"{what} shown to {ADMINISTRATORS}")
-    if context.guard.identities.open and not is_here(request):
+    if context.guard.identities.open and not is_local(request):
         raise Problem(
             FORBIDDEN,
-            f"{what} shown to programs on the gateway's own machine, unless it asks who somebody is and they are in "
-            "FAIRLEAD_ADMIN_GROUPS, of the chart gateway.settings.adminGroups",
+            f"{what} shown to programs on the gateway's machine only, as authentication is off; with authentication, "
+            f"{what} shown to {ADMINISTRATORS}",
         )
 
 
 def may_read(context: RestContext, request: Request, identity: Identity) -> bool:
-    """Whether a principal may read what servers print."""
-    return context.administers(identity) and (not context.guard.identities.open or is_here(request))
+    """Whether a principal may read the output of servers."""
+    return context.administers(identity) and (not context.guard.identities.open or is_local(request))
 
 
-def is_here(request: Request) -> bool:
-    """Whether a request is from this machine. One that a proxy passed on may be from anywhere."""
+def is_local(request: Request) -> bool:
+    """Whether a request is from this machine. A request from a proxy may be from anywhere, and does not count."""
     host = request.client.host if request.client is not None else ""
     return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)

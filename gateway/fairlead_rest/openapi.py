@@ -1,6 +1,7 @@
-"""The OpenAPI document: FastAPI's, with the schemas of our structs and an example of every request and answer.
+"""OpenAPI document of the REST API: FastAPI's document, with schemas of msgspec structs, and examples of requests and
+answers.
 
-Resources declare their routes by it, and `application` makes the document.
+Resources describe their routes by `describe_route`, and `application` serves the document.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fairlead_web.problem_responses import MEDIA_TYPE
 
 _REF: Final = "#/components/schemas/{name}"
 _SCHEMAS: Final = "x-schemas"
-"""Where a route keeps the schemas of its types until the document is put together."""
+"""Member of a route in which the schemas of its types are stored until the document is openapi_document."""
 
 
 def describe_route(
@@ -33,9 +34,8 @@ def describe_route(
     status: int = 200,
     media_type: str = "application/json",
 ) -> dict[str, Any]:
-    """Keywords of a route: what it answers (a struct, or a union of them) and takes, each with examples by name.
-
-    Of an event stream, `answers` is what the data of its events can be.
+    """Make FastAPI's keyword arguments for a route. `answers`: struct of the answer, or a union; for an event stream,
+    the possible data of events. `shown` and `sent`: examples of answers and bodies, by name.
     """
     kinds = [ProblemDocument, *_members(answers), *([body] if body is not None else [])]
     extra: dict[str, Any] = {_SCHEMAS: msgspec.json.schema_components(kinds, ref_template=_REF)[1]}
@@ -46,9 +46,9 @@ def describe_route(
         "summary": summary,
         "response_model": None,
         "responses": {
-            status: {"description": "As asked", "content": {media_type: _content(answers, shown)}},
+            status: {"description": "Success", "content": {media_type: _content(answers, shown)}},
             "default": {
-                "description": "Why not, as RFC 9457 has it",
+                "description": "Problem document (RFC 9457)",
                 "content": {MEDIA_TYPE: {"schema": problem, "example": examples.PROBLEM}},
             },
         },
@@ -57,11 +57,11 @@ def describe_route(
 
 
 def describe(app: FastAPI) -> None:
-    """Have `app` serve the whole document at its `openapi_url`."""
+    """Make `app` serve the complete document at its `openapi_url`."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            made = get_openapi(
+            openapi_document = get_openapi(
                 title=app.title,
                 version=app.version,
                 description=app.description,
@@ -69,11 +69,11 @@ def describe(app: FastAPI) -> None:
                 tags=app.openapi_tags,
             )
             schemas: dict[str, Any] = {}
-            for operation in (each for path in made["paths"].values() for each in path.values()):
+            for operation in (each for path in openapi_document["paths"].values() for each in path.values()):
                 schemas.update(operation.pop(_SCHEMAS, {}))
                 operation["responses"].pop("422", None)
-            made["components"] = {"schemas": dict(sorted(schemas.items()))}
-            app.openapi_schema = made
+            openapi_document["components"] = {"schemas": dict(sorted(schemas.items()))}
+            app.openapi_schema = openapi_document
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]  # as FastAPI documents it

@@ -1,4 +1,4 @@
-"""Writes the refusals of a FastAPI application as problem documents."""
+"""Exception handlers that answer all errors of a FastAPI application with problem documents."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_
 from fairlead_web.problem_responses import failure, problem_response
 
 _PATHS: Final = (
-    "MCP is spoken at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1; "
-    "the console, where there is one, is at /console/"
+    "MCP is at /mcp, with one server alone at /servers/NAMESPACE/NAME/mcp; REST is below /v1, and "
+    "the console, if it is turned on, is at /console/"
 )
-"""Answer to a browser at the address of the gateway alone."""
+"""Hint for unknown paths, such as the root that a browser opens."""
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Have every refusal of `app` written as a problem document, those of the framework included."""
+    """Install the handlers for all errors of `app`, including the framework's."""
 
     @app.exception_handler(Problem)
-    async def ours(request: Request, problem: Problem) -> Response:
+    async def handle_problem(request: Request, problem: Problem) -> Response:
         return problem_response(problem)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
+    async def handle_invalid_request(request: Request, error: RequestValidationError) -> Response:
         complaints = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
         return problem_response(Problem(INVALID_ARGUMENTS, complaints))
 
     @app.exception_handler(HTTPException)
-    async def framework(request: Request, error: HTTPException) -> Response:
+    async def handle_http_exception(request: Request, error: HTTPException) -> Response:
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
         what = f"{request.method} {request.url.path}: {error.detail}"
         answer = problem_response(Problem(code, f"{what}; {_PATHS}" if code == NOT_FOUND else what))
@@ -39,5 +39,5 @@ def handle_problems(app: FastAPI) -> None:
         return answer
 
     @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
+    async def handle_failure(request: Request, error: Exception) -> Response:
         return failure()

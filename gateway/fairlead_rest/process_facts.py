@@ -1,6 +1,6 @@
-"""Facts about servers that run as child processes of this one: restarts, memory, last words.
+"""Facts about servers that run as child processes of this process: restarts, memory, last output.
 
-Only a gateway that shares its children with the operator knows it (`fairlead up`); elsewhere there are no such facts.
+They exist only in `fairlead up`, where gateway and operator share a process.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from fairlead_mcp.stream_client import StreamState
 
 
 class ProcessFacts(msgspec.Struct, frozen=True):
-    """One server's process."""
+    """Facts about the process of one server."""
 
     restarts: int
-    """Starts after the first."""
+    """Number of starts after the first."""
     pid: int | None
     last_words: str
-    """The line that says most of what its last run printed, or the one before it while it is started again; empty where
-    none does.
+    """Most informative output line of the last run, or of the run before while the process is being restarted; empty if
+    there is none.
     """
 
 
-def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, ProcessFacts]:
-    """Facts about each server that is a child process. Called in the loop."""
+def collect_facts(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, ProcessFacts]:
+    """Collect facts about the servers that are child processes. Must be called in the event loop."""
     processes = {key: children.find(key) for key in servers} if children is not None else {}
-    return {key: _of(child) for key, child in processes.items() if child is not None}
+    return {key: _facts_of(child) for key, child in processes.items() if child is not None}
 
 
-def resident(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
-    """Bytes that the processes of each server take up. Not in the loop: it reads /proc, or asks `ps`."""
+def measure_memory(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
+    """Resident memory of each server's processes in bytes. Must not be called in the event loop, as it reads /proc or
+    runs `ps`.
+    """
     pids = {key: process.pid for key, process in facts.items() if process.pid is not None}
     if not pids:
         return {}
@@ -43,9 +45,9 @@ def resident(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
     return {key: sizes[pid] for key, pid in pids.items() if pid in sizes}
 
 
-def _of(child: Child) -> ProcessFacts:
+def _facts_of(child: Child) -> ProcessFacts:
     printed = child.program.printed
-    words = printed.telling()
-    if not words and child.state is not StreamState.RUNNING:
-        words = printed.telling(back=1)  # it is still shown as failed, and nobody reads why in an empty line
-    return ProcessFacts(max(child.starts - 1, 0), child.program.pid, words)
+    line = printed.telling()
+    if not line and child.state is not StreamState.RUNNING:
+        line = printed.telling(back=1)  # the server is still shown as failed, for a reason that the last run printed
+    return ProcessFacts(max(child.starts - 1, 0), child.program.pid, line)

@@ -1,4 +1,4 @@
-"""Printed lines of servers' child processes and installers, by server."""
+"""Output of servers' child processes and package installations, by server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from fairlead_mcp.printed import PrintedLines
 
 
 class ProcessOutputs:
-    """Output of the processes of `children`; with None there are no processes. `declared` names servers that have, or
-    could have, one; `installation` has what was printed while the package of a server was installed.
+    """Output of processes, by server. `children`: child processes; None: this gateway runs no processes. `declared`:
+    returns the servers that may have a process. `installation`: returns the output of the installation of a server's
+    package.
     """
 
     def __init__(
@@ -26,16 +27,16 @@ class ProcessOutputs:
 
     @property
     def runs_processes(self) -> bool:
-        """Whether this gateway runs processes at all."""
+        """Whether this gateway runs processes of servers."""
         return self._children is not None
 
     def servers(self) -> set[ServerKey]:
-        """Those that have output, and those that are declared."""
-        held = () if self._children is None else self._children.children()
-        return {*self._declared(), *(key for key in held if isinstance(key, ServerKey))}
+        """Servers that have output, or may have a process."""
+        children = () if self._children is None else self._children.children()
+        return {*self._declared(), *(key for key in children if isinstance(key, ServerKey))}
 
     def of(self, server: ServerKey) -> PrintedLines | None:
-        """Lines that its processes printed, else those of its installation; None for one without a process."""
+        """Output of a server's processes, or of its installation before the first start; None if it has neither."""
         child = None if self._children is None else self._children.find(server)
         if child is not None:
             return child.program.printed

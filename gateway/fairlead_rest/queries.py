@@ -1,7 +1,7 @@
-"""Parameters of queries: one that a resource does not take, or takes once and gets twice, is refused as a member of a
-body is.
+"""Strict check of query parameters: unknown and repeated parameters are refused, like unknown members of a body.
 
-Put around the routes below `/v1` by `application`; `direct` asks for its own. Nothing else of the gateway runs it.
+The check applies to all routes below `/v1`. `application` adds it to FastAPI's routes, and `fast_routes` calls it
+directly.
 """
 
 from __future__ import annotations
@@ -20,40 +20,42 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_web.problem_responses import problem_response
 
 PREFIX: Final = "/v1/"
-LONGEST: Final = 64
-"""Characters of a wrong name that are said."""
+MAX_SHOWN_NAME: Final = 64
+"""Maximum characters of an unknown name that a message shows."""
 
 
-def wrong(query: bytes, parameters: dict[str, bool]) -> Problem | None:
-    """Why a query is refused. `parameters`: the parameters there are, and whether one may come several times."""
+def check_query(query: bytes, parameters: dict[str, bool]) -> Problem | None:
+    """Check a query. Returns a problem, or None for a valid query. `parameters`: names of the allowed parameters, and
+    whether each may be repeated.
+    """
     if not query:
         return None
     counted = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     for name, times in counted.items():
         if name not in parameters:
-            near = did_you_mean(name, parameters)
-            hint = "" if near is None else f". Did you mean {near}?"
-            detail = f"the query: unknown parameter {name[:LONGEST]!r}{hint}"
-            return Problem(INVALID_ARGUMENTS, detail, did_you_mean=near, existing=tuple(sorted(parameters)))
+            similar_name = did_you_mean(name, parameters)
+            hint = "" if similar_name is None else f". Did you mean {similar_name}?"
+            detail = f"unknown query parameter {name[:MAX_SHOWN_NAME]!r}{hint}"
+            return Problem(INVALID_ARGUMENTS, detail, did_you_mean=similar_name, existing=tuple(sorted(parameters)))
         if times > 1 and not parameters[name]:
-            return Problem(INVALID_ARGUMENTS, f"the query: the parameter {name!r} comes more than once")
+            return Problem(INVALID_ARGUMENTS, f"the query parameter {name!r} may not be repeated")
     return None
 
 
-def hold(routes: Iterable[BaseRoute]) -> None:
-    """Have each route below `/v1` refuse what it does not take."""
+def check_routes(routes: Iterable[BaseRoute]) -> None:
+    """Add the check of query parameters to all routes below `/v1`."""
     for route in routes:
         if isinstance(route, APIRoute) and route.path.startswith(PREFIX):
             route.app = _CheckedQuery(route.app, parameters(route))
 
 
 def words(values: Iterable[str] | None) -> frozenset[str]:
-    """Values of a parameter that takes several, repeated or with commas in between."""
+    """Values of a parameter with several values, which is repeated or comma-separated."""
     return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())
 
 
 def parameters(route: APIRoute) -> dict[str, bool]:
-    """Parameters of a route's query, and whether one may come several times."""
+    """Query parameters of a route, and whether each may be repeated."""
     return {field.alias: _is_list(field.field_info.annotation) for field in route.dependant.query_params}
 
 
@@ -62,12 +64,12 @@ def _is_list(annotation: Any) -> bool:
 
 
 class _CheckedQuery:
-    """The application of one route, behind its query."""
+    """ASGI application of one route that checks the query first."""
 
     def __init__(self, app: ASGIApp, parameters: dict[str, bool]) -> None:
         self._app = app
         self._parameters = parameters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        problem = wrong(scope["query_string"], self._parameters)
+        problem = check_query(scope["query_string"], self._parameters)
         await (self._app if problem is None else problem_response(problem))(scope, receive, send)

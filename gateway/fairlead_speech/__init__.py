@@ -1,1 +1,1 @@
-"""Speech sessions of models with the tools of the gateway: a bridge between a client and a provider, by WebSocket."""
+"""Speech sessions over WebSockets: a bridge between a client and a model's provider, which adds the gateway's tools."""

@@ -1,4 +1,4 @@
-"""Admission of a speech session: who asks for it and with which wishes, read from the request, and its slot."""
+"""Admission of a speech session: authenticates its request, reads the wishes for tools, and takes a slot."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ WISHES: Final = {
     "x-fairlead-tools": "tools",
     "x-fairlead-max-tools": "maxTools",
 }
-"""Headers, or query parameters, that choose the tools of a session, by the member of `fairlead` that each stands for in
-a request to a model.
+"""Headers or query parameters that choose the tools of a session. The values are the equivalent members of `fairlead`
+in a request to a model.
 """
 _LISTS: Final = frozenset({"servers", "tags"})
 _PROTOCOLS: Final = b"sec-websocket-protocol"
 _KEY_PROTOCOL: Final = "openai-insecure-api-key."
-"""Prefix of the subprotocol that carries a key: a browser cannot set headers of a WebSocket."""
+"""Prefix of the subprotocol that contains an API key, as browsers cannot set the headers of a WebSocket."""
 _RETRY: Final = {"retry-after": "5"}
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """Request for a session, whose principal is authenticated."""
+    """Request for a session, after the authentication of its principal."""
 
     origin: Origin
     headers: Mapping[str, str]
-    """By lower-case name, without credentials."""
+    """Headers by lower-case name, without credentials."""
     query: Mapping[str, str]
-    """Query parameters for the provider, without credentials and those of WISHES."""
+    """Query parameters for the provider, without credentials and without those of WISHES."""
     wishes: OfferWishes
     provider_key: str
-    """The caller's own key at the provider; empty without one."""
+    """The caller's own API key for the provider; empty: none."""
 
 
 class _Credentials:
-    """Reads a credential from a subprotocol, as browsers send it, or from a header, as SDKs do."""
+    """Reads a credential from a subprotocol, which browsers send, or from a header, which SDKs send."""
 
     public = False
     own_pages = False
 
     def credential(self, scope: Any) -> bytes | None:
-        """Credential as a value of `Authorization`; it is removed from the scope. Raises Problem."""
+        """Remove the credential from the scope, and return it in the form of `Authorization`. Raises Problem."""
         offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)
         keys = [each.strip() for each in offered.split(",") if each.strip().startswith(_KEY_PROTOCOL)]
         scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOLS]
@@ -104,7 +104,7 @@ def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
 
 
 class SessionSlots:
-    """Slots for `most` sessions of a gateway, at most `each` for one agent; 0: a quarter."""
+    """Limits a gateway to `most` open sessions, and one agent to `each` of them; 0: a quarter of `most`."""
 
     def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
         self._open = Shares("speech_sessions", most, each, counts)
@@ -112,16 +112,16 @@ class SessionSlots:
 
     @property
     def open(self) -> int:
-        """Sessions that are open."""
+        """Number of open sessions."""
         return self._open.total
 
     def slot(self, agent: str) -> SessionSlot:
-        """Make a slot for an agent; it is not taken yet."""
+        """Make the slot for a session of an agent, without taking it yet."""
         return SessionSlot(self._open, self._waiting, agent)
 
 
 class SessionSlot:
-    """Slot of one session. `release` it, in any case."""
+    """Slot of one session. Its owner calls `release` at the end, even after a refusal."""
 
     def __init__(self, open_: Shares, waiting: Shares, agent: str) -> None:
         self._open = open_
@@ -130,8 +130,8 @@ class SessionSlot:
         self._taken: Shares | None = None
 
     def take_for_setup(self) -> None:
-        """Take a slot for a WebSocket whose setup message has not come. Raises LlmError, also while no session could
-        begin.
+        """Take a slot for a WebSocket that has not sent its setup yet. Raises LlmError, also when no slot for a session
+        is free.
         """
         reached = self._open.bound(self._agent)
         if reached is not None:
@@ -139,11 +139,11 @@ class SessionSlot:
         self._take(self._waiting, "wait for their set-up")
 
     def take_for_session(self) -> None:
-        """Take a slot for a session, in exchange for that of its setup. Raises LlmError."""
+        """Take a slot for a session, and give the slot of its setup back. Raises LlmError."""
         self._take(self._open, "are open already")
 
     def release(self) -> None:
-        """Give the slot back; no-op where none is taken."""
+        """Give the slot back, if one is taken."""
         self._move(None)
 
     def _take(self, shares: Shares, what: str) -> None:
@@ -161,7 +161,7 @@ class SessionSlot:
 
 def _refusal(reached: ShareTaken, what: str) -> LlmError:
     if reached.bound == "agent":
-        text = f"{reached.most} of your speech sessions {what}, the most of one agent"
+        text = f"{reached.most} of your speech sessions {what}, which is the limit of one agent: close one, or retry"
         return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
-    text = f"{reached.most} speech sessions {what}, the most of this gateway"
+    text = f"{reached.most} speech sessions {what}, which is the limit of this gateway: retry later"
     return LlmError(503, text, "unavailable", headers=_RETRY)

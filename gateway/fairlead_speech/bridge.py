@@ -1,4 +1,4 @@
-"""Carries messages between the client and the provider of a session until one side ends, in any wire format."""
+"""Bridge of a speech session: forwards messages between client and provider until one side ends, in any wire format."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ from fairlead_speech.sockets import (
 
 OK: Final = "ok"
 CUT: Final = "cut"
-"""A connection ended without a close frame."""
+"""Outcome of a session one of whose connections ended without a close frame."""
 STALLED: Final = "stalled"
 PROVIDER_CLOSED: Final = "provider_closed"
 DRAINED: Final = "drained"
 FAILED: Final = "failed"
 UNREADABLE: Final = "unreadable"
-"""A side sent a message that was refused."""
-_DRAINING: Final = "the gateway is being restarted: open the session again"
+"""Outcome of a session that ended because a message was refused."""
+_DRAINING: Final = "the gateway is restarting: open the session again"
 log = logging.getLogger(__name__)
 
 
 class BridgeServices(msgspec.Struct, frozen=True):
-    """Parts that the bridges of one gateway share."""
+    """Objects that all bridges of one gateway share."""
 
     metrics: SpeechMetrics
     clock: Callable[[], float]
-    """Times messages, in seconds."""
+    """Monotonic clock in seconds, by which messages are timed."""
     reading: asyncio.Lock
-    """Held by the session whose message is read, where reading takes the event loop long."""
+    """Lock of the session that reads a large message, so that only one at a time blocks the event loop."""
     bounds: SpeechBounds
 
 
 class SpeechBridge:
-    """Running session: a task for each direction, and one that watches for stalled peers and for a drain."""
+    """Running session: one task for each direction, and one that watches for stalled peers and for a drain."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SpeechBridge:
         engine: str,
         services: BridgeServices,
     ) -> None:
-        """`engine`: label of metrics."""
+        """`engine`: label of the session's metrics."""
         self._client = client
         self._provider = provider
         self._session = session
@@ -77,17 +77,17 @@ class SpeechBridge:
         self._reading = services.reading
         self._bounds = services.bounds
         self._drain_deadline: float | None = None
-        """Time at which the session is closed, even in the middle of a response; None: no drain."""
+        """Time at which the session is closed, even during a response; None: the gateway is not draining."""
         self._drain_requested = asyncio.Event()
 
     def drain(self, deadline: float) -> None:
-        """Close the session once the model is not responding, at the latest at `deadline`, in seconds of the clock."""
+        """Close the session when the model is not responding, at the latest at `deadline`, in seconds of the clock."""
         self._drain_deadline = deadline
         self._drain_requested.set()
 
     async def run(self) -> str:
-        """Carry messages until one side ends, then close the other side. Returns the outcome, a constant of this
-        module.
+        """Forward messages until one side ends, then close the other side. Returns the outcome, which is a constant of
+        this module.
         """
         session = self._session
         pumps = {
@@ -111,13 +111,13 @@ class SpeechBridge:
             await session.aclose()
 
     async def _end(self, side: str, ended: asyncio.Task[tuple[str, Closing]]) -> str:
-        """Close the sides that are open. Returns the outcome of the session."""
+        """Close the sides that are still open. Returns the outcome of the session."""
         if ended.exception() is not None:
             outcome, closing = FAILED, Closing(INTERNAL_ERROR, "the gateway failed; its log says why")
         else:
             outcome, closing = ended.result()
         closes = []
-        both_open = outcome == UNREADABLE  # else the side whose task has ended is closed
+        both_open = outcome == UNREADABLE  # otherwise the side whose task has ended is closed already
         if side != "client" or both_open:
             closes.append(self._client.close(closing))
         if side != "provider" or both_open:
@@ -135,7 +135,7 @@ class SpeechBridge:
         process: Callable[[bytes], Awaitable[bytes | None]],
         direction: str,
     ) -> tuple[str, Closing]:
-        """Carry the messages of one direction. Returns how the side ended."""
+        """Forward the messages of one direction. Returns the outcome, and the close for the other side."""
         clock, counter, key = self._clock, self._metrics.frames, (self._engine, direction)
         delay: Histogram = self._metrics.delays[direction]
         pace = ReadingPace(self._reading)
@@ -147,7 +147,7 @@ class SpeechBridge:
             sink.binary = source.received_binary
             try:
                 if source.received_binary and not reader.binary:
-                    raise BinaryMessage("messages are text here")
+                    raise BinaryMessage("messages of this API must be text, not binary")
                 if not reader.is_audio(payload):
                     await pace.take(len(payload))
                     payload = reader.repair(payload)
@@ -167,10 +167,10 @@ class SpeechBridge:
             delay.observe(round((clock() - started) * 1e9))
 
     async def _refuse(self, error: RefusedMessage, source: SessionSide) -> tuple[str, Closing] | None:
-        """Answer a message that was refused. Returns how the session ends; None: it goes on."""
+        """Answer a refused message. Returns outcome and close of the session, or None if it goes on."""
         if source is self._provider:
-            log.warning("A provider's message is refused, its session of %s ends: %s", self._engine, error)
-            return UNREADABLE, Closing(INTERNAL_ERROR, f"the provider's message is refused: {error}")
+            log.warning("A session of %s ends, as a message of the provider was refused: %s", self._engine, error)
+            return UNREADABLE, Closing(INTERNAL_ERROR, f"the gateway refused a message of the provider: {error}")
         refusal = self._session.refusal(error) if isinstance(error, UnreadableMessage) else None
         if refusal is None:
             return UNREADABLE, close_refused(error)
@@ -178,7 +178,7 @@ class SpeechBridge:
         return None
 
     async def _watch(self) -> tuple[str, Closing]:
-        """Wait until a peer stalls, or a drain is due."""
+        """Wait until a peer has stalled for too long, or a drain closes the session."""
         announced = False
         while True:
             if self._drain_deadline is not None:
@@ -201,7 +201,7 @@ class SpeechBridge:
 
 
 def close_refused(error: RefusedMessage) -> Closing:
-    """Close for a client whose message was refused."""
+    """Close frame for a client whose message was refused."""
     if isinstance(error, TooLargeMessage):
         return Closing(TOO_LARGE, str(error))
     return Closing(UNSUPPORTED if isinstance(error, BinaryMessage) else BAD_ARGUMENT, str(error))

@@ -1,4 +1,6 @@
-"""Endpoint for ephemeral client secrets, with which a browser or phone connects to OpenAI Realtime itself (WebRTC)."""
+"""Endpoint for ephemeral client secrets, with which a browser or phone connects to OpenAI Realtime
+directly (WebRTC).
+"""
 
 from __future__ import annotations
 
@@ -21,38 +23,39 @@ from fairlead_web.bodies import JSON, read_pieces
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 MAX_BODY: Final = 1 << 20
-"""Bytes of a request body."""
+"""Maximum size of a request body in bytes."""
 _OFF: Final = (
-    "client secrets are off here: with one, a client speaks to the provider past this gateway's policies, limits and "
-    "audit log. FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
+    "client secrets are turned off, as a client with one bypasses this gateway's policies, limits and audit log. "
+    "FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
 )
 
 
 class ClientSecrets:
-    """Passes requests for secrets to the provider of their model."""
+    """Forwards requests for client secrets to the provider of their model."""
 
     def __init__(
         self, providers: Callable[[], Providers], client: ProviderClient, *, allowed: bool, provider_mcp: bool
     ) -> None:
-        """`provider_mcp`: whether the session may have the provider call MCP servers."""
+        """`provider_mcp`: whether sessions may contain MCP servers that the provider calls."""
         self._providers = providers
         self._client = client
         self._allowed = allowed
         self._provider_mcp = provider_mcp
 
     async def answer(self, request: Request) -> Response:
-        """The provider's answer. Raises LlmError."""
+        """Forward a request, and return the provider's answer. Raises LlmError."""
         if not self._allowed:
             raise LlmError(403, _OFF, "client_secrets_off")
         try:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
             raise llm_error(problem) from problem
-        if (wrong := misspelt_member(body)) is not None:
-            raise LlmError(400, wrong, "invalid_request")
+        if (misspelling := misspelt_member(body)) is not None:
+            raise LlmError(400, misspelling, "invalid_request")
         session = member(body, "session")
         if not self._provider_mcp and has_provider_mcp(body):
-            raise LlmError(400, "tools of type mcp are refused here", "mcp_tools_refused", param="session.tools")
+            message = "tools of type mcp are refused: the provider would call them past this gateway's policies"
+            raise LlmError(400, message, "mcp_tools_refused", param="session.tools")
         providers, key = self._providers(), str(request.scope.get(PROVIDER_KEY, ""))
         try:
             _, targets = providers.targets(str(session.get("model", "")), keyed=bool(key))
@@ -62,7 +65,8 @@ class ClientSecrets:
             raise LlmError(error.status, str(error), "provider_key") from error
         target = next((each for each in targets if providers.by_name[each.provider].kind == "openai"), None)
         if target is None:
-            raise LlmError(404, "no provider of that model has OpenAI's Realtime API", "model_not_found")
+            model = str(session.get("model", ""))[:64]
+            raise LlmError(404, f"no provider of the model {model!r} has OpenAI's Realtime API", "model_not_found")
         sent = encode({**body, "session": {**session, "model": target.model}})
         try:
             answer = await self._client.send(
@@ -70,7 +74,7 @@ class ClientSecrets:
             )
             content = await answer.whole()
         except ProviderUnavailable as error:
-            raise LlmError(502, f"{target.provider}: {error}", "provider_unavailable") from error
+            raise LlmError(502, f"the provider {target.provider}: {error}", "provider_unavailable") from error
         if answer.status in (401, 403):
-            raise LlmError(answer.status, f"{target.provider} refused its key", "provider_refused")
+            raise LlmError(answer.status, f"the provider {target.provider} refused the API key", "provider_refused")
         return Response(content, answer.status, None, JSON)

@@ -1,4 +1,4 @@
-"""Endpoint for speech sessions: upgrades connections to WebSockets, served by the engine of their path."""
+"""Endpoint for speech sessions: upgrades connections to WebSockets, and passes each to the engine of its path."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ from fairlead_speech.services import EngineEndpoint, Serve, SpeechServices
 from fairlead_speech.sockets import CLOSE_SECONDS
 from fairlead_web.guard import RequestGuard
 
-_RESTARTING: Final = "the gateway is being restarted"
+_RESTARTING: Final = "the gateway is restarting: retry in a second"
 log = logging.getLogger(__name__)
 
 
 class SpeechFront:
-    """Upgrades connections to speech sessions. One per gateway; `drain` and `aclose` it."""
+    """Upgrades connections to speech sessions. A gateway has one, which it drains and closes at the end."""
 
     def __init__(
         self, services: SpeechServices, guard: RequestGuard, records: RequestRecords, shares: ShareCounts
     ) -> None:
-        """`shares` counts refusals of agents that have their share. The client of the services is closed with this."""
+        """`shares`: counts refusals of agents that have reached their limit. `aclose` also closes the HTTP client of
+        `services`.
+        """
         allowed = services.settings.allowed
         self._guard = guard
         self._records = records
@@ -53,14 +55,16 @@ class SpeechFront:
 
     def takes(self, target: bytes, fields: Sequence[Field]) -> bool:
         """Whether a request is for a speech session."""
-        asks = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
+        upgrades = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
         path = target.partition(b"?")[0].decode("latin-1")
-        return asks and self._endpoint(path) is not None and bool(self._services.providers())
+        return upgrades and self._endpoint(path) is not None and bool(self._services.providers())
 
     async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
-        """Authenticate the request, take a slot and choose the models; or a refusal in the form of the API."""
+        """Authenticate a request, take a slot and choose the models. Returns the admission, or the bytes of an HTTP
+        response with an error in the format of the API.
+        """
         endpoint = self._endpoint(request.path)
-        assert endpoint is not None, "`takes` was asked before"
+        assert endpoint is not None, "the listener calls `takes` before"
         try:
             session_request = await admit(self._guard, request, client)
             return self._admit(endpoint, request.path, session_request)
@@ -85,7 +89,7 @@ class SpeechFront:
         return [Route(CLIENT_SECRETS, secrets.answer, methods=["POST"])]
 
     async def drain(self, seconds: float) -> None:
-        """Take no more sessions, and close each running one once its model is not responding, at the latest after
+        """Accept no new sessions, and close each running session when its model is not responding, at the latest after
         `seconds`.
         """
         services = self._services
@@ -98,7 +102,7 @@ class SpeechFront:
                 await asyncio.wait_for(services.over.wait(), seconds + 4 * CLOSE_SECONDS)
 
     async def aclose(self) -> None:
-        """Cut off the sessions that are left, and close the HTTP client."""
+        """Close the remaining sessions and the HTTP client."""
         if self._server is not None:
             await self._server.shutdown(CLOSE_SECONDS)
         await self._services.client.aclose()
@@ -106,7 +110,7 @@ class SpeechFront:
     # Inside
 
     def _admit(self, endpoint: EngineEndpoint, path: str, session_request: SessionRequest) -> AdmittedUpgrade:
-        """Take a slot, and have the endpoint choose models. Raises LlmError."""
+        """Take a slot, and let the endpoint choose models. Raises LlmError."""
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
         record = self._records.open(session_request.origin, path)
@@ -125,7 +129,7 @@ class SpeechFront:
         return next((each for each in self._endpoints if each.takes(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Run the session; or answer with a refusal in the form of the API. Either ends the connection."""
+        """Run a session, or answer with an error in the format of the API. The connection is closed in both cases."""
         assert request.transport is not None
         session: _AdmittedSession = request.transport.get_extra_info(ADMITTED)
         try:
@@ -142,10 +146,10 @@ class SpeechFront:
             refusal = error
         except Problem as problem:
             refusal = llm_error(problem)
-        except web.HTTPException as invalid:  # not a WebSocket handshake (RFC 6455 section 4.2.1)
+        except web.HTTPException as invalid:  # an invalid WebSocket handshake (RFC 6455 section 4.2.1)
             refusal = LlmError(invalid.status, invalid.text or invalid.reason, "invalid_request")
         except Exception:
-            log.exception("A speech session failed")
+            log.exception("A speech session at %s failed", request.path)
             session.record.end(FAILED)
             refusal = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
         session.record.end(refusal.code)
@@ -155,7 +159,7 @@ class SpeechFront:
 
 
 class _AdmittedSession:
-    """Session from the admission of its request to its end."""
+    """Admitted session, from the admission of its request to its end."""
 
     def __init__(
         self,
@@ -172,11 +176,11 @@ class _AdmittedSession:
         self._slot = slot
 
     def protocol(self) -> asyncio.Protocol:
-        """Protocol of aiohttp for the connection."""
+        """Make the protocol of aiohttp that serves the connection."""
         protocol: asyncio.Protocol = self._server()
         return protocol
 
     def release(self) -> None:
-        """End the record, and give the slot back; no-op the second time."""
-        self.record.end(FAILED)  # no-op where it has ended
+        """End the record, and give the slot back. A second call does nothing."""
+        self.record.end(FAILED)  # no effect on a record that has ended
         self._slot.release()

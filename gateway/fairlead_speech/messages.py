@@ -1,9 +1,10 @@
-"""Strict reader of a peer's WebSocket messages, before the gateway decides by them or passes them on. No I/O here.
+"""Strict reader of a peer's WebSocket messages, which checks them before the gateway acts on them or forwards them.
 
-A message that two parsers could read differently is not passed on: the gateway would decide about one reading, and the
-other side act on the other. So each is decoded strictly (RFC 8259, no member twice, none that only looks like a known
-one), and the bytes that were read are passed on. Small messages of audio pass by their exact form instead, which holds
-for every parser. Nothing is decoded above a bound in bytes and values, as decoding blocks the event loop.
+Messages that two parsers could read differently are refused, because the gateway would base its decisions on one
+reading while the other side acts on the other. So each message is decoded strictly: RFC 8259, no repeated member, no
+member whose name only resembles a known one. The same bytes are then forwarded. Small messages with audio are not
+decoded but matched with a regular expression that every parser agrees with. Messages above a limit of bytes or values
+are refused, as decoding them would block the event loop. Does no I/O.
 """
 
 from __future__ import annotations
@@ -21,22 +22,24 @@ from fairlead_mcp.value_count import too_dear
 
 Message: TypeAlias = dict[str, Any]
 MAX_BYTES: Final = 1 << 20
-"""Bytes of a client's message without its media."""
+"""Maximum size of a client's message without its media."""
 MAX_VALUES: Final = 20_000
-"""JSON values of a client's message."""
+"""Maximum number of JSON values in a client's message."""
 MAX_FORM_BYTES: Final = 64 << 10
-"""Bytes up to which a message of audio is matched with its form, at 1 ns a byte; splitting a larger one is faster."""
+"""Size up to which audio messages are matched with a regular expression, at 1 ns per byte. Larger messages are split,
+which is faster.
+"""
 MIN_MEDIA_BYTES: Final = 1 << 10
-"""Least bytes of a string of base64 that counts as media."""
+"""Minimum length of a base64 string that counts as media."""
 PIECE_BYTES: Final = 64 << 10
-"""Bytes of messages that are read in one step of the event loop: about 1 ms."""
+"""Bytes of messages that one session reads before other tasks run, which takes about 1 ms."""
 _MESSAGE_COST: Final = 1 << 10
-"""Bytes that each message counts for in addition to its own."""
+"""Bytes that are added to the size of each message, for the fixed cost of reading it."""
 SPACE: Final = rb"[ \t\r\n]*+"
 PLAIN: Final = rb'"[ !#-\[\]-~]*+"'
-"""String of printable ASCII without escapes, which every parser reads the same way."""
+"""Regular expression for a JSON string of printable ASCII without escapes, which all parsers read in the same way."""
 BASE64: Final = rb'"[A-Za-z0-9+/=_-]*+"'
-"""String of base64, of either alphabet (RFC 4648)."""
+"""Regular expression for a JSON string of base64, standard or URL-safe (RFC 4648)."""
 _MEDIA_HEAD: Final = re.compile(rb"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,8},")
 _BASE64_BYTES: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -48,19 +51,19 @@ class RefusedMessage(ValueError):
 
 
 class UnreadableMessage(RefusedMessage):
-    """Message that is not valid in its wire format, or that parsers read differently."""
+    """Message that is invalid in its wire format, or that parsers could read differently."""
 
 
 class TooLargeMessage(RefusedMessage):
-    """Message with more bytes or values than the gateway reads."""
+    """Message with more bytes or values than the gateway accepts."""
 
 
 class BinaryMessage(RefusedMessage):
-    """Binary message in a wire format whose messages are text."""
+    """Binary message in a wire format that has only text messages."""
 
 
 class MessageBounds(msgspec.Struct, frozen=True):
-    """Bounds of one message without its media."""
+    """Size limits of one message without its media."""
 
     bytes: int = MAX_BYTES
     values: int = MAX_VALUES
@@ -68,13 +71,13 @@ class MessageBounds(msgspec.Struct, frozen=True):
 
 OF_CLIENT: Final = MessageBounds()
 OF_PROVIDER: Final = MessageBounds(4 * MAX_BYTES, 2 * MAX_VALUES)
-"""Bounds of a provider's message: it repeats what a client sent, with the gateway's tools, and may escape all but
-ASCII.
+"""Limits of a provider's message. They are higher than a client's, because the provider repeats the client's data
+together with the gateway's tools, and may escape all non-ASCII characters.
 """
 
 
 class MessageReader:
-    """Reader of the messages of one side of a session."""
+    """Checks the messages of one side of a session."""
 
     def __init__(
         self,
@@ -86,9 +89,9 @@ class MessageReader:
         repairs: bool = False,
         fault: Callable[[Message], str | None] = lambda _: None,
     ) -> None:
-        """`audio`: form of a message of audio. `binary`: whether binary messages are taken. `passes_audio`: whether
-        messages of audio are forwarded unread. `repairs`: whether lone surrogates are replaced. `fault`: returns a
-        sentence about what is wrong with a message; None: nothing.
+        """`audio`: pattern of messages with audio. `binary`: whether binary messages are allowed. `passes_audio`:
+        whether audio messages are forwarded without processing. `repairs`: whether lone surrogates are replaced.
+        `fault`: describes what is invalid in a message, or returns None.
         """
         self._bounds = bounds
         self._audio = audio
@@ -98,40 +101,40 @@ class MessageReader:
         self.passes_audio = passes_audio
 
     def is_audio(self, payload: bytes) -> bool:
-        """Whether a message is small and has the form of audio."""
+        """Whether a message is small and matches the pattern of audio messages."""
         return len(payload) <= MAX_FORM_BYTES and self._audio.fullmatch(payload) is not None
 
     def repair(self, payload: bytes) -> bytes:
-        """The message with lone surrogates replaced, where `repairs` is set: servers cut texts within a character."""
+        """Replace lone surrogates if `repairs` is set, as servers may cut texts within a character."""
         return pair(payload) if self._repairs else payload
 
     def check(self, payload: bytes) -> Message:
-        """Decode a message without its media. Raises RefusedMessage above a bound, and where parsers could differ about
-        it.
+        """Decode a message without its media. Raises RefusedMessage if a limit is exceeded, or if parsers could read
+        the message differently.
         """
         bounds = self._bounds
         if len(payload) > bounds.bytes:
             payload = without_media(payload, bounds)
         if (dear := too_dear(payload, bounds.values)) is not None:
-            raise TooLargeMessage(f"a message may not hold {dear}")
+            raise TooLargeMessage(f"a message may not have {dear}")
         message = read(payload)
         if members.repeats(payload):
-            raise UnreadableMessage("a message may have no member twice in one object")
+            raise UnreadableMessage("a message may not repeat a member in one object")
         if (fault := self._fault(message)) is not None:
             raise UnreadableMessage(fault)
         return message
 
 
 class ReadingPace:
-    """Pace of reading: a side that sends much waits for the event loop before each further PIECE_BYTES."""
+    """Limits the reading of one side of a session to PIECE_BYTES before other tasks run."""
 
     def __init__(self, reading: asyncio.Lock) -> None:
-        """`reading` is shared by all sessions: one of them reads a piece at a time."""
+        """`reading`: lock that all sessions share, so that they read their pieces one after the other."""
         self._reading = reading
         self._left = PIECE_BYTES
 
     async def take(self, size: int) -> None:
-        """Account for a message of `size` bytes; wait for the event loop where it completes a piece."""
+        """Account for a message of `size` bytes. If it completes a piece, let other tasks run first."""
         self._left -= size + _MESSAGE_COST
         if self._left < 0:
             self._left = PIECE_BYTES
@@ -140,21 +143,21 @@ class ReadingPace:
 
 
 def read(payload: bytes) -> Message:
-    """Decode a message as an object, without a bound. Raises UnreadableMessage."""
+    """Decode a message, which must be an object, without size limits. Raises UnreadableMessage."""
     try:
         return _object(payload)
     except RecursionError as error:
         raise UnreadableMessage("the message is nested too deeply") from error
     except _UNREADABLE as error:
-        raise UnreadableMessage(f"a message must be an object of JSON in UTF-8: {error}") from error
+        raise UnreadableMessage(f"a message must be a JSON object in UTF-8: {error}") from error
 
 
 def without_media(payload: bytes, bounds: MessageBounds) -> bytes:
-    """The message with empty strings in place of its media: long strings of base64, or data URLs of it. Raises
-    TooLargeMessage where the rest is above the bounds.
+    """Replace the media of a message by empty strings. Media are long strings of base64, and data URLs with base64.
+    Raises TooLargeMessage if the rest exceeds the limits.
     """
-    too_large = TooLargeMessage(f"a message may have {bounds.bytes >> 20} MiB beside its media in base64")
-    if payload.count(b'"') > 4 * bounds.values:  # quotes of names and texts of the allowed number of values
+    too_large = TooLargeMessage(f"a message may have at most {bounds.bytes >> 20} MiB without its base64 media")
+    if payload.count(b'"') > 4 * bounds.values:  # more quotes than the allowed values and their names have
         raise too_large
     parts, size = [], 0
     for part in payload.split(b'"'):

@@ -1,4 +1,4 @@
-"""Counters of speech sessions, recorded as they go; `fairlead_app.metrics.speech` shows them. Pure recording."""
+"""Counters of speech sessions, which `fairlead_app.metrics.speech` exports. Does no I/O."""
 
 from __future__ import annotations
 
@@ -11,47 +11,49 @@ OK: Final = "ok"
 ERROR: Final = "error"
 CANCELLED: Final = "cancelled"
 DUPLICATE: Final = "duplicate"
-"""Outcome of a call that was not run, as its id came before."""
+"""Outcome of a call that was not run, as an earlier call had its id."""
 FAILED_RESUMPTION: Final = "failed"
 FIRST: Final = "first"
-"""First audio after a turn of the user, a filler phrase included."""
+"""Label of the first audio after a turn of the user, which may be a filler."""
 ANSWER: Final = "answer"
-"""First audio of the answer itself."""
+"""Label of the first audio of the answer, fillers excluded."""
 TO_PROVIDER: Final = "to_provider"
 TO_CLIENT: Final = "to_client"
 
 
 class SpeechMetrics:
-    """Figures of all speech sessions of one gateway. Engines, outcomes and directions are closed sets."""
+    """Counters of all speech sessions of one gateway. Engines, outcomes and directions are small, fixed
+    sets of labels.
+    """
 
     def __init__(self) -> None:
         self.active: Counter[str] = Counter()
         """Open sessions, by engine."""
         self.sessions: Counter[tuple[str, str]] = Counter()
-        """By engine and outcome."""
+        """Ended or refused sessions, by engine and outcome."""
         self.frames: Counter[tuple[str, str]] = Counter()
-        """By engine and direction."""
+        """Forwarded messages, by engine and direction."""
         self.delays: dict[str, Histogram] = {TO_PROVIDER: Histogram(), TO_CLIENT: Histogram()}
         """Nanoseconds that a message spends in the gateway, by direction."""
         self.calls: Counter[tuple[str, str]] = Counter()
-        """By engine and outcome."""
+        """Finished calls of the gateway's tools, by engine and outcome."""
         self.tier_changes: Counter[tuple[str, str]] = Counter()
-        """By engine and new tier."""
+        """Changes of a session's tier, by engine and new tier."""
         self.tier_waits: Counter[tuple[str, str]] = Counter()
-        """By engine and reason."""
+        """Changes of a session's tools that had to wait, by engine and reason."""
         self.resumptions: Counter[tuple[str, str]] = Counter()
-        """By engine and outcome."""
+        """Attempts to resume a session over another connection, by engine and outcome."""
 
         self.routed: Counter[str] = Counter()
-        """Turns that a cascaded engine answered in the provider's place, by outcome."""
+        """Turns that a cascaded engine answered instead of the provider, by outcome."""
         self.fillers: Counter[str] = Counter()
-        """Phrases said while an answer took longer, by engine."""
+        """Spoken fillers, by engine."""
         self.transcribed_seconds: defaultdict[str, float] = defaultdict(float)
-        """Audio that was transcribed, by name of the cascaded engine. Servers of speech charge for it."""
+        """Seconds of transcribed audio, for which providers charge, by name of the cascaded engine."""
         self.synthesized_characters: Counter[str] = Counter()
-        """Text that was synthesized, by name of the cascaded engine."""
+        """Characters of synthesized text, by name of the cascaded engine."""
         self.first_audio: dict[str, Histogram] = {FIRST: Histogram(), ANSWER: Histogram()}
-        """Nanoseconds from the end of a turn to audio of a cascaded engine, by FIRST and ANSWER."""
+        """Nanoseconds from the end of a turn to audio of a cascaded engine, by the labels FIRST and ANSWER."""
 
     def begin_session(self, engine: str) -> None:
         """Count a session that begins."""
@@ -71,5 +73,5 @@ class SpeechMetrics:
         self.calls[engine, outcome] += 1
 
     def count_tier_change(self, engine: str, tier: str) -> None:
-        """Count a session that changes to `tier`, one of the installation's."""
+        """Count a session that changes to `tier`, which must be a tier of the installation."""
         self.tier_changes[engine, tier] += 1

@@ -1,4 +1,4 @@
-"""Endpoint for sessions of OpenAI Realtime."""
+"""Endpoint for OpenAI Realtime sessions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from fairlead_speech.tiers import is_slow
 
 REALTIME: Final = "/v1/realtime"
 _NOT_ROUTED: Final = frozenset({"call_id", "intent"})
-"""Query parameters of sessions that are not routed: their audio does not pass the gateway, or they only transcribe."""
+"""Query parameters of sessions that are not routed, as their audio bypasses the gateway or they only transcribe."""
 FORWARDED_HEADERS: Final = ("openai-safety-identifier",)
-"""Headers of a client that are sent to its provider."""
+"""Headers of a client that are forwarded to its provider."""
 
 
 class RealtimeEndpoint:
-    """Endpoint of OpenAI Realtime: `/v1/realtime`."""
+    """Endpoint for OpenAI Realtime sessions, `/v1/realtime`."""
 
     engine = ENGINE
 
@@ -47,15 +47,15 @@ class RealtimeEndpoint:
         self._services = services
 
     def takes(self, path: str) -> bool:
-        """Whether a WebSocket to that path is a session of this engine."""
+        """Whether a WebSocket at a path belongs to this endpoint."""
         return path == REALTIME
 
     def error_body(self, error: LlmError) -> bytes:
-        """Body of a refusal before the upgrade."""
+        """Body of an error before the upgrade."""
         return error_body(error)
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Take the slot of a session, and choose its models. Raises LlmError."""
+        """Take a slot for a session, and choose its models. Raises LlmError."""
         slot.take_for_session()
         model = self._services.targets(
             self._model_name(session_request), session_request, ("openai", CASCADED), "OpenAI's Realtime API"
@@ -86,12 +86,12 @@ class RealtimeEndpoint:
         return socket
 
     def _model_name(self, session_request: SessionRequest) -> str:
-        """Model that a request names; for a request with `call_id` and no model, that of any OpenAI provider."""
-        wanted = session_request.query.get("model", "")
-        speaking = [name for name, each in self._services.providers().by_name.items() if each.kind == "openai"]
-        if not wanted and "call_id" in session_request.query and speaking:
-            return f"{speaking[0]}/call"  # a call has a model already
-        return wanted
+        """Name of the model in a request. A request with `call_id` has none, and gets the first OpenAI provider."""
+        model = session_request.query.get("model", "")
+        openai_providers = [name for name, each in self._services.providers().by_name.items() if each.kind == "openai"]
+        if not model and "call_id" in session_request.query and openai_providers:
+            return f"{openai_providers[0]}/call"  # the provider already has a model for the call
+        return model
 
     def _make_session(
         self,

@@ -1,4 +1,4 @@
-"""Scripted replies and the connection of a client, shared by the scripted speech models of all engines."""
+"""Base of the scripted speech servers for tests: scripted replies, and a connection that records messages."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ NOTHING_LEFT: Final = "I have nothing more to say."
 
 
 class SpokenCall(msgspec.Struct, frozen=True):
-    """A call of a tool."""
+    """Tool call in a scripted reply."""
 
     name: str
     arguments: Mapping[str, Any] = {}
     id: str = ""
-    """Empty: a new one."""
+    """Id of the call; empty: the server makes one."""
 
 
 class SpokenReply(msgspec.Struct, frozen=True):
-    """One answer: speech, then calls."""
+    """Scripted answer: speech, followed by tool calls."""
 
     text: str = ""
-    """Words that are said, as transcript and as audio; empty: none."""
+    """Words that are sent as transcript and as audio; empty: none."""
     calls: tuple[SpokenCall, ...] = ()
     held: asyncio.Event | None = None
-    """Event that the rest of the answer waits for, after its first piece of audio."""
+    """Event for which the answer waits after its first piece of audio; None: the answer does not wait."""
 
 
 class SpeechScript:
-    """Replies in their order, and what is heard in each turn of speech."""
+    """Replies of the model, and transcripts of the user's turns of speech, both in order."""
 
     def __init__(self, *replies: SpokenReply, heard: tuple[str, ...] = ()) -> None:
         self._replies = [*replies]
         self._heard = [*heard]
 
     def next_reply(self) -> SpokenReply:
-        """The next answer."""
+        """Remove and return the next answer."""
         return self._replies.pop(0) if self._replies else SpokenReply(NOTHING_LEFT)
 
     def next_heard(self) -> str:
-        """The transcript of the next turn of speech."""
+        """Remove and return the transcript of the next turn of speech."""
         return self._heard.pop(0) if self._heard else "(unclear)"
 
 
 def audio_of(text: str) -> list[bytes]:
-    """PCM of 40 ms at 24 kHz for each word, never silent."""
+    """Make PCM for a text: 40 ms at 24 kHz for each word, without silence."""
     return [bytes([1 + sum(word.encode()) % 255]) * 1920 for word in text.split()]
 
 
 class MadeCall(msgspec.Struct, frozen=True):
-    """A call that a model made."""
+    """Call that a scripted model has made."""
 
     name: str
     at: float
-    """Seconds of the monotonic clock."""
+    """Time of the call, in seconds of the monotonic clock."""
 
     @classmethod
     def now(cls, name: str) -> MadeCall:
-        """Call that is made now."""
+        """Record a call at the current time."""
         return cls(name, time.monotonic())
 
 
 class ScriptedConnection:
-    """Base of a scripted session: records what its client sent."""
+    """Base class of scripted sessions, which records the messages of its client."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest) -> None:
         self._socket = socket
@@ -75,16 +75,16 @@ class ScriptedConnection:
         self.headers = {name.lower(): value for name, value in request.headers.items()}
         self.query = dict(request.query)
         self.received: list[dict[str, Any]] = []
-        """Messages of the client in their order."""
+        """Messages of the client, in order."""
         self.received_at: list[float] = []
-        """When each of them came, in seconds of the monotonic clock."""
+        """Arrival time of each message, in seconds of the monotonic clock."""
         self.made: dict[str, MadeCall] = {}
         """Calls that the model made, by id."""
         self.changed = asyncio.Condition()
 
     @property
     def closed(self) -> bool:
-        """Whether the client closed the connection, or is gone."""
+        """Whether the connection is closed or lost."""
         transport = self._request.transport
         return self._socket.closed or transport is None or transport.is_closing()
 
@@ -105,7 +105,7 @@ class ScriptedConnection:
         raise NotImplementedError
 
     async def until(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait for `count` messages of a type."""
+        """Wait until the client has sent `count` messages of a type. Returns all messages of the type."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.of_type(name)) >= count)
         return self.of_type(name)

@@ -1,4 +1,6 @@
-"""Opens and runs speech sessions of every engine: connects a model of the route, offers tools, keeps the record."""
+"""Opens and runs the speech sessions of all engines: connects a model of the route, offers tools,
+records the session.
+"""
 
 from __future__ import annotations
 
@@ -43,56 +45,55 @@ from fairlead_speech.tools import SessionToolbox, SpeechContext, SpeechOffers
 
 DEFAULT_BOUNDS: Final = SpeechBounds()
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
-"""Connects to a model. Raises ProviderUnavailable, ProviderRefused."""
+"""Function that connects to a model. Raises ProviderUnavailable and ProviderRefused."""
 Serve = Callable[[web.BaseRequest, RequestRecord], Awaitable[web.StreamResponse]]
-"""Runs a session to its end. Raises LlmError and Problem before the upgrade."""
+"""Function that runs a session to its end. Raises LlmError and Problem before the upgrade."""
 
 
 class SpeechSettings(msgspec.Struct, frozen=True):
-    """Bounds and permissions of speech sessions."""
+    """Limits and permissions of speech sessions."""
 
     allowed: SpeechSessionSettings
     key: bytes
-    """Key that binds session handles to principals; replicas share it. Empty: random, of this process."""
+    """Key that seals session handles for principals, which replicas share. Empty: a random key of this process."""
 
 
 class SpeechModels(msgspec.Struct, frozen=True):
-    """Models of the installation, and how they are reached."""
+    """Models of the installation, with what is needed to connect to them."""
 
     providers: Callable[[], Providers]
     breakers: ModelBreakers
     client: ProviderClient
     chat: ChatModel
-    """Models of cascaded engines."""
+    """Chat Completions interface to the models of cascaded engines."""
 
 
 class OpenedModel(msgspec.Struct, frozen=True):
-    """Model that is connected for a session, with the toolbox and tier of that session."""
+    """Connected model of a session, with the toolbox and tier of the session."""
 
     target: ModelTarget
     side: SessionSide
     toolbox: SessionToolbox
     tier: SpokenTier
     make_toolbox: Callable[[str], SessionToolbox]
-    """Makes another toolbox of the session, by the message format of its tools, for an engine that answers slow turns.
-    """
+    """Makes another toolbox for the session, by the name of a message format, for an engine that answers slow turns."""
 
 
 class EngineEndpoint(Protocol):
-    """Endpoint of one engine."""
+    """Interface of an endpoint for sessions of one engine."""
 
     engine: str
 
     def takes(self, path: str) -> bool:
-        """Whether a WebSocket to that path is a session of this engine."""
+        """Whether a WebSocket at a path belongs to this endpoint."""
         ...
 
     def error_body(self, error: LlmError) -> bytes:
-        """JSON body of a refusal before the upgrade, in the form of the engine's API."""
+        """JSON body of an error before the upgrade, in the format of the engine's API."""
         ...
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Take the slot; choose the models where the request names one. Raises LlmError."""
+        """Take the slot, and choose the models if the request names one. Raises LlmError."""
         ...
 
 
@@ -108,7 +109,7 @@ class SpeechServices:
         clock: Callable[[], float] = time.perf_counter,
         bounds: SpeechBounds = DEFAULT_BOUNDS,
     ) -> None:
-        """`clock` times messages, in seconds."""
+        """`clock`: monotonic clock in seconds, by which messages are timed."""
         self.tools = tools
         self.bounds = bounds
         self.providers = models.providers
@@ -119,27 +120,27 @@ class SpeechServices:
         self.engines = CascadedEngines(models.client, models.chat, metrics)
         self.running: set[SpeechBridge] = set()
         self.over = asyncio.Event()
-        """Set when the last session that runs has ended."""
+        """Set when the last running session has ended."""
         self._bridging = BridgeServices(metrics, clock, asyncio.Lock(), bounds)
         self._breakers = models.breakers
         self._offers = SpeechOffers(tools)
 
     def targets(
-        self, wanted: str, session_request: SessionRequest, kinds: Collection[str], api: str
+        self, model: str, session_request: SessionRequest, kinds: Collection[str], api: str
     ) -> tuple[ModelRoute, Sequence[ModelTarget]]:
-        """Route of a model's name, and those of its models whose provider is one of `kinds`. `api` names the API in
-        errors. Raises LlmError.
+        """Resolve the name of a model or route. Returns the route, and those of its models whose provider has one of
+        `kinds`. `api`: name of the API for error messages. Raises LlmError.
         """
         providers = self.providers()
         try:
-            route, targets = providers.targets(wanted, keyed=bool(session_request.provider_key), spoken=True)
+            route, targets = providers.targets(model, keyed=bool(session_request.provider_key), spoken=True)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
         usable = [target for target in targets if providers.kind_of(target) in kinds]
         if not usable:
-            raise LlmError(404, f"no provider of {wanted[:128]!r} has {api}", "model_not_found")
+            raise LlmError(404, f"no provider of the model {model[:128]!r} has {api}", "model_not_found")
         return route, usable
 
     async def open(
@@ -151,8 +152,8 @@ class SpeechServices:
         record: RequestRecord,
         dial: Dial,
     ) -> OpenedModel:
-        """Connect the first model that can be reached, within the agent's daily tokens, and offer tools. Raises
-        LlmError and Problem.
+        """Connect to the first model that can be reached, and offer tools. Raises LlmError and Problem, also when the
+        agent's daily tokens are used up.
         """
 
         def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
@@ -160,7 +161,7 @@ class SpeechServices:
 
         toolbox = make(targets[0])
         tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
-        offer = await toolbox.show(tier.current, frozenset())  # an unknown tier is refused here
+        offer = await toolbox.show(tier.current, frozenset())  # raises Problem for an unknown tier
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
             raise budget_error(refused)
@@ -174,7 +175,7 @@ class SpeechServices:
     async def connect(
         self, session_request: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
     ) -> tuple[ModelTarget, SessionSide]:
-        """Connect to the first of `targets` that can be reached. Raises LlmError."""
+        """Connect to the first model in `targets` that can be reached. Raises LlmError."""
         failure: LlmError | None = None
         for target in targets:
             try:
@@ -187,12 +188,12 @@ class SpeechServices:
             except ProviderRefused as error:
                 attempt.answered(error.status, None if session_request.provider_key else error.retry_after)
                 status = error.status if 400 <= error.status < 500 else 502
-                failure = LlmError(status, f"{target.provider}: {error}", "provider_refused")
+                failure = LlmError(status, f"the provider {target.provider}: {error}", "provider_refused")
                 if not asks_next(error.status):
                     raise failure from error
             except ProviderUnavailable as error:
                 attempt.failed(error)
-                failure = LlmError(502, f"{target.provider}: {error}", "provider_unavailable")
+                failure = LlmError(502, f"the provider {target.provider}: {error}", "provider_unavailable")
             except BaseException:
                 attempt.given_up()
                 raise
@@ -200,16 +201,18 @@ class SpeechServices:
                 attempt.answered(200, None)
                 attempt.over()
                 return target, side
-        raise failure or LlmError(502, "no model takes the session", "provider_unavailable")
+        raise failure or LlmError(502, "no provider of the model can be reached", "provider_unavailable")
 
     def context(self, opened: OpenedModel, record: RequestRecord, engine: str) -> SpeechContext:
-        """Parts of the gateway for a session of an opened model."""
+        """Collect the objects that a session with an opened model needs."""
         return SpeechContext(
             engine, opened.toolbox, opened.tier, record, self.metrics, self.settings.allowed.provider_mcp
         )
 
     async def accept(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
-        """Upgrade the client's connection. Returns its WebSocket, alone and as a side. `protocols`: subprotocols."""
+        """Upgrade the client's connection. Returns its WebSocket, and the side of a session that wraps it. `protocols`:
+        supported subprotocols.
+        """
         socket = web.WebSocketResponse(
             timeout=CLOSE_SECONDS,
             heartbeat=CLIENT_PING_SECONDS,
@@ -230,7 +233,7 @@ class SpeechServices:
     ) -> None:
         """Bridge a session until it ends, and record its outcome."""
         bridge = SpeechBridge(client, provider, session, engine, self._bridging)
-        if isinstance(provider, CascadedSession):  # other sessions end by their provider
+        if isinstance(provider, CascadedSession):  # the provider ends all other sessions
             provider.expire_in(self.bounds.session_seconds)
         self.running.add(bridge)
         self.metrics.begin_session(engine)
@@ -246,13 +249,13 @@ class SpeechServices:
 
 
 def make_engine_session(services: SpeechServices, name: str, model: str) -> CascadedSession:
-    """Make a session of the cascaded engine `name`. `model`: the name that the client asked for."""
+    """Make a session with the cascaded engine `name`. `model`: model name in the client's request."""
     engine = services.engines.engine(name, services.providers().cascaded[name])
     return CascadedSession(engine, model, services.clock, services.bounds)
 
 
 def set_slow_tier(session: CascadedSession, opened: OpenedModel) -> None:
-    """Have a cascaded engine say fillers at once in slow tiers, where it has fillers."""
+    """Configure a cascaded engine to speak fillers at the start of responses in slow tiers, if it has fillers."""
     filler = session.state.engine.provider.filler
     if filler is not None:
         session.set_slow_tier(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
@@ -266,8 +269,8 @@ def make_turn_answerer(
     record: RequestRecord,
     end: SessionEnd,
 ) -> TurnAnswerer:
-    """Make an answerer of slow turns by the cascaded engine `name`. `client` gets its events in the form of OpenAI
-    Realtime; `end` is requested where the agent's daily tokens are spent.
+    """Make an object that answers slow turns by the cascaded engine `name`. `client`: receives its events in OpenAI
+    Realtime's format. `end`: requested when the agent's daily tokens are used up.
     """
     side = make_engine_session(services, name, name)
     set_slow_tier(side, opened)

@@ -1,6 +1,6 @@
-"""Interface of every speech engine: a session that shows tools to a model and takes their results; its bounds and end.
+"""Interface of speech sessions, with their limits and their end, which all speech engines implement.
 
-Creating and cancelling responses is not part of it: who begins to speak when differs from engine to engine.
+The interface does not create or cancel responses, because engines differ in the rules about who speaks when.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from fairlead_speech.messages import MessageReader, UnreadableMessage
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing
 
 OVER_BUDGET: Final = "over_budget"
-"""Outcome of a session that spent its agent's daily tokens."""
+"""Outcome of a session that used up its agent's daily tokens."""
 SESSION_SECONDS: Final = 3600
-"""Length of a session of a cascaded engine, as in OpenAI's API."""
+"""Maximum duration of a session with a cascaded engine, as in OpenAI's API."""
 
 
 class SessionEnd:
-    """End of a session that the gateway requests."""
+    """Request of the gateway to end a session."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
         self._result = "", Closing(1000)
 
     def request(self, outcome: str, closing: Closing) -> None:
-        """End the session with an outcome and a close for its client; no-op after the first request."""
+        """End the session with an outcome and a close for its client. Only the first request counts."""
         if not self._requested.is_set():
             self._result = outcome, closing
             self._requested.set()
@@ -43,42 +43,44 @@ class SessionEnd:
 
 
 def close_over_budget(record: RequestRecord) -> Closing | None:
-    """Close for a session whose agent has spent its daily tokens; None while there are some left. SDKs do not reconnect
-    at once after this code, as they do after 1011 to 1013.
+    """Close frame for a session whose agent has used up its daily tokens; None if tokens are left. The code is 1008, as
+    SDKs reconnect at once after the codes 1011 to 1013.
     """
     spent = record.spent()
     return None if spent is None else Closing(POLICY_VIOLATION, spent.message)
 
 
 class MessageSink(Protocol):
-    """Side of a session to which messages are sent."""
+    """Interface of a side of a session to which messages are sent."""
 
     async def send(self, payload: bytes) -> None:
-        """Send a message; wait until there is room for more. No-op where the side is closed."""
+        """Send a message, and wait while buffers are full. Messages to a closed side are dropped."""
         ...
 
 
 class SpeechSession(Protocol):
-    """Session of one speech model, in any engine."""
+    """Interface of a session with a speech model, in any engine."""
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Offer these tools of the gateway to the model, beside the client's own, as soon as its engine can."""
+        """Set the gateway's tools that the model has in addition to the client's, as soon as the engine allows it."""
         ...
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Send the result of a call to the model. It goes on once it has the results of all calls of its response."""
+        """Send the result of a call to the model, which continues when it has the results of all calls
+        of a response.
+        """
         ...
 
 
 class BridgedSession(SpeechSession, Protocol):
-    """Session between a client and a provider that speak the same wire format."""
+    """Interface of a session between a client and a provider that use the same wire format."""
 
     client_messages: MessageReader
-    """Reader of the client's messages; `from_client` gets what it accepts."""
+    """Reader that checks the client's messages before `from_client`."""
     provider_messages: MessageReader
-    """Reader of the provider's messages; `from_provider` gets what it accepts."""
+    """Reader that checks the provider's messages before `from_provider`."""
     end: SessionEnd
-    """End that the session requests by itself."""
+    """End that the session can request."""
 
     @property
     def responding(self) -> bool:
@@ -86,20 +88,24 @@ class BridgedSession(SpeechSession, Protocol):
         ...
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Message of the client in the form for the provider; None: nothing is forwarded. Raises RefusedMessage."""
+        """Translate a message of the client for the provider. Returns None when nothing is forwarded. Raises
+        RefusedMessage.
+        """
         ...
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Message of the provider in the form for the client; None: nothing is forwarded. Raises RefusedMessage."""
+        """Translate a message of the provider for the client. Returns None when nothing is forwarded. Raises
+        RefusedMessage.
+        """
         ...
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Answer to a client's message that cannot be read; None: the session ends."""
+        """Answer to a client's message that cannot be read. None ends the session."""
         ...
 
     async def announce_drain(self, seconds: float) -> None:
-        """Announce to the client that the session is closed once the model is not responding, at the latest in
-        `seconds`; no-op in wire formats without such a message.
+        """Tell the client that the session will be closed when the model is not responding, at the latest after
+        `seconds`. Wire formats without such a message do nothing.
         """
         ...
 
@@ -109,19 +115,19 @@ class BridgedSession(SpeechSession, Protocol):
 
 
 class SpeechBounds(msgspec.Struct, frozen=True):
-    """Bounds of each session of a gateway; times in seconds."""
+    """Limits of each session of a gateway. Times are in seconds."""
 
     check_seconds: float = 1.0
-    """Interval of checks for stalled peers, and for the end of a drain."""
+    """Interval of the checks for stalled peers, and for the end of a drain."""
     stalled_seconds: float = 10.0
-    """Time after which a side that reads nothing ends the session; the other side waits meanwhile."""
+    """Time after which the session ends if a side does not read. The other side has to wait until then."""
     session_seconds: float = SESSION_SECONDS
-    """Time after which a session of a cascaded engine ends; `expires_at` announces it."""
+    """Maximum duration of a session with a cascaded engine, which `expires_at` announces to the client."""
     response_seconds: float = 900.0
-    """Time for one response of a cascaded engine as a whole: a server that answers drop by drop is never idle. Nobody
-    listens for so long: a long answer is said in five minutes.
+    """Maximum duration of a response of a cascaded engine, as a server that sends single bytes is never idle. A long
+    spoken answer takes five minutes.
     """
     routed_turns: int = 16
-    """Turns of a routed session that wait for a decision whether provider or engine answers them."""
+    """Maximum number of waiting turns of a routed session, which the provider or the engine will answer."""
     routed_bytes: int = 12 << 20
-    """Bytes of audio of the turns that wait."""
+    """Maximum bytes of audio of the waiting turns."""

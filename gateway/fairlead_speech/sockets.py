@@ -1,4 +1,4 @@
-"""WebSockets as sides of a session: bounded in bytes, with a deadline for a peer that does not read."""
+"""WebSockets as sides of a session, with size limits, and with a measurement of the time that a peer does not read."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 MAX_MESSAGE: Final = 16 << 20
-"""Bytes of one message, in either direction: a provider takes 15 MiB of audio at once."""
+"""Maximum size of a message in either direction. Providers accept 15 MiB of audio in one message."""
 CLIENT_PING_SECONDS: Final = 20.0
-"""Interval of pings to clients: proxies in front of the gateway close connections that are silent for a minute."""
+"""Interval of pings to clients, as proxies in front of the gateway close connections that are silent for a minute."""
 PROVIDER_PING_SECONDS: Final = 120.0
-"""Interval of pings to providers, which have half of it to answer: Gemini's servers take up to half a minute."""
+"""Interval of pings to providers, which have half of it to answer. Gemini's servers take up to half a minute."""
 CLOSE_SECONDS: Final = 2.0
-"""Time for a peer to answer a close frame."""
+"""Seconds that a peer has to answer a close frame."""
 GOING_AWAY, UNSUPPORTED, BAD_ARGUMENT, POLICY_VIOLATION, TOO_LARGE = 1001, 1003, 1007, 1008, 1009
 INTERNAL_ERROR, TRY_AGAIN_LATER = 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
-SILENT: Final = "the other side answers no ping"
+SILENT: Final = "the other side did not answer a ping"
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
-"""Bytes of a reason; a close frame has room for 123 (RFC 6455 section 5.5)."""
+"""Maximum bytes of a close reason. A close frame has room for 123 (RFC 6455 section 5.5)."""
 Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]"
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """Close code and reason with which one side ended."""
+    """Close code and reason with which one side of a session ended."""
 
     code: int
     reason: str = ""
     clean: bool = True
-    """Whether the side sent a close frame itself."""
+    """Whether the side sent a close frame."""
 
     def for_other_side(self) -> Closing:
-        """Close for the other side; codes that must not be sent become 1011."""
+        """Close frame for the other side. Codes that must not be sent become 1011."""
         code = self.code if 1000 <= self.code < 5000 and self.code not in _UNSENDABLE else INTERNAL_ERROR
         return Closing(code, self.reason)
 
 
 class SessionSide(Protocol):
-    """One side of a session: the client's or the provider's."""
+    """Interface of one side of a session, the client's or the provider's."""
 
     binary: bool
-    """Whether messages are sent as binary ones, else as text. Gemini's servers send JSON in binary messages."""
+    """Whether messages are sent as binary messages, as Gemini's servers do with JSON, or as text."""
 
     @property
     def received_binary(self) -> bool:
@@ -55,19 +55,19 @@ class SessionSide(Protocol):
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which a sent message has waited for the peer to read."""
+        """Seconds for which the peer has not read a sent message; 0 if no message waits."""
         ...
 
     async def receive(self) -> bytes | Closing:
-        """Wait for the next message, or for the end of the side."""
+        """Wait for the next message, or for the close of this side."""
         ...
 
     async def send(self, payload: bytes) -> None:
-        """Send a message; wait for the peer while buffers are full. No-op where the side is closed."""
+        """Send a message, and wait while buffers are full. Messages to a closed side are dropped."""
         ...
 
     async def close(self, closing: Closing) -> None:
-        """Close this side; a peer that does not answer is cut off."""
+        """Close this side. The connection to a peer that does not answer is aborted."""
         ...
 
 
@@ -75,7 +75,7 @@ class SessionSocket:
     """Side of a session over a WebSocket."""
 
     def __init__(self, socket: Socket, transport: asyncio.Transport | None, clock: Callable[[], float]) -> None:
-        """`transport`: that of the socket; None where it is closed already."""
+        """`transport`: transport of the socket; None if it is closed already."""
         self._socket = socket
         self._transport = transport
         self._clock = clock
@@ -87,11 +87,11 @@ class SessionSocket:
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which a sent message has waited for the peer to read."""
+        """Seconds for which the peer has not read a sent message; 0 if no message waits."""
         return self._clock() - self._stalled_since if self._senders else 0.0
 
     async def receive(self) -> bytes | Closing:
-        """Wait for the next message, or for the end of the side."""
+        """Wait for the next message, or for the close of this side."""
         message = await self._socket.receive()
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
             self.received_binary = message.type is WSMsgType.BINARY
@@ -100,7 +100,7 @@ class SessionSocket:
         return self._closing_of(message)
 
     async def send(self, payload: bytes) -> None:
-        """Send a message; wait for the peer while buffers are full. No-op where the side is closed."""
+        """Send a message, and wait while buffers are full. Messages to a closed side are dropped."""
         if self.closed:
             return
         if not self._senders:
@@ -109,13 +109,13 @@ class SessionSocket:
         try:
             await self._socket.send_frame(payload, WSMsgType.BINARY if self.binary else WSMsgType.TEXT)
         except (aiohttp.ClientError, ConnectionError, RuntimeError):
-            self.closed = True  # `receive` returns how it ended
+            self.closed = True  # `receive` returns the reason
         finally:
             self._senders -= 1
             self._stalled_since = self._clock()
 
     async def close(self, closing: Closing) -> None:
-        """Close this side; a peer that does not answer is cut off."""
+        """Close this side. The connection to a peer that does not answer is aborted."""
         self.closed = True
         reason = closing.reason.encode()[:_MAX_REASON].decode(errors="ignore").encode()
         try:
@@ -133,5 +133,5 @@ class SessionSocket:
         if message.type is WSMsgType.ERROR and isinstance(message.data, aiohttp.ServerTimeoutError):
             return Closing(INTERNAL_ERROR, SILENT, clean=False)
         if message.type is WSMsgType.ERROR and code is not None and code not in _UNSENDABLE:
-            return Closing(code, "a message was too large, or no WebSocket message", clean=False)
+            return Closing(code, "a message was too large or violated the WebSocket protocol", clean=False)
         return Closing(1006, clean=False)

@@ -1,4 +1,4 @@
-"""Tier of a spoken conversation: by the rules of `POST /v1/tier` over what the user says, or by command."""
+"""Choice of a speech session's tier: by the rules of `POST /v1/tier` from the user's words, or by name."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import msgspec
 
 from fairlead_gateway.conversation.turn import Choice, ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, limit_tier
 from fairlead_offers.offer.offers import AUTO
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16 << 10
-"""Characters of a turn that the rules read, from its end."""
+"""Number of last characters of a turn to which the rules are applied."""
 log = logging.getLogger(__name__)
 
 
 def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) -> bool:
-    """Whether a tier is at least as slow as `from_tier`; None: slower than the default tier."""
+    """Whether a tier is at least as slow as `from_tier`. If that is None, whether it is slower than the
+    default tier.
+    """
     order = [each.name for each in by_speed(catalog.snapshot.rules.tiers)]
     if tier not in order:
         return False
@@ -32,7 +34,7 @@ def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) ->
 
 
 def decided_by_words(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
-    """Whether the words of a turn may move it to a slow tier. `named`: tier that the client chose by name."""
+    """Whether the words of a turn may choose a slow tier. `named`: tier that the client chose by name."""
     if named is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
         return False
     selections = [tier.selection for tier in catalog.snapshot.rules.tiers]
@@ -40,14 +42,14 @@ def decided_by_words(catalog: SubjectCatalog, named: str | None, from_tier: str 
 
 
 class UnknownTier(LookupError):
-    """The principal has no such tier; the message names those that it has."""
+    """Name of a tier that the principal does not have. The message lists the principal's tiers."""
 
 
 class SpokenTier:
-    """Tier of one session: chosen by rules over the text of each turn, unless the client named one."""
+    """Tier of one session, which rules choose by the text of each turn unless the client chose one by name."""
 
-    def __init__(self, tools: ToolServices, get_catalog: Callable[[], SubjectCatalog], wanted: str | None) -> None:
-        """`wanted`: a tier, or AUTO; None: AUTO where the installation has tiers."""
+    def __init__(self, tools: ToolServices, get_catalog: Callable[[], SubjectCatalog], tier: str | None) -> None:
+        """`tier`: name of a tier, AUTO for the choice by rules, or None, which means AUTO."""
         self._tools = tools
         self._catalog = get_catalog
         self._state = ConversationState()
@@ -55,26 +57,26 @@ class SpokenTier:
         self._turns = 0
         self._text = ""
         self._queue_depth = 0
-        self.named = None if wanted in (None, AUTO) else wanted
-        """Tier that the client named; None: the rules choose."""
+        self.named = None if tier in (None, AUTO) else tier
+        """Tier that the client chose by name; None: the rules choose."""
         self.rule = ""
         """Name of the rule that chose the tier."""
         self.current = self.named
-        """Tier now; None: the principal's default."""
+        """Current tier; None stands for the principal's default tier."""
 
     def select(self, tier: str | None) -> None:
-        """Name the tier from now on; AUTO or None: the rules choose again. Raises UnknownTier."""
+        """Choose a tier by name, or return to the choice by rules with AUTO or None. Raises UnknownTier."""
         if tier is None or tier == AUTO:
             self.named = None
             return
         tiers = self._catalog().tiers
         if tier not in tiers:
-            raise UnknownTier(f"there is no tier {tier[:64]!r}; there are {', '.join(tiers) or 'none'}")
+            raise UnknownTier(f"you have no tier {tier[:64]!r}; your tiers: {', '.join(tiers) or 'none'}")
         self.named = self.current = tier
         self.rule = "named"
 
     def set_queue_depth(self, depth: int) -> None:
-        """Set the number of speakers that wait for an answer, which the rules read."""
+        """Set the number of speakers that wait for an answer, which rules may depend on."""
         self._queue_depth = depth
 
     async def choose_first(self) -> None:
@@ -83,8 +85,8 @@ class SpokenTier:
             await self._apply_rules(Turn(text="", final=False, number=0, queue_depth=self._queue_depth))
 
     async def choose(self, turn: str, text: str, *, final: bool, continues: bool = False) -> bool:
-        """Choose the tier by the text of a turn; True where it changed. `turn`: id of the turn. `continues`: the text
-        follows the one before it, of the same turn.
+        """Choose the tier by the text of a turn. Returns whether the tier changed. `turn`: id of the turn. `continues`:
+        whether the text follows the previous text of the same turn, instead of replacing it.
         """
         before = self.current
         new_turn = turn != self._turn
@@ -104,7 +106,7 @@ class SpokenTier:
             if chooser is None or not catalog.tiers:
                 return None
             choice, state = chooser.choose(turn, self._state, self._tools.choosers.clock())
-            return attainable(choice, catalog), state
+            return limit_tier(choice, catalog), state
 
         applied = await self._tools.work.do(apply)
         if applied is not None and self.named is None:
@@ -121,11 +123,11 @@ class UserText(msgspec.Struct):
     text: str
     final: bool
     continues: bool
-    """Whether the text follows the one before it, of the same turn."""
+    """Whether the text follows the previous text of the same turn, instead of replacing it."""
 
 
 class UserTexts:
-    """Queue of texts by which a task of its own chooses the tier, one after the other. `aclose` it."""
+    """Queue of texts, and a task that chooses the tier by each. Its owner calls `aclose` at the end."""
 
     def __init__(self, choose: Callable[[UserText], Awaitable[None]]) -> None:
         self._choose = choose
@@ -133,7 +135,7 @@ class UserTexts:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, text: UserText) -> None:
-        """Queue a text. Pieces of one turn that wait are joined."""
+        """Queue a text. Waiting pieces of the same turn are joined."""
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last.turn == text.turn and not last.final:
             last.text = last.text + text.text if text.continues else text.text
@@ -145,12 +147,12 @@ class UserTexts:
             self._task = asyncio.create_task(self._choose_tiers(), name="tier of a speech session")
 
     async def wait(self) -> None:
-        """Wait until the queue is empty, and its last text is done."""
+        """Wait until the tier was chosen by all queued texts."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
     async def aclose(self) -> None:
-        """Cancel the task, and drop the texts that wait."""
+        """Cancel the task, and drop the waiting texts."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -162,4 +164,4 @@ class UserTexts:
             try:
                 await self._choose(text)
             except Exception:
-                log.exception("The tier of a speech session could not be chosen")
+                log.exception("A speech session keeps its tier, as the rules of tiers failed")

@@ -1,4 +1,4 @@
-"""Function calls of a speech session: each is run in a task of its own, and every call id once."""
+"""Runs the function calls of a speech session, each in a separate task, and each call id only once."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fairlead_speech.metrics import CANCELLED, DUPLICATE, ERROR, OK, SpeechMetri
 from fairlead_speech.session import SpeechSession
 
 MAX_RUNNING: Final = 32
-"""Calls of one session that run at the same time."""
+"""Maximum number of running calls of one session."""
 MAX_IDS: Final = 1024
-"""Call ids that are remembered, to refuse one that comes again."""
+"""Maximum number of stored call ids, by which repeated calls are recognized."""
 log = logging.getLogger(__name__)
 RunCall = Callable[[ModelCall], Awaitable[Mapping[str, Any]]]
 MAX_MEDIA_BYTES: Final = 12 << 20
-"""Bytes of media parts in one event, as base64 and text."""
+"""Maximum bytes of media parts in one event, as base64 and text."""
 _MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
 
 
 def error_result(message: str) -> Mapping[str, Any]:
-    """Result of a call that failed, with a message for the model."""
+    """Result of a failed call, with a message for the model."""
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
 class ToolCallHandler:
-    """Calls of one session. Runs them, and sends their results to the session. `aclose` it."""
+    """Runs the calls of one session, and sends their results to the session. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class ToolCallHandler:
         engine: str,
         metrics: SpeechMetrics,
     ) -> None:
-        """`run` returns the result of a call, refusals included. `interruptible`: whether a call of the tool of that
-        name may be cancelled when the user interrupts, as it changes nothing.
+        """`run`: runs a call and returns its result, which may be a refusal. `interruptible`: whether calls of a tool,
+        passed by name, may be cancelled when the user interrupts, as the tool is read-only.
         """
         self._session = session
         self._run = run
@@ -52,7 +52,7 @@ class ToolCallHandler:
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
         self._interrupted: set[str] = set()
         self._cancelled_by_provider: set[str] = set()
-        """Ids of calls that the provider cancelled and that run on: their results are dropped."""
+        """Ids of calls that the provider cancelled but that continue to run, and whose results are dropped."""
 
     @property
     def running(self) -> Collection[str]:
@@ -60,12 +60,12 @@ class ToolCallHandler:
         return self._running.keys()
 
     def __contains__(self, ident: str) -> bool:
-        """Whether a call of that id was started."""
+        """Whether a call with this id was started."""
         return ident in self._seen
 
     def begin(self, call: ModelCall) -> bool:
-        """Start a call; its result is sent to the session. False where the id was there before: the call is not run
-        again.
+        """Start a call, whose result is sent to the session. Returns False, without starting it, if an earlier call had
+        the same id.
         """
         if call.id in self._seen:
             self._metrics.count_call(self._engine, DUPLICATE)
@@ -78,15 +78,15 @@ class ToolCallHandler:
         return True
 
     def interrupt(self) -> None:
-        """Take an interruption by the user: calls that change nothing are cancelled, with a result that says so."""
+        """Handle an interruption by the user: cancel the calls of read-only tools. Their results tell the model so."""
         for ident, (call, task) in self._running.items():
             if self._interruptible(call.wire_name):
                 self._interrupted.add(ident)
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
-        """Take a cancellation by the provider: these calls get no result. Calls that may change something run to their
-        end.
+        """Handle a cancellation by the provider: the calls get no result. Calls of tools that are not read-only
+        continue to their end.
         """
         for ident in ids:
             entry = self._running.get(ident)
@@ -114,32 +114,33 @@ class ToolCallHandler:
             self._metrics.count_call(self._engine, CANCELLED)
             if call.id not in self._interrupted:
                 raise
-            result = error_result("The call was cancelled: the user interrupted")
+            result = error_result("The call was cancelled, because the user interrupted")
         finally:
             self._running.pop(call.id, None)
             self._interrupted.discard(call.id)
-            unwanted = call.id in self._cancelled_by_provider
+            drop_result = call.id in self._cancelled_by_provider
             self._cancelled_by_provider.discard(call.id)
-        if not unwanted:
+        if not drop_result:
             await self._session.send_result(call, result)
 
     async def _run_checked(self, call: ModelCall, others: int) -> Mapping[str, Any]:
         if others >= MAX_RUNNING:
             self._metrics.count_call(self._engine, ERROR)
-            return error_result(f"The call was not run: {MAX_RUNNING} calls of this session run already")
+            reason = f"{MAX_RUNNING} calls of this session are running"
+            return error_result(f"The call was not run, because {reason}: retry when one has ended")
         try:
             result = await self._run(call)
         except Problem as problem:
             result = error_result(problem.document.detail)
         except Exception:
-            log.exception("A call of a speech session failed")
+            log.exception("The gateway failed to run the call of %s in a speech session", call.wire_name[:128])
             result = error_result("The gateway failed to run the call")
         self._metrics.count_call(self._engine, ERROR if result.get("isError") else OK)
         return result
 
 
 def media_parts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Images, audio, files and links of an MCP result, which cannot be spoken; those beyond MAX_MEDIA_BYTES are left
+    """Images, audio, files and links of an MCP result, which cannot be spoken. Parts beyond MAX_MEDIA_BYTES are left
     out.
     """
     content = result.get("content")

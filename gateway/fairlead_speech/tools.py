@@ -1,4 +1,4 @@
-"""Tools of the gateway in one speech session: those that its tier offers, and how a call of one is run."""
+"""The gateway's tools in a speech session: offers the tools of the session's tier, and runs calls of them."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from fairlead_speech.tiers import SpokenTier, UserText, UserTexts
 
 NO_TOOLS: Final = ToolOffer(0)
 CONCURRENT_OFFERS: Final = 8
-"""Sessions whose offers are made at once. The others wait: the worker refuses work that it cannot begin soon, and all
-sessions of a gateway may open, or change their tier, in the same moment.
+"""Maximum number of sessions whose offers are made at the same time. Other sessions wait, because the worker thread
+refuses work that it cannot begin soon, and all sessions of a gateway may open or change their tier at once.
 """
 _EMPTY: Final = ConversationTokens(0, 0)
 log = logging.getLogger(__name__)
 MAX_NAMES: Final = 4096
-"""Tool names that are remembered."""
+"""Maximum number of stored tool names."""
 
 
 class ToolTraits(msgspec.Struct, frozen=True):
-    """Traits of a tool by which a session decides how its calls are run and spoken of."""
+    """Traits of a tool that decide how a session runs its calls and how the model speaks about them."""
 
-    only_reads: bool = False
-    """Whether a call changes nothing, by trusted annotations (`readOnlyHint`)."""
+    read_only: bool = False
+    """Whether a call changes nothing, according to trusted annotations (`readOnlyHint`)."""
     usual_ms: float | None = None
-    """Median duration of a call in milliseconds, measured or else declared."""
+    """Median duration of a call in milliseconds: the measured one if there is one, else the declared one."""
     speech: str | None = None
-    """Setting of the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: chosen by the duration."""
+    """Setting of the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: chosen by the duration of calls."""
 
 
 UNKNOWN: Final = ToolTraits()
 
 
 class SpeechOffers:
-    """Makes offers for all speech sessions. One per gateway."""
+    """Makes the offers for all speech sessions. A gateway has one."""
 
     def __init__(self, tools: ToolServices) -> None:
         self.tools = tools
@@ -62,7 +62,7 @@ class SpeechOffers:
 
 
 class SessionToolbox:
-    """Tools that one session may call, from its principal's catalog."""
+    """Tools from the principal's catalog that one session may call."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SessionToolbox:
         record: RequestRecord,
         target: ModelTarget,
     ) -> None:
-        """`format_name`: the message format in which the model has its tools."""
+        """`format_name`: name of the message format in which the model gets its tools."""
         self._offers = offers
         self._origin = session_request.origin
         self._wishes = session_request.wishes
@@ -83,20 +83,20 @@ class SessionToolbox:
         self._record = record
         self._traits: Mapping[str, ToolTraits] = {}
         self.offer = NO_TOOLS
-        """Tools that may be called now."""
+        """Tools that the model may currently call."""
 
     def catalog(self) -> SubjectCatalog:
-        """Catalog of the principal as it is now."""
+        """Current catalog of the principal."""
         return self._offers.tools.catalogs.seen_by(self._origin.identity)
 
     @property
     def enabled(self) -> bool:
-        """Whether the client wants tools of the gateway."""
+        """Whether the client accepts tools of the gateway."""
         return self._wishes.tools != "none"
 
     async def show(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
-        """Offer the tools of a tier: they alone may be called from now on. `client_tool_names` are not used for tools
-        of the gateway. Raises Problem.
+        """Offer the tools of a tier, after which only these may be called. Tools with a name in `client_tool_names` are
+        left out. Raises Problem.
         """
         if not self.enabled:
             return self.offer
@@ -112,7 +112,7 @@ class SessionToolbox:
 
         async with self._offers.turns:
             offer = await self._offers.memory.get(self._format, catalog, wishes, bounds, make)
-            assert offer is not None, "an exact offer is always made"
+            assert offer is not None, "`Offers.make` returns an offer for exact bounds"
             self._traits = await tools.work.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes = wishes
         self.offer = offer
@@ -123,11 +123,11 @@ class SessionToolbox:
         return self._traits.get(wire_name, UNKNOWN)
 
     def interruptible(self, wire_name: str) -> bool:
-        """Whether a call of a tool may be cancelled at any time."""
-        return self.traits(wire_name).only_reads
+        """Whether a call of a tool may be cancelled at any time, as the tool is read-only."""
+        return self.traits(wire_name).read_only
 
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
-        """Run a call by the tier and the policies as they are now. Returns its result. Raises Problem."""
+        """Run a call under the current tier and policies. Returns its result. Raises Problem."""
         context = OfferContext(self.offer, self._wishes, self._format)
         runs = await run_offered(self._offers.tools, self._origin, context, [call])
         if runs[0].tool is not None:
@@ -140,26 +140,26 @@ class SessionToolbox:
         for name in offer.names:
             entry = visible.find(visible.names.original(name) or name)
             if entry is not None:
-                reads = bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
-                traits[name] = ToolTraits(reads, guess(entry).usual_ms, entry.tool.speech)
+                read_only = bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
+                traits[name] = ToolTraits(read_only, guess(entry).usual_ms, entry.tool.speech)
         return traits
 
 
 class SpeechContext(msgspec.Struct, frozen=True):
-    """Parts of the gateway that the session of one engine works with."""
+    """Objects of the gateway that a session of any engine needs."""
 
     engine: str
-    """Label of metrics."""
+    """Name of the engine, as label of metrics."""
     toolbox: SessionToolbox
     tier: SpokenTier
     record: RequestRecord
     metrics: SpeechMetrics
     provider_mcp: bool
-    """Whether a client may have the provider itself call MCP servers."""
+    """Whether a client may let the provider call MCP servers."""
 
 
 class TierUpdate(msgspec.Struct):
-    """Change that a client asks the gateway for (`fairlead.session.update`, `fairleadSessionUpdate`)."""
+    """Change of a session that a client requests (`fairlead.session.update`, `fairleadSessionUpdate`)."""
 
     tier: str | None = None
     """Name of a tier, or AUTO; None: unchanged."""
@@ -168,12 +168,14 @@ class TierUpdate(msgspec.Struct):
 
 
 class TierTools:
-    """Offers one session the tools of its tier, and chooses the tier by what the user says. `aclose` it."""
+    """Chooses the tier of one session by the user's words, and offers the model the tools of the tier. Its owner calls
+    `aclose` at the end.
+    """
 
     def __init__(
         self, session: SpeechSession, context: SpeechContext, get_client_names: Callable[[], frozenset[str]]
     ) -> None:
-        """`get_client_names` returns the names of the client's own tools."""
+        """`get_client_names`: returns the names of the client's tools."""
         self._session = session
         self._context = context
         self._toolbox = context.toolbox
@@ -181,23 +183,23 @@ class TierTools:
         self._get_client_names = get_client_names
         self._texts = UserTexts(self.choose_tier)
         self.open = False
-        """Whether the session accepts tools now."""
+        """Whether the session currently accepts tools."""
 
     @property
     def tier(self) -> str | None:
-        """Tier now; None: the principal's default."""
+        """Current tier; None stands for the principal's default tier."""
         return self._tier.current
 
     def add_text(self, text: UserText) -> None:
-        """Queue a text by which the tier is chosen, while the session goes on."""
+        """Queue a text by which the tier is chosen in the background."""
         self._texts.add(text)
 
     async def wait_for_texts(self) -> None:
-        """Wait until the tier is chosen by all texts so far."""
+        """Wait until the tier was chosen by all queued texts."""
         await self._texts.wait()
 
     async def choose_tier(self, text: UserText) -> None:
-        """Choose the tier by a text. The tools are offered again where it changes, and at the end of a turn, as
+        """Choose the tier by a text. Offer the tools again if the tier changes, and at the end of each turn, as
         policies may have changed.
         """
         before = self._tier.current
@@ -206,7 +208,7 @@ class TierTools:
             await self._show_tier(before)
 
     async def update(self, update: TierUpdate) -> None:
-        """Take a change that the client asks for. Raises UnknownTier."""
+        """Apply a change that the client requests. Raises UnknownTier."""
         before = self._tier.current
         if update.queue_depth is not None:
             self._tier.set_queue_depth(update.queue_depth)
@@ -215,35 +217,37 @@ class TierTools:
         await self._show_tier(before)
 
     async def show(self) -> None:
-        """Offer the tools of the tier to the model, as they are now."""
+        """Offer the model the current tools of the tier."""
         offer = await self.build_offer(self._get_client_names())
         if offer is not None:
             await self._session.set_tools(offer)
 
     async def build_offer(self, client_names: frozenset[str]) -> ToolOffer | None:
-        """Offer of the tier beside the client's tools of these names; its tools alone may be called from now on. None:
-        the offer before it stays.
+        """Make the offer of the tier, without tools that have one of the client's names. Afterwards, only the offered
+        tools may be called. Returns None if that fails and the previous offer remains.
         """
         try:
             return await self._toolbox.show(self._tier.current, client_names)
-        except Problem as problem:  # its tier, or its policies, were removed from the installation
-            log.info("A speech session keeps the tools that it has: %s", problem.document.code)
+        except Problem as problem:  # for example, the tier was removed from the installation
+            log.info(
+                "A speech session keeps its current tools, as new ones could not be offered: %s", problem.document.code
+            )
             return None
 
     async def aclose(self) -> None:
-        """Drop the texts that wait."""
+        """Drop the waiting texts."""
         await self._texts.aclose()
 
     async def _show_tier(self, before: str | None) -> None:
-        now = self._tier.current
-        if now != before and now is not None:
-            self._context.metrics.count_tier_change(self._context.engine, now)
+        current = self._tier.current
+        if current != before and current is not None:
+            self._context.metrics.count_tier_change(self._context.engine, current)
         if self.open:
             await self.show()
 
 
 class GatewayToolNames:
-    """Names of the tools that one session offers or has offered, without those whose calls the client runs."""
+    """Names of all tools that one session offers or has offered, except those whose calls the client runs."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -252,7 +256,7 @@ class GatewayToolNames:
         return name in self._names
 
     def add(self, offer: ToolOffer) -> None:
-        """Add the names of an offer. Older names stay: a call may still come for a tool that is no longer offered."""
+        """Add the names of an offer. Names of earlier offers remain, as the model may still call these tools."""
         for name in offer.names:
             self._names.pop(name, None)
             if name not in offer.client_run:

@@ -66,7 +66,7 @@ IDENTITY = (
     Guard(
         "what a server wrote, read by somebody who may use it",
         "fairlead_rest.resources.servers",
-        (("if not may_read(context, request, seen.identity):", "if False:"),),
+        (("if not may_read(context, request, catalog.identity):", "if False:"),),
         f"{AT}/test_servers_that_start.py::test_messages_of_failed_servers_are_told_to_administrators_alone",
         "hunter2",
     ),
@@ -409,7 +409,7 @@ SMUGGLING = (
     Guard(
         "what servers printed, read from another machine where nobody is asked who they are",
         "fairlead_rest.log_access",
-        (("if context.guard.identities.open and not is_here(request):", "if False:"),),
+        (("if context.guard.identities.open and not is_local(request):", "if False:"),),
         "tests/component/rest/test_logs_of_servers.py::test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it",
         "200",
     ),

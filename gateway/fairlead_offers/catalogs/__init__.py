@@ -1,1 +1,1 @@
-"""Tools as one subject may see them."""
+"""Catalogs of the tools that one subject may see."""

@@ -1,5 +1,5 @@
-"""Follows what is searched from one catalog to the next, by two levels of hashes: one SHA-256 over all tools, and where
-that differs the `searchHash` of each.
+"""Counts changes of searched tools between catalogs by two levels of hashes: one SHA-256 over all tools, and, if that
+differs, the `searchHash` of each tool.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.events import SWAPPED, Event, EventLog
 from fairlead_offers.problems import Problem
-from fairlead_offers.workers.heavy_work import WorkerThread, breathing
+from fairlead_offers.workers.heavy_work import WorkerThread, with_pauses
 
 Hashes: TypeAlias = Mapping[str, str]
-"""`searchHash` by server and name."""
+"""`searchHash` of each tool, by server and name."""
 RETRY_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 
 
 class CatalogChanges:
-    """Counts tools that were added, removed or modified since the gateway's first catalog."""
+    """Counts the tools that were added, removed or modified since the gateway's first catalog."""
 
     def __init__(
         self, events: EventLog, snapshot: Callable[[], Snapshot], worker: WorkerThread, counts: SearchCounts
@@ -33,7 +33,7 @@ class CatalogChanges:
         self._worker = worker
         self._counts = counts
         self._hashes: Hashes | None = None
-        self._over_all = ""
+        self._catalog_hash = ""
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._unsubscribe = events.subscribe(self._on_event)
@@ -50,22 +50,22 @@ class CatalogChanges:
             self._again = False
             snapshot = self._snapshot()
             try:
-                over_all, hashes_now = await self._worker.do(partial(hashes, snapshot))
-            except Problem:  # too much is waiting there
+                catalog_hash, hashes_now = await self._worker.do(partial(hashes, snapshot))
+            except Problem:  # too much work is waiting for the thread
                 self._again = True
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            if over_all == self._over_all:
+            if catalog_hash == self._catalog_hash:
                 continue
-            before, self._hashes, self._over_all = self._hashes, hashes_now, over_all
+            before, self._hashes, self._catalog_hash = self._hashes, hashes_now, catalog_hash
             if before is not None:
                 counted = {kind: len(names) for kind, names in differences(before, hashes_now).items()}
                 for kind, tools in counted.items():
                     self._counts.count_change(kind, tools)
-                log.debug("what is searched changed: %s", counted)
+                log.debug("Searched tools changed: %s", counted)
 
     async def aclose(self) -> None:
-        """Follow no further."""
+        """Stop to follow changes."""
         self._unsubscribe()
         if self._task is not None and not self._task.done():
             self._task.cancel()
@@ -73,20 +73,20 @@ class CatalogChanges:
 
 
 def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
-    """SHA-256 over the sorted tools of a catalog, and the hash of each."""
+    """Compute the SHA-256 over the sorted tools of a catalog, and the hash of each tool."""
     by_tool = {
         f"{key}/{entry.name}": entry.search_hash
         for key, server in snapshot.servers.items()
-        for entry in breathing(server.catalog.tools, 64)
+        for entry in with_pauses(server.catalog.tools, 64)
     }
     listing = "\n".join(f"{name} {by_tool[name]}" for name in sorted(by_tool))
     return hashlib.sha256(listing.encode("utf-8", "replace")).hexdigest(), by_tool
 
 
 def differences(before: Hashes, after: Hashes) -> dict[str, list[str]]:
-    """Tools that were `added`, `removed` and `modified`."""
+    """Tools that were `added`, `removed` and `modified` between two catalogs."""
     return {
         "added": [name for name in after if name not in before],
         "removed": [name for name in before if name not in after],
-        "modified": [name for name, own in after.items() if before.get(name, own) != own],
+        "modified": [name for name, new_hash in after.items() if before.get(name, new_hash) != new_hash],
     }

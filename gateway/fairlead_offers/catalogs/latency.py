@@ -1,4 +1,4 @@
-"""Latency of a tool in the REST API: declared, measured, and its place in each tier."""
+"""Latency of a tool in the REST API: declared and measured durations, and the measurements that decide about tiers."""
 
 from __future__ import annotations
 
@@ -11,46 +11,48 @@ _UNKNOWN = ToolState(name="")
 
 
 class LatencyDocument(msgspec.Struct, frozen=True):
-    """Under the names by which tools declare it; times in milliseconds, null where nothing is known."""
+    """Declared and measured latency of a tool, under the names by which tools declare it. Times are in milliseconds;
+    null means unknown.
+    """
 
     estimated_duration_ms: int | None
-    """Declared median."""
+    """Declared median duration of a call."""
     max_duration_ms: int | None
-    """Declared upper bound; a call is cut off here."""
+    """Declared maximum duration, after which a call is cancelled."""
     measured_duration_ms: int | None
-    """Median of the last calls, up to 100, probes among them. Takes the place of what is declared."""
+    """Measured median of up to 100 last calls, including probes. It replaces the declared median."""
     measured_p99_ms: int | None
     measured_at: str | None
-    """RFC 3339, of the last call behind what was measured; up to an hour earlier where calls go on."""
+    """Time of the last measured call (RFC 3339). May be up to an hour old while the tool is called."""
     idempotent: bool
-    """Whether a call may be made again without harm."""
+    """Whether a call may be repeated without harm."""
     cacheable_seconds: int
-    """How long a result answers equal calls; 0: never."""
+    """Seconds for which a result may be cached for equal calls; 0: never."""
 
 
 class HealthDocument(msgspec.Struct, frozen=True):
-    """How far a tool can be relied upon."""
+    """Reliability of a tool."""
 
     score: int
-    """0 (always bad) to 100 (always good)."""
+    """Score from 0 (always fails) to 100 (always succeeds)."""
     state: str
     reason: str | None
 
 
 class MeasuredDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """Measurements that decide about tiers."""
+    """Measurements that decide about the tiers of a tool."""
 
     quantiles: Quantiles | None
     """Quantiles of the last successful calls; null before the first."""
     bimodal: bool
-    """Its durations form two heaps, so that every tier judges it by p95."""
+    """Whether the durations form two clusters, for which all tiers judge the tool by its p95."""
     health: HealthDocument
     round_trip_ms: float | None
-    """Duration of a request to its server that calls no tool, as the operator measures it: the network's part."""
+    """Duration of a request to the server that calls no tool, measured by the operator: the network's share."""
 
 
 def latency_of(tool: Tool, state: ToolState | None) -> LatencyDocument:
-    """The fields of one tool."""
+    """Latency document of one tool."""
     quantiles = state.quantiles if state is not None else None
     return LatencyDocument(
         estimated_duration_ms=tool.estimated_duration_ms,
@@ -64,12 +66,12 @@ def latency_of(tool: Tool, state: ToolState | None) -> LatencyDocument:
 
 
 def measured_at(state: ToolState | None) -> str | None:
-    """Time of the last call behind the figures, RFC 3339; None where nothing was measured, or the time is not known."""
+    """Time of the last measured call (RFC 3339); None if nothing was measured, or the time is unknown."""
     return (state.measured_at or None) if state is not None and state.quantiles is not None else None
 
 
 def measured_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:
-    """Measurements of one tool; nulls where there are none."""
+    """Measurements of one tool. Values that were not measured are null."""
     measured = state or _UNKNOWN
     health = HealthDocument(measured.health.score, measured.health.state, measured.health.reason)
     return MeasuredDocument(measured.quantiles, measured.bimodal, health, round_trip_ms)

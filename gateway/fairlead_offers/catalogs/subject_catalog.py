@@ -1,7 +1,7 @@
-"""The catalog as one subject may see it: the only way from a REST resource to the catalog.
+"""Catalog of one subject: the servers and tools that its policies allow. REST resources read only this catalog.
 
-`SubjectCatalogs` makes a `SubjectCatalog` per request, from the identity that the guard left in its scope, and waits
-for servers that start.
+`SubjectCatalogs` makes a `SubjectCatalog` for each request, from the identity that the guard authenticated, and waits
+for servers that are starting.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import by_speed, in_tier
 from fairlead_gateway.policy.unready_servers import is_starting, unready_by_name, unready_by_tool, unready_for
 from fairlead_gateway.policy.view import MERGED, View, server_target
-from fairlead_offers.catalogs.visible_tools import MAX_KEPT_VIEWS, VisibleTools
+from fairlead_offers.catalogs.visible_tools import MAX_CACHED_VIEWS, VisibleTools
 from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem, unready_problem
 
 PAUSE: Final = 5e-5
-"""Seconds between two slices of a view that is built, in which the event loop serves calls."""
+"""Seconds between two slices of building a view, in which the event loop can serve calls."""
 POLICY: Final = "policy"
-"""Rule of a choice whose tier policies made faster."""
+"""Name of the rule in a choice whose tier was replaced by a faster one because of policies."""
 Result = TypeVar("Result")
 
 
 class SubjectCatalog:
-    """Servers, tools and decisions of a selection that one subject may see."""
+    """Servers, tools and policy decisions that one subject may see."""
 
     __slots__ = ("_floors", "_selection", "_views", "identity")
 
@@ -51,12 +51,12 @@ class SubjectCatalog:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Everything that is served to anybody: a subject may see only what is in one of its views."""
+        """Snapshot with everything that is served. The subject may see only what is in one of its views."""
         return self._selection.snapshot
 
     @property
     def views(self) -> Mapping[bytes, View]:
-        """Views of the subject; subjects that may see the same share the object."""
+        """Views of the subject by target. Subjects that may see the same share the object."""
         return self._views
 
     @property
@@ -66,111 +66,117 @@ class SubjectCatalog:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the tiers that the subject has."""
+        """Names of the subject's tiers."""
         return tuple(tier for tier in self.snapshot.tiers if in_tier(MERGED, tier) in self._views)
 
     def view(self, tier: str | None) -> View:
-        """The merged view of a tier, of the default one with None. Not in the loop. Raises Problem."""
+        """Merged view of a tier; None stands for the default tier. Must not be called in the event loop. Raises
+        Problem.
+        """
         target = MERGED if tier is None else in_tier(MERGED, tier)
         for _ in self._selection.views_of(self.identity).build_in_slices(target) if not self.whole else ():
             time.sleep(PAUSE)
         view = self._views.get(target)
         if view is None:
-            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", existing=self.tiers)
+            raise Problem(UNKNOWN_TIER, f"you have no tier {str(tier)[:64]!r}", existing=self.tiers)
         return view
 
     @property
     def default_tier(self) -> str | None:
-        """Tier of this subject where it names none; None where there is none, or one per server."""
+        """Tier of requests of the subject that name none; None if there is no default, or a different
+        one per server.
+        """
         if self.whole:
             return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
         return self._selection.views_of(self.identity).default_tier
 
     def floor(self, tool: Tool) -> Floor | None:
-        """The fastest tier that may show a tool to this subject; None: any."""
-        tiers = self._floors = self._floors or Floors(self.snapshot.rules.tiers)
+        """Fastest tier that may show a tool to this subject; None: every tier may."""
+        floors = self._floors = self._floors or Floors(self.snapshot.rules.tiers)
         rules = None if self.whole else self._selection.views_of(self.identity).rules
-        return slower(tiers.of(tool), rules.floors.get(tool.ref) if rules is not None else None)
+        return slower(floors.of(tool), rules.floors.get(tool.ref) if rules is not None else None)
 
     def decision(self, server: ServerKey, tool: str) -> Decision:
-        """Decision about an existing tool, visible to this subject or not. Not in the loop."""
+        """Decision about an existing tool, whether visible to the subject or not. Must not be called in the event
+        loop.
+        """
         return decide(self._selection.policies, self._selection.views_of(self.identity).rules, server, tool)
 
     def denial(self, view: View, name: str) -> Denial | None:
-        """Decision that denies this subject a tool whose name `view` does not show. Not in the loop."""
+        """Decision that denies the subject a tool, given by a name that `view` does not have. Must not be called in the
+        event loop.
+        """
         return denial(self._selection, self.identity, view, name)
 
     def of_server(self, key: ServerKey) -> View | None:
-        """The view of one server; None: it does not exist for this subject."""
+        """View of one server; None if the subject may not see the server."""
         return self._views.get(server_target(key))
 
     def unready(self, problem: Problem) -> ServerEntry | None:
-        """The server without a catalog that may have the unknown tool or server of a problem."""
+        """Server without a catalog yet that may be, or have, the unknown server or tool of a problem."""
         name, code = problem.missing, problem.document.code
         if code == UNKNOWN_TOOL and name:
             return self.unready_of_tool(name)
         return unready_by_name(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
-        """The server without a catalog that may have a tool, by the tool's name on `/mcp`, its id, or
-        `[namespace/]server/tool`.
-        """
+        """Server without a catalog yet that may have a tool, given by exposed name, id or `[namespace/]server/tool`."""
         server = name.rpartition("/")[0]
         entry = unready_by_tool(self._selection, self.identity, name)
         return entry or (unready_by_name(self._selection, self.identity, server) if server else None)
 
     def unready_servers(self) -> list[ServerEntry]:
-        """The servers without a catalog that the subject may see, in the order of their names."""
+        """Servers without a catalog yet that the subject may see, sorted by key."""
         return sorted(unready_for(self._selection, self.identity), key=attrgetter("key"))
 
     def servers(self) -> list[Server]:
-        """The servers that the subject may see, in the order of the catalog."""
+        """Servers that the subject may see, in the order of the snapshot."""
         return [server for key, server in self.snapshot.servers.items() if server_target(key) in self._views]
 
 
-def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
-    """The choice, with a tier no slower than the subject's policies allow."""
-    shown = seen.tiers
-    if choice.tier in shown:
+def limit_tier(choice: Choice, catalog: SubjectCatalog) -> Choice:
+    """Limit the tier of a choice to the slowest one that the subject's policies allow."""
+    allowed = catalog.tiers
+    if choice.tier in allowed:
         return choice
-    slowest = [tier for tier in by_speed(seen.snapshot.rules.tiers) if tier.name in shown][-1]
+    slowest = [tier for tier in by_speed(catalog.snapshot.rules.tiers) if tier.name in allowed][-1]
     return msgspec.structs.replace(
         choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
     )
 
 
-class OfView(Protocol):
-    """Value that holds the view it was made of."""
+class HasView(Protocol):
+    """Interface of a value that was made from a view, and refers to the view."""
 
     @property
     def view(self) -> View: ...
 
 
-Kept = TypeVar("Kept", bound=OfView)
+Cached = TypeVar("Cached", bound=HasView)
 
 
-class KeptByView(Generic[Kept]):
-    """Cache of values made of views, for the snapshot that is served now; the least recently used is dropped first. In
-    the thread for heavy work only.
+class ViewCache(Generic[Cached]):
+    """Cache of values that are made from views of the served snapshot, with least-recently-used eviction. Only the
+    worker thread may use it.
     """
 
-    def __init__(self, make: Callable[[View, Snapshot], Kept], most: int) -> None:
-        """Keeps at most `most` values."""
+    def __init__(self, make: Callable[[View, Snapshot], Cached], max_values: int) -> None:
+        """`make`: makes the value of a view. `max_values`: size of the cache."""
         self._make = make
-        self._most = most
+        self._max_values = max_values
         self._snapshot: Snapshot | None = None
-        self._items: OrderedDict[int, Kept] = OrderedDict()
+        self._items: OrderedDict[int, Cached] = OrderedDict()
 
-    def of(self, seen: SubjectCatalog, tier: str | None) -> Kept:
-        """The value of a tier's view, of the default tier with None. Raises Problem."""
-        view = seen.view(tier)
-        if self._snapshot is not seen.snapshot:
-            self._snapshot = seen.snapshot
+    def get(self, catalog: SubjectCatalog, tier: str | None) -> Cached:
+        """Return the value for a tier's view; None stands for the default tier. Raises Problem."""
+        view = catalog.view(tier)
+        if self._snapshot is not catalog.snapshot:
+            self._snapshot = catalog.snapshot
             self._items = OrderedDict()
-        item = self._items.get(id(view))  # unique: the value holds its view
+        item = self._items.get(id(view))  # the id cannot be reused, as the cached value refers to the view
         if item is None:
-            item = self._items[id(view)] = self._make(view, seen.snapshot)
-            if len(self._items) > self._most:
+            item = self._items[id(view)] = self._make(view, catalog.snapshot)
+            if len(self._items) > self._max_values:
                 self._items.popitem(last=False)
         else:
             self._items.move_to_end(id(view))
@@ -178,40 +184,43 @@ class KeptByView(Generic[Kept]):
 
 
 class SubjectCatalogs:
-    """Catalogs of all subjects: the served tools that their policies allow. One per gateway."""
+    """Makes the catalogs of subjects. A gateway has one."""
 
     def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, patience: StartupWait) -> None:
         self._selection = selection
         self._view_builds = view_builds
-        self._views = KeptByView(VisibleTools, MAX_KEPT_VIEWS)
+        self._views = ViewCache(VisibleTools, MAX_CACHED_VIEWS)
         self.patience = patience
-        """Wait for servers that start."""
+        """Limits of the wait for servers that are starting."""
 
     async def prepare(self, identity: Identity) -> None:
-        """Build the merged view of an identity in slices, so that no request holds up the event loop for it."""
+        """Build the merged view of an identity in slices, so that the build does not block the event loop."""
         await self._view_builds.ready(self._selection(), identity, MERGED)
 
     def seen_by(self, identity: Identity) -> SubjectCatalog:
-        """The catalog that an identity may see."""
+        """Catalog that an identity may see."""
         return SubjectCatalog(self._selection(), identity)
 
-    def visible(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:
-        """The visible tools of a tier, of the default one with None. In the thread only. Raises Problem."""
-        return self._views.of(seen, tier)
+    def visible(self, catalog: SubjectCatalog, tier: str | None) -> VisibleTools:
+        """Visible tools of a tier; None stands for the default tier. Must be called in the worker thread. Raises
+        Problem.
+        """
+        return self._views.get(catalog, tier)
 
     async def when_ready(
         self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]
     ) -> Result:
-        """Do `work` with a subject's catalog. Where it finds no tool or server of a name that a starting one may have,
-        wait for that, and do it again. Raises Problem: STARTING after the wait, CONNECTION_LOST for one that failed.
+        """Run `work` with a subject's catalog. If `work` does not find a tool or server that a starting server may
+        have, wait for this server and run `work` again. Raises Problem: STARTING if the wait times out, CONNECTION_LOST
+        if the server failed.
         """
         end = time.monotonic() + self.patience.seconds
         while True:
-            seen = self.seen_by(identity)
+            catalog = self.seen_by(identity)
             try:
-                return await work(seen)
+                return await work(catalog)
             except Problem as problem:
-                entry = seen.unready(problem)
+                entry = catalog.unready(problem)
                 if entry is None:
                     raise
                 if not self.starts(entry):
@@ -220,5 +229,5 @@ class SubjectCatalogs:
                     raise unready_problem(refusal_of(entry, starts=True)) from problem
 
     def starts(self, entry: ServerEntry | None) -> bool:
-        """Whether a server may have a catalog in a moment, and has none; False for no server."""
+        """Whether a server is starting and has no catalog yet. False for None."""
         return entry is not None and is_starting(self._selection(), entry.key)

@@ -1,4 +1,4 @@
-"""One tool in canonical form, as the REST API shows it."""
+"""Canonical form of a tool in the REST API."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from fairlead_offers.catalogs.visible_tools import VisibleTool
 
 
 class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """One tool in canonical form."""
+    """Tool in canonical form."""
 
     id: str
     """`mcp.{server}.{tool}`."""
     name: str
-    """As exposed on `/mcp`, and as it is called."""
+    """Exposed name, by which the tool is listed on `/mcp` and called."""
     server: str
-    """`namespace/name`."""
+    """Server of the tool, as `namespace/name`."""
     offline: bool
-    """Its server cannot be reached: a call is answered with CONNECTION_LOST."""
+    """Whether the server cannot be reached, so that calls are answered with CONNECTION_LOST."""
     tags: tuple[str, ...]
     categories: tuple[str, ...]
     hash: str
-    """Over the server's own definition; any byte that differs, differs here."""
+    """Hash of the definition as the server sent it, which changes with any byte."""
     search_hash: str
-    """Over name, description, schemas, tags and categories."""
+    """Hash of name, description, schemas, tags and categories."""
     latency: LatencyDocument
     definition: Raw
-    """The MCP definition, byte for byte but for the name."""
+    """MCP definition, identical to the server's except for the name."""
 
 
 def document(entry: VisibleTool) -> ToolDocument:
-    """A tool in canonical form."""
+    """Make the canonical form of a tool."""
     tool = entry.entry
     return ToolDocument(
         id=entry.id,

@@ -1,6 +1,7 @@
-"""Tools of a view as the REST API shows them: ids, servers, hashes, tags, and the names for providers.
+"""Visible tools of a view for the REST API and offers: ids, servers, hashes, tags, and names for providers.
 
-Compiled once per snapshot and view, in the worker; what is shown and in which order was decided by the view.
+They are compiled once per snapshot and view, in the worker thread. The view decides which tools are visible, and their
+order.
 """
 
 from __future__ import annotations
@@ -30,30 +31,30 @@ from fairlead_mcp.escaping import escape
 from fairlead_offers.catalogs.latency import LatencyDocument, latency_of
 from fairlead_offers.conversion.jobs import decode_definition
 from fairlead_offers.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_search.record import catalog_hash
 from fairlead_tools.names import tool_id
 
-MAX_KEPT_VIEWS: Final = 64
-"""Views whose tools are kept ready; one costs what its tools do."""
+MAX_CACHED_VIEWS: Final = 64
+"""Maximum number of views whose compiled tools are cached."""
 STRIDE: Final = 64
-"""Tools between two breaths; one takes about 6 µs."""
+"""Number of tools between two pauses. One takes about 6 µs."""
 GATEWAY: Final = ServerKey(GROUP, "gateway")
-"""Server of the gateway's own tools. No McpServer has this key: no namespace has a dot in its name."""
+"""Server of the gateway's own tools. No McpServer can have this key, as names of namespaces have no dots."""
 
 
 class ServerOfTools(msgspec.Struct, frozen=True):
-    """Facts about a server that hold for all its tools."""
+    """Properties of a server that all its tools share."""
 
     key: ServerKey
     prefix: str
     offline: bool
     escapes: bool
-    """Whether its definitions are escaped."""
+    """Whether the definitions of the server are escaped."""
 
 
 class VisibleTool:
-    """One visible tool."""
+    """Tool that is visible to a subject, or hidden from it by a tier only."""
 
     __slots__ = (
         "_decoded",
@@ -87,112 +88,120 @@ class VisibleTool:
         self.prefix = server.prefix
         self.entry = entry
         self.definition = bytes(escape(tool.merged)) if server.escapes else tool.merged
-        """Raw, under the exposed name."""
+        """Raw definition with the exposed name."""
         self.tool = tool
         self.state = state
-        """Measurements and tier decisions of it; None before the first."""
+        """Measurements and tier decisions of the tool; None before the first."""
         self.offline = server.offline
         self.pinned = pinned
-        """Whether policies keep budgets from cutting it."""
+        """Whether policies prevent that budgets leave the tool out."""
         self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
-        """Changes with what is shown, the name included."""
+        """Hash of the definition, including the name."""
         self._decoded: JsonObject | None = None
         self._other_names: dict[str, str] | None = None
 
     @property
     def latency(self) -> LatencyDocument:
-        """Declared and measured."""
+        """Declared and measured latency."""
         return latency_of(self.tool, self.state)
 
     @property
     def decoded(self) -> JsonObject:
-        """The definition as JSON; not to be changed."""
+        """Decoded definition, which must not be changed."""
         if self._decoded is None:
             self._decoded = decode_definition(self.definition, self.name)
         return self._decoded
 
     @property
     def other_names(self) -> dict[str, str]:
-        """Names of its properties in formats that do not take the original ones, to these; mostly empty."""
+        """Original names of properties, by their names in formats that do not accept the original ones. Usually
+        empty.
+        """
         if self._other_names is None:
             self._other_names = other_names(self.decoded.get("inputSchema"))
         return self._other_names
 
-    def of(self, servers: Collection[str]) -> bool:
-        """Whether it is of one of these servers, by `namespace/name`, name or prefix."""
+    def is_from(self, servers: Collection[str]) -> bool:
+        """Whether the tool belongs to one of these servers, given by `namespace/name`, name or prefix. True without
+        servers.
+        """
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
 
-_OWN: Final = ServerOfTools(GATEWAY, "", offline=False, escapes=False)
+_GATEWAY_SERVER: Final = ServerOfTools(GATEWAY, "", offline=False, escapes=False)
 
 
 def gateway_tool(raw: bytes) -> VisibleTool:
-    """One of the gateway's own tools, which budgets never cut: without it what it leads to is out of reach. `raw`: its
-    MCP definition.
+    """Make the entry of one of the gateway's own tools. Budgets never leave it out, as the model needs it to reach
+    other tools. `raw`: MCP definition of the tool.
     """
     name = str(decode_definition(raw, "")["name"])
     entry = ToolEntry(name=name, definition=Raw(raw), hash=definition_hash(raw), search_hash=search_hash(name, raw))
     tool = Tool(name, (GATEWAY, name), raw, name, raw, idempotent=True, hash=entry.hash)
-    return VisibleTool(name, _OWN, entry, tool, None, pinned=True)
+    return VisibleTool(name, _GATEWAY_SERVER, entry, tool, None, pinned=True)
 
 
 READER: Final = gateway_tool(READ_DEFINITION)
 
 
 class VisibleTools:
-    """The visible tools of one view."""
+    """Visible tools of one view."""
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
         self.tier = next((tier for tier in snapshot.rules.tiers if tier.name == view.tier), None)
         self.by_name = {
             entry.name: entry
-            for entry in breathing(_entries(view.routes, snapshot, view.pinned, view.escaping), STRIDE)
+            for entry in with_pauses(_entries(view.routes, snapshot, view.pinned, view.escaping), STRIDE)
         }
         self.entries = tuple(entry for entry in self.by_name.values() if entry.tool.interface.for_model)
-        """Tools that a model may be offered: some are only for the user interface of their server (SEP-1865)."""
+        """Tools that may be offered to a model. Others are only for the user interface of their server (SEP-1865)."""
         self.names = Names([*self.by_name, READ_RESULT] if view.reads else self.by_name)
-        """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
+        """Safe names for providers. They cover all visible tools, so that a tool has the same name in every filtered
+        answer.
+        """
         ids: dict[str, VisibleTool | None] = {}
         for entry in self.by_name.values():
             ids[entry.id] = None if entry.id in ids else entry
         self._by_id = ids
         self._hidden = {
-            entry.name: entry for entry in breathing(_entries(view.hidden, snapshot, (), view.escaping), STRIDE)
+            entry.name: entry for entry in with_pauses(_entries(view.hidden, snapshot, (), view.escaping), STRIDE)
         }
         self._hidden_names = Names(self._hidden)
 
     @cached_property
     def by_key(self) -> dict[str, VisibleTool]:
-        """The tools by what is shown of them."""
+        """Tools by the hash of their definition."""
         return {entry.key: entry for entry in self.entries}
 
     @cached_property
     def catalog(self) -> str:
-        """Hash over all tools: equal where the same are shown."""
+        """Hash of all tools, which is equal for equal sets of definitions."""
         return catalog_hash(self.by_key)
 
     def find(self, name: str) -> VisibleTool | None:
-        """A tool by exposed name or id, `read_result` too where it is listed. An id that two servers share names
-        neither.
+        """Find a tool by exposed name or id, including `read_result` if it is listed. An id that two servers share
+        finds neither tool.
         """
         tool = self.by_name.get(name) or self._by_id.get(name)
-        return self.reader(name) if tool is None and self.view.reads else tool
+        return self.find_reader(name) if tool is None and self.view.reads else tool
 
-    def reader(self, name: str) -> VisibleTool | None:
-        """`read_result` by its name or id, listed or not: a request that bounds its own results may be told of it."""
+    def find_reader(self, name: str) -> VisibleTool | None:
+        """Return `read_result` if that has the name or id, even if it is not listed, as shortened results of a request
+        with a limit mention it.
+        """
         return READER if name in (READER.name, READER.id) else None
 
-    def with_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
-        """The entries, and `read_result` in its place among them where the tokens of one's results are bounded."""
+    def add_reader(self, entries: list[VisibleTool]) -> list[VisibleTool]:
+        """Insert `read_result` into sorted entries if one of them has a limit for the tokens of its results."""
         routes = self.view.routes
         if self.view.reads and any(routes[entry.name].most_tokens is not None for entry in entries):
             entries.insert(bisect_left(entries, READ_RESULT, key=attrgetter("name")), READER)
         return entries
 
     def tool(self, name: str) -> VisibleTool:
-        """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else
-        UNKNOWN_TOOL with the name that was probably meant.
+        """Return the tool with a name or id. Raises Problem: OVER_BUDGET with the tiers of a tool that the tier hides,
+        else UNKNOWN_TOOL with the name that was probably meant.
         """
         entry = self.find(name)
         if entry is None:
@@ -202,25 +211,27 @@ class VisibleTools:
             raise unknown_tool(name, did_you_mean(name, self.by_name))
         return entry
 
-    def unlisted(self, name: str) -> VisibleTool | None:
-        """A tool that the tier does not show, by exposed name, id, or the name that a provider was given: a model may
-        have been shown it a moment ago.
+    def find_hidden(self, name: str) -> VisibleTool | None:
+        """Find a tool that the tier hides, by exposed name, id, or safe name for providers. A model may still call it
+        if it was listed before.
         """
         tool = self._hidden.get(self._hidden_names.original(name) or name)
         return tool or next((entry for entry in self._hidden.values() if entry.id == name), None)
 
-    def knows(self, server: str) -> bool:
-        """Whether a tool of that server is visible, or would be without the tier."""
+    def has_server(self, server: str) -> bool:
+        """Whether a tool of a server is visible, or is only hidden by the tier."""
         hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
-        return any(entry.of((server,)) for entry in (*self.by_name.values(), *hidden))
+        return any(entry.is_from((server,)) for entry in (*self.by_name.values(), *hidden))
 
     def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
-        """Tools with these tags and servers that a tier hides; None where it hides none."""
+        """Tools with these tags and servers that the tier hides; None if it hides none."""
         return self.view.notice(entry.name for entry in _filter(self._hidden.values(), tags, servers))
 
     def hidden_tool(self, name: str) -> HiddenTool | None:
-        """A tool that a tier hides, by the names of `unlisted`: why, and where it is; None for any other."""
-        entry = self.unlisted(name)
+        """Reason why the tier hides a tool, and the tiers that show it; None for other tools. Takes the names of
+        `find_hidden`.
+        """
+        entry = self.find_hidden(name)
         if entry is None:
             return None
         why = self.view.hidden[entry.name]
@@ -229,20 +240,22 @@ class VisibleTools:
     def select(
         self, tags: Collection[str] = (), servers: Collection[str] = (), categories: Collection[str] = ()
     ) -> list[VisibleTool]:
-        """Tools with one of the tags, of one of the servers, in one of the categories; all where none are given. Raises
-        Problem for a server without a tool that is visible or hidden by the tier.
+        """Select tools that have one of the tags, belong to one of the servers and have one of the categories. An empty
+        filter matches all tools. Raises Problem for a server of which no tool is visible or hidden by the tier.
         """
         for server in sorted(servers):
-            if not self.knows(server):
+            if not self.has_server(server):
                 servers_with_tools = tuple(sorted({str(entry.server) for entry in self.entries}))
-                raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", servers_with_tools)
+                raise unknown_server(server, f"you see no tool of a server {server[:128]!r}", servers_with_tools)
         chosen = _filter(self.entries, tags, servers)
         return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]
 
 
 def _filter(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:
     return [
-        entry for entry in entries if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
+        entry
+        for entry in entries
+        if entry.is_from(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
     ]
 
 

@@ -1,1 +1,1 @@
-"""Definitions and messages in the form of a provider, and their size in tokens."""
+"""Conversion of definitions and messages to formats of providers, and their token counts."""

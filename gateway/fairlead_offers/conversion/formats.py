@@ -1,4 +1,4 @@
-"""Finds the format that a request names."""
+"""Lookup of the tool format that a request names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairlead_offers.problems import UNKNOWN_FORMAT, Problem
 
 
 def find_format(name: str) -> Format:
-    """The format of that name or alias, in any case. Raises Problem, which names those that there are."""
+    """Find a format by case-insensitive name or alias. Raises Problem, which lists the existing formats."""
     try:
         return registry.find(name)
     except registry.UnknownFormat as error:

@@ -1,7 +1,7 @@
-"""Converts, counts and measures: functions from bytes to bytes, so that another process can do them.
+"""Converts definitions and messages, and counts tokens, by functions from bytes to bytes that worker processes can run.
 
-Pure module without the web framework: a worker process imports it in a tenth of a second. Where a piece is small, the
-thread of `worker` calls the same functions.
+The module does no I/O and does not import the web framework, so that a worker process imports it in a tenth of a
+second. For small inputs, the worker thread calls the same functions.
 """
 
 from __future__ import annotations
@@ -25,73 +25,74 @@ from fairlead_formats.translate import translate_message, translate_results
 from fairlead_mcp import members
 from fairlead_offers.job import ConvertedBody, Job
 
-TWICE: Final = "the body: a member comes twice in an object, and parsers differ in which one they read; send it once"
+TWICE: Final = "the body repeats a member in an object, of which parsers read different ones: send each member once"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ConvertBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Tools to convert: a list, one tool, or a request that holds them."""
+    """Body of a conversion of tools: a list of tools, one tool, or a request that contains tools."""
 
     source: str = msgspec.field(name="from")
     to: str
     tools: Any
     strict: bool = False
     model: str | None = None
-    """Who reads the tools, where rules differ within a format."""
+    """Name of the model that reads the tools, as rules differ between models of one format."""
     gemini_field: GeminiField = GEMINI_JSON_SCHEMA
 
 
 class MessagesBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model's message with calls, and the messages that answer them, to say in another format."""
+    """Body of a conversion of messages: a model's message with calls, and the messages with their results."""
 
     source: str = msgspec.field(name="from")
     to: str
     message: Any
-    """As the provider sent it, or as it stands in a request."""
+    """The model's message, as the provider sent it or as it is in a request."""
     results: Any = None
-    """The messages behind it."""
+    """Messages with the results of the calls, which follow the model's message."""
 
 
 class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
-    """One turn of a conversation in the target's form."""
+    """One turn of a conversation in the target format."""
 
     format: str
     messages: list[JsonObject]
-    """The model's message: its text and calls."""
+    """The model's message, with text and calls."""
     results: tuple[JsonObject, ...]
-    """The messages that answer them, in the order of the calls."""
+    """Messages with the results, in the order of the calls."""
     pending: tuple[str, ...]
-    """Ids of calls that no result was given for."""
+    """Ids of calls without a result."""
     invalid: dict[str, str]
-    """Ids of calls that cannot be read and are left out, with the reason."""
+    """Reasons why calls cannot be read and were left out, by id of the call."""
     report: tuple[ResultLoss, ...]
-    """Parts that the target does not hold as they were."""
+    """Parts that the target format cannot represent without a change."""
 
 
 class Declined(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why there is no `ConvertedBody`."""
+    """Reason why a conversion has no `ConvertedBody`."""
 
     unreadable: str = ""
-    """Sentence about an unreadable body; empty where it was read."""
+    """Message about an unreadable body; empty if the body was read."""
     unknown_format: str = ""
+    """Name of the unknown format; empty if both formats are known."""
 
 
 class RawTool(msgspec.Struct, frozen=True):
-    """One definition of a tool, raw."""
+    """Raw definition of a tool."""
 
     name: str
     definition: Raw
     short: bool = False
-    """To be converted with shortened descriptions."""
+    """Whether the definition is converted with shortened descriptions."""
 
     def decoded(self) -> JsonObject:
         return decode_definition(bytes(self.definition), self.name)
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """Definitions to convert."""
+    """Work of a conversion process: definitions, and the format into which they are converted."""
 
     format: str
     options: Options = DEFAULT
@@ -99,21 +100,23 @@ class Preparation(msgspec.Struct, frozen=True):
 
 
 UNREADABLE: Final = (registry.UnknownFormat, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-AS_IT_CAME: Final = Raw(b"null")
+UNCHANGED: Final = Raw(b"null")
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A conversation's tokens, and the request without it."""
+    """Token counts of a request's conversation, and the rest of the request."""
 
     tokens: ConversationTokens
-    rest: Raw = AS_IT_CAME
-    """Not None for that: an optional Raw cannot be decoded."""
+    rest: Raw = UNCHANGED
+    """Request without `messages` and `system`. UNCHANGED if it has neither, as an optional Raw cannot be decoded."""
     repeats: bool = False
-    """Whether a member comes twice in the request."""
+    """Whether the request repeats a member in an object."""
 
 
 def decode_definition(definition: bytes, name: str) -> JsonObject:
-    """A definition as JSON. One that is nested too deeply to be read keeps its name, and is refused by that."""
+    """Decode a definition. One that is nested too deeply is reduced to its name without a valid schema, so that
+    conversions refuse the tool by name.
+    """
     try:
         return _decode(definition)
     except (msgspec.DecodeError, RecursionError):
@@ -123,7 +126,7 @@ def decode_definition(definition: bytes, name: str) -> JsonObject:
 def convert(
     body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter
 ) -> ConvertedBody | Declined:
-    """`ConvertBody` to the answer of `/v1/convert`."""
+    """Convert a `ConvertBody` to the answer of `/v1/convert`. `pace`: wraps the loop over the tools, to add pauses."""
     try:
         request = msgspec.json.decode(body, type=ConvertBody)
         if members.repeats(body):
@@ -136,7 +139,7 @@ def convert(
 
 
 def convert_messages(body: bytes) -> ConvertedBody | Declined:
-    """`MessagesBody` to the answer of `/v1/convert/messages`."""
+    """Convert a `MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         request = msgspec.json.decode(body, type=MessagesBody)
         if members.repeats(body):
@@ -144,44 +147,44 @@ def convert_messages(body: bytes) -> ConvertedBody | Declined:
         source, target = registry.canonical(request.source), registry.canonical(request.to)
     except UNREADABLE as error:
         return _unreadable(error)
-    every = registry.message_format(source).parse_calls(request.message)
-    calls = [call for call in every if call.valid]
+    all_calls = registry.message_format(source).parse_calls(request.message)
+    calls = [call for call in all_calls if call.valid]
     results = [] if request.results is None else request.results
     written = translate_results(calls, results, source, target)
     message = translate_message(request.message, source, target)
-    invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, InvalidCall)}
+    invalid = {call.id: call.arguments.reason for call in all_calls if isinstance(call.arguments, InvalidCall)}
     report = message.report + written.report
     answer = ConvertedMessages(target, list(message.messages), written.messages, written.pending, invalid, report)
     return ConvertedBody([_encode(answer)])
 
 
 def _unreadable(error: Exception) -> Declined:
-    """Problem for an exception that was raised while a body was read."""
+    """Convert an exception that was raised while a body was read."""
     if isinstance(error, registry.UnknownFormat):
         return Declined(unknown_format=error.name)
     if isinstance(error, RecursionError):
         return Declined(unreadable="the body is nested too deeply")
-    return Declined(unreadable=f"the body: {error}")
+    return Declined(unreadable=f"the body is invalid: {error}")
 
 
 def prepare(work: bytes) -> list[PreparedTool]:
-    """`Preparation` to one outcome per definition."""
+    """Convert the definitions of an encoded `Preparation`. Returns one result per definition."""
     preparation = msgspec.json.decode(work, type=Preparation)
     format_ = registry.find(preparation.format)
-    assert isinstance(format_, ToolFormat), "MCP's own form takes no preparing"
-    whole = ((each, each.decoded()) for each in preparation.definitions)
-    return [format_.prepare(shorten(tool) if each.short else tool, preparation.options) for each, tool in whole]
+    assert isinstance(format_, ToolFormat), "MCP's own format needs no preparation"
+    tools = ((each, each.decoded()) for each in preparation.definitions)
+    return [format_.prepare(shorten(tool) if each.short else tool, preparation.options) for each, tool in tools]
 
 
 def count(work: bytes) -> list[Size]:
-    """Raw definitions, a list of them, to their sizes."""
+    """Count the tokens of definitions, which are encoded as a list of raw definitions."""
     sizes = Sizes(best_counter(), limit=1)
     return [sizes.of(bytes(raw)) for raw in msgspec.json.decode(work, type=list[Raw])]
 
 
 def measure(body: bytes) -> Measured:
-    """A request with `messages` and `system` to their tokens and the request without them. Anything but an object
-    comes back as it is, and its decoder reports it.
+    """Count the tokens of a request's `messages` and `system`. For an unreadable body the result is empty, as the
+    decoder of the request reports the error.
     """
     try:
         request = _decode(body)
@@ -196,7 +199,7 @@ def measure(body: bytes) -> Measured:
 
 
 def repeats(body: bytes) -> bool:
-    """Whether a member comes twice in a body; False for one that cannot be read, which the decoder reports."""
+    """Whether a body repeats a member in an object. False for an unreadable body, which the decoder reports."""
     try:
         return members.repeats(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,1 +1,1 @@
-"""Facts of models, and models that the gateway itself asks."""
+"""Facts about models, and requests of the gateway to models."""

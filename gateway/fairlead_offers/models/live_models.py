@@ -1,7 +1,7 @@
-"""Context windows as a model server tells them itself: an OpenAI-compatible `GET /v1/models`, asked again and again.
+"""Context windows from a model server: requests an OpenAI-compatible `GET /v1/models` at intervals.
 
-Imported only where a model server is configured: the HTTP client takes long to load. What was learned last stays until
-something newer is learned: a server that is away, or answers nonsense, changes nothing.
+This module is imported only if a model server is configured, as the HTTP client takes long to load. The last list
+remains in use if the server cannot be reached or answers with an unreadable list.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from fairlead_formats.tokens.models import ContextWindow, LiveModels, LiveSource
 from fairlead_mcp.bounded_reading import UnreadableAnswer, decode_bounded
 
 TIMEOUT: Final = 10.0
-"""Seconds for one answer, connecting included."""
+"""Maximum seconds for one request, including the connection."""
 MAX_ANSWER: Final = 4 << 20
-"""Bytes of it."""
+"""Maximum bytes of an answer."""
 MAX_MODELS: Final = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class NoModels(Exception):
-    """The list could not be had; the message says why, without the address."""
+    """The list of models could not be read. The message has the reason, without the address."""
 
 
 class Refresher:
-    """Keeps a list of models. `start` once, `stop` once."""
+    """Refreshes a list of models at intervals, between `start` and `stop`."""
 
     def __init__(self, source: LiveSource, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._source = source
@@ -52,7 +52,7 @@ class Refresher:
                 await self._task
 
     async def _run(self) -> None:
-        timeout = aiohttp.ClientTimeout(total=None)  # `fetch_windows` bounds each attempt
+        timeout = aiohttp.ClientTimeout(total=None)  # `fetch_windows` limits each attempt
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 await self._refresh(session)
@@ -63,43 +63,43 @@ class Refresher:
             models = await fetch_windows(session, self._source)
         except NoModels as error:
             if self.models.error != str(error):
-                log.warning("%s: %s; what was known before stays", self._source.url, error)
+                log.warning("The context windows from %s were not updated: %s", self._source.url, error)
             self.models = msgspec.structs.replace(self.models, error=str(error))
             return
         at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         if not self.models.models or self.models.error:
-            log.info("%s: %d models tell their windows", self._source.url, len(models))
+            log.info("Read the context windows of %d models from %s", len(models), self._source.url)
         self.models = LiveModels(models, at)
 
 
 async def fetch_windows(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:
-    """Windows by model. Raises NoModels."""
+    """Request the context windows by model. Raises NoModels."""
     try:
-        # not by aiohttp, whose `total` loses a cancellation that comes as the time is up
+        # not aiohttp's `total` timeout, which loses a cancellation that arrives at the same time
         async with (
             asyncio.timeout(TIMEOUT),
             session.get(source.url, headers=await _headers(source), allow_redirects=False) as answer,
         ):
             if answer.status != 200:
-                raise NoModels(f"the model server answered {answer.status}")
+                raise NoModels(f"the model server answered with status {answer.status}")
             body = bytearray()
             async for piece in answer.content.iter_any():
                 body += piece
                 if len(body) > MAX_ANSWER:
                     raise NoModels(f"the list of models is larger than {MAX_ANSWER} bytes")
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise NoModels(f"the model server cannot be asked: {type(error).__name__}") from error
+        raise NoModels(f"the model server cannot be reached: {type(error).__name__}") from error
     try:
         models = from_models_answer(await decode_bounded(bytes(body), Any))
     except UnreadableAnswer as error:
         raise NoModels(f"the list of models cannot be read: {error}") from error
     if not models:
-        raise NoModels("the list of models tells no context window")
+        raise NoModels("the list of models has no context windows")
     return dict(list(models.items())[:MAX_MODELS])
 
 
 async def _headers(source: LiveSource) -> dict[str, str]:
-    """Read at every use, so that a token that was exchanged is used. Raises NoModels."""
+    """Headers with the token, whose file is read for every request, as it may be rotated. Raises NoModels."""
     if source.token_file is None:
         return {}
     try:

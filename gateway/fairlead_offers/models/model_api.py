@@ -1,6 +1,6 @@
-"""Requests to OpenAI-compatible APIs of models: bounded in time and size, retried, and only to where servers may be.
+"""Requests to OpenAI-compatible APIs of models, with limits of time and size, retries, and egress rules.
 
-Imported only where an API is configured: the HTTP client takes a third of a second to load.
+This module is imported only if an API is configured, as the HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from fairlead_mcp.retries import next_delay
 
 RETRIES: Final = 2
 REFUSAL_BYTES: Final = 256 << 10
-"""Bytes of a refusal; nothing is read of a longer one."""
+"""Maximum bytes of a refusal. The body of a longer refusal is ignored."""
 REASON_CHARACTERS: Final = 1_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class ModelEndpoint(Protocol):
-    """Where an API is, with the rules of where it may be, as `fairlead_mcp.egress` has them."""
+    """Interface of an API's address and key, with the egress rules for the address (`fairlead_mcp.egress`)."""
 
     @property
     def url(self) -> str: ...
@@ -53,18 +53,20 @@ class ModelEndpoint(Protocol):
 
 
 def guarded_api(endpoint: ModelEndpoint, *, seconds: float, max_bytes: int) -> ModelApi:
-    """The API of an endpoint, which is connected to only at addresses where it may be."""
+    """Make the client of an API, which connects only to addresses that the egress rules allow."""
     egress = Egress.of(endpoint.allowed_urls, endpoint.denied_networks, confined=endpoint.confined)
     resolve = egress.guard(resolve_by_dns, endpoint.namespace)
     return ModelApi(endpoint.url, endpoint.key, resolve, seconds=seconds, max_bytes=max_bytes)
 
 
 class ModelApi:
-    """One API, by its base URL, such as `http://vllm.models:8000/v1`. A connection a request: it belongs to no loop."""
+    """Client of one API, by base URL such as `http://vllm.models:8000/v1`. It opens a connection for each request, and
+    can therefore be used in any event loop.
+    """
 
     def __init__(self, url: str, key: str, resolve: Resolve, *, seconds: float, max_bytes: int) -> None:
-        """`resolve` gives only addresses that may be connected to; `seconds` and `max_bytes` bound one answer, the
-        seconds with all attempts.
+        """`resolve`: returns only addresses that the egress rules allow. `seconds`: limit for one request including its
+        retries. `max_bytes`: limit for the answer.
         """
         self._url = url.rstrip("/")
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
@@ -73,7 +75,7 @@ class ModelApi:
         self._max_bytes = max_bytes
 
     async def post(self, path: str, body: Any) -> bytes:
-        """The answer to a request that may be repeated. Raises McpError."""
+        """Send a request, which may be repeated, and return the answer. Raises McpError."""
         data = _encode(body)
         end = asyncio.get_running_loop().time() + self._seconds
         attempt = 0
@@ -92,8 +94,8 @@ class ModelApi:
                 await asyncio.sleep(pause)
 
     async def _post_once(self, path: str, data: bytes, seconds: float) -> bytes:
-        await self._look()
-        connector = aiohttp.TCPConnector(resolver=_Guarded(self._resolve), use_dns_cache=False)
+        await self._check_address()
+        connector = aiohttp.TCPConnector(resolver=_GuardedResolver(self._resolve), use_dns_cache=False)
         timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
         try:
             async with (
@@ -107,29 +109,33 @@ class ModelApi:
                         received.clear()
                         break
                     if len(received) > self._max_bytes:
-                        raise TooLarge(f"the model API answered more than {self._max_bytes} bytes")
+                        raise TooLarge(f"the answer of the model API has more than {self._max_bytes} bytes")
         except TimeoutError as error:
             raise Timeout(f"the model API did not answer within {self._seconds:g} s", sent=True) from error
         except aiohttp.ClientConnectorError as error:
             raise ConnectFailed(f"the model API cannot be reached: {error.os_error.strerror or error}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ConnectionLost(f"the model API broke off: {type(error).__name__}", sent=True) from error
+            raise ConnectionLost(f"the connection to the model API broke: {type(error).__name__}", sent=True) from error
         if answer.status != 200:
             why = await _reason(bytes(received))
-            raise HttpRefused(f"the model API answered {answer.status}: {why}", status=answer.status)
+            raise HttpRefused(f"the model API answered with status {answer.status}: {why}", status=answer.status)
         return bytes(received)
 
-    async def _look(self) -> None:
-        """Judge an address that stands in the URL itself, for which no resolver is asked. Raises ConnectFailed."""
+    async def _check_address(self) -> None:
+        """Check the address of the URL by the egress rules, as the HTTP client does not call the resolver for literal
+        IP addresses. Raises ConnectFailed.
+        """
         parts = urlsplit(self._url)
         try:
             await self._resolve(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         except (OSError, UnicodeError) as error:
-            raise ConnectFailed(f"the host name {parts.hostname} is unknown", reason="UnknownHost") from error
+            raise ConnectFailed(
+                f"the host name {parts.hostname} of the model API cannot be resolved", reason="UnknownHost"
+            ) from error
 
 
-class _Guarded(AbstractResolver):
-    """Resolver of the HTTP client, over that of the gateway's rules."""
+class _GuardedResolver(AbstractResolver):
+    """Resolver for the HTTP client that applies the gateway's egress rules."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
@@ -150,23 +156,23 @@ class _Guarded(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, as nothing is open."""
 
 
 async def _reason(answer: bytes) -> str:
-    """Reason that an API gives for a refusal, in one line."""
+    """Reason that an API states for a refusal, in one line."""
     try:
-        told = await bounded_reading.decode_bounded(answer, Any)
-        error = told.get("error", told) if isinstance(told, dict) else told
+        body = await bounded_reading.decode_bounded(answer, Any)
+        error = body.get("error", body) if isinstance(body, dict) else body
         why = error.get("message", "") if isinstance(error, dict) else error
     except UnreadableAnswer:
         why = answer[:200].decode("utf-8", "replace")
-    return " ".join(str(why)[:REASON_CHARACTERS].split())[:200] or "nothing more"
+    return " ".join(str(why)[:REASON_CHARACTERS].split())[:200] or "no reason stated"
 
 
 async def decode_answer(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
-    """An answer as it should be, of at most so many values. Raises ProtocolError."""
+    """Decode an answer as `kind`, with at most `values` JSON values. Raises ProtocolError."""
     try:
         return await bounded_reading.decode_bounded(answer, kind, values=values)
     except UnreadableAnswer as error:
-        raise ProtocolError(f"the model API answered something else: {error}") from error
+        raise ProtocolError(f"the answer of the model API cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""Facts of models: routes, context windows and prices, as the configuration and the model server tell them."""
+"""Facts about models: routes, context windows and prices, from the configuration and the model server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from fairlead_formats.tokens.routes import ModelRoute
 
 
 class ModelFacts:
-    """Facts as they are known now; the functions give those that are configured. One per gateway."""
+    """Current facts about models. A gateway has one. The functions in the constructor return what is configured, and
+    the last answer of the model server.
+    """
 
     def __init__(
         self,
@@ -25,26 +27,26 @@ class ModelFacts:
         self._get_live = live
         self._live: LiveModels | None = None
         self._windows = (windows(), windows())
-        """Windows as configured, and the same with those of the model server."""
+        """Windows as configured, and the same with the windows from the model server."""
 
     @property
     def routes(self) -> Mapping[str, ModelRoute]:
-        """Routes of models, by name."""
+        """Configured routes, by name."""
         return self._routes()
 
     @property
     def prices(self) -> Mapping[str, ModelPrice]:
-        """Prices that the installation states, by model."""
+        """Configured prices, by model."""
         return self._prices()
 
     @property
     def live(self) -> LiveModels | None:
-        """Windows as the model server said last; None without one in the configuration."""
+        """Last answer of the model server; None if no model server is configured."""
         return self._get_live()
 
     @property
     def windows(self) -> ContextWindows:
-        """Context windows of models. The first look at one reads a small file."""
+        """Context windows of models. The first lookup of a window reads a small file."""
         configured, live = self._configured(), self.live
         if configured is not self._windows[0] or live is not self._live:
             self._windows = (configured, configured if live is None else configured.with_live(live.models))

@@ -1,1 +1,1 @@
-"""Tools that are put into a request to a model, and its calls of them."""
+"""Offers of tools: adds tools to requests to models, and runs the models' calls of them."""

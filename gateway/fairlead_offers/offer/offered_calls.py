@@ -1,7 +1,8 @@
-"""Calls of a model of the tools that it was offered: matched to those tools, and run as every call is.
+"""Runs a model's calls of offered tools.
 
-Where the model was offered the tools of the router endpoint, `execute_tool` becomes the call that its arguments name,
-and `search_tools` searches what the request may use. Matching runs in the thread for heavy work.
+Calls are matched to the offered tools and run like all calls. If the tools of the router endpoint were offered,
+`execute_tool` becomes the call in its arguments, and `search_tools` searches the tools that the request may use.
+Matching runs in the worker thread.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS
 from fairlead_offers.run.requested_calls import Planned, PlannedCalls, planned_calls, result_for, run_calls
 from fairlead_offers.services import ToolServices
 
-_FIT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Tool names that every provider accepts."""
-_OWN: Final = {entry.name: entry for entry in (*ROUTER_TOOLS, READER)}
+_PORTABLE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Pattern of tool names that every provider accepts."""
+_GATEWAY_TOOLS: Final = {entry.name: entry for entry in (*ROUTER_TOOLS, READER)}
 AT_ONCE: Final = 32
-"""Most calls of one message that run at the same time."""
+"""Maximum number of calls of one message that run at the same time."""
 
 
 class OfferContext(msgspec.Struct, frozen=True):
-    """An offer, with the wishes and the format that it was made for."""
+    """Offer, with the wishes and the format for which it was made."""
 
     offer: ToolOffer
     wishes: OfferWishes
@@ -45,62 +46,71 @@ class OfferContext(msgspec.Struct, frozen=True):
 
 
 def plan_offered_calls(
-    services: ToolServices, seen: SubjectCatalog, context: OfferContext, calls: Sequence[ModelCall], *, approved: bool
+    services: ToolServices,
+    catalog: SubjectCatalog,
+    context: OfferContext,
+    calls: Sequence[ModelCall],
+    *,
+    approved: bool,
 ) -> PlannedCalls:
-    """The calls, each with the tool of the offer that it means. Those that were not `approved` are refused where
-    policies do not let them run by themselves. Raises Problem.
+    """Match calls to the offered tools. Calls that policies do not let run without the client are refused unless they
+    were `approved`. Raises Problem.
     """
     offer = context.offer
     inner_calls = [_inner(call) if _executes(offer, call) else call for call in calls]
-    matched = planned_calls(services.catalogs, seen, context.wishes.tier, context.format_name, inner_calls)
+    matched = planned_calls(services.catalogs, catalog, context.wishes.tier, context.format_name, inner_calls)
     view = None if approved else matched.visible.view
     planned = []
     for call, plan in zip(calls, matched.calls, strict=True):
         if _executes(offer, call):
-            planned.append(_plan_recorded(services, seen, call, _check_reachable(offer, plan, view)))
-        elif call.wire_name in offer.own:
-            planned.append(_plan_own(offer.own[call.wire_name], context.wishes, call))
+            planned.append(_plan_recorded(services, catalog, call, _check_reachable(offer, plan, view)))
+        elif call.wire_name in offer.router_tools:
+            planned.append(_plan_gateway_tool(offer.router_tools[call.wire_name], context.wishes, call))
         else:
             planned.append((_check_reachable if offer.way == SEARCH else _check_listed)(offer, plan, view))
     return PlannedCalls(matched.visible, planned)
 
 
-def manual_inner_calls(offer: ToolOffer, calls: Sequence[ModelCall], taken: Collection[str]) -> dict[str, ModelCall]:
-    """Inner calls of `execute_tool` that policies do not let run by themselves, by the id of the outer call: the caller
-    gets them in its place. Left out are tools whose names an API refuses, or that the caller has itself (`taken`).
+def manual_inner_calls(
+    offer: ToolOffer, calls: Sequence[ModelCall], client_tool_names: Collection[str]
+) -> dict[str, ModelCall]:
+    """Inner calls of `execute_tool` that policies do not let run without the client, by the id of the outer call, which
+    they replace for the client. Tools whose names providers refuse or the client uses are left out.
     """
-    inside = {}
+    inner_calls = {}
     for call in calls:
         inner = _inner(call) if _executes(offer, call) else call
-        if inner is not call and inner.name in offer.manual and inner.name not in taken and _FIT.fullmatch(inner.name):
-            inside[call.id] = inner
-    return inside
+        usable = inner.name not in client_tool_names and _PORTABLE_NAME.fullmatch(inner.name)
+        if inner is not call and inner.name in offer.manual and usable:
+            inner_calls[call.id] = inner
+    return inner_calls
 
 
 def _executes(offer: ToolOffer, call: ModelCall) -> bool:
-    return offer.own.get(call.wire_name) == EXECUTE_TOOL
+    return offer.router_tools.get(call.wire_name) == EXECUTE_TOOL
 
 
 def _check_listed(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """The call; that of an unknown tool if its tool was not offered. Refused if policies have stopped it from running
-    by itself since the request began.
+    """Check a call of a listed tool: it counts as unknown if the tool was not offered, and is refused if policies no
+    longer let it run without the client.
     """
     if plan.entry is None:
         return plan
     if plan.call.wire_name in offer.names:
         return _refuse_manual(plan, view)
-    return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.names))
+    return Planned(plan.call, None, similar_name=did_you_mean(plan.call.wire_name, offer.names))
 
 
 def _check_reachable(offer: ToolOffer, plan: Planned, view: View | None) -> Planned:
-    """The call; that of an unknown tool if search cannot find its tool. Refused if policies do not let it run by
-    itself. A model may call a tool by its own name, as it may remember that from when it was listed.
+    """Check a call of a tool that search may find: it counts as unknown if search cannot find the tool, and is refused
+    if policies do not let it run without the client. Models may call such tools directly, as they may have been listed
+    earlier in the conversation.
     """
     if plan.entry is None:
         return plan
     if plan.entry.name in offer.reachable:
         return _refuse_manual(plan, view)
-    return Planned(plan.call, None, near=did_you_mean(plan.call.wire_name, offer.reachable))
+    return Planned(plan.call, None, similar_name=did_you_mean(plan.call.wire_name, offer.reachable))
 
 
 def _refuse_manual(plan: Planned, view: View | None) -> Planned:
@@ -109,7 +119,7 @@ def _refuse_manual(plan: Planned, view: View | None) -> Planned:
 
 
 def _inner(call: ModelCall) -> ModelCall:
-    """The call that a call of `execute_tool` asks for, under the id of the outer call."""
+    """Call in the arguments of an `execute_tool` call, with the id of the outer call."""
     execution = _execution(call)
     if execution is None:
         return call
@@ -127,50 +137,52 @@ def _execution(call: ModelCall) -> ExecuteArguments | None:
     return execution if bytes(execution.arguments)[:1] in (b"{", b"n") else None
 
 
-def _plan_recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall, plan: Planned) -> Planned:
-    """The inner call of `execute_tool`, with the session in which its result is stored."""
+def _plan_recorded(services: ToolServices, catalog: SubjectCatalog, call: ModelCall, plan: Planned) -> Planned:
+    """Plan the inner call of an `execute_tool` call, with the session in which its result is stored."""
     if not call.valid:
         return Planned(call, None)
     execution = _execution(call)
     if execution is None:
         return Planned(call, None, denied=f"{EXECUTE_TOOL} takes name, arguments (an object) and session_id")
     try:
-        session = services.results.recorder.session(seen.identity, execution.session_id)
+        session = services.results.recorder.session(catalog.identity, execution.session_id)
     except BadSession as error:
         return Planned(call, None, denied=str(error))
     if plan.entry is None:
         return plan
-    services.counts.count_call(seen.identity.principal, plan.entry.name)
+    services.counts.count_call(catalog.identity.principal, plan.entry.name)
     return msgspec.structs.replace(plan, recording=session)
 
 
-def _plan_own(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
-    """A call of another tool of the gateway; a search is narrowed to the servers and tags of the request."""
+def _plan_gateway_tool(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
+    """Plan a call of another tool of the gateway. Searches are restricted to the servers and tags of the request."""
     if isinstance(call.arguments, InvalidCall):
-        return Planned(call, _OWN[name])
+        return Planned(call, _GATEWAY_TOOLS[name])
     arguments = dict(call.arguments)
-    for member, wanted in (("servers", wishes.servers), ("tags", wishes.tags)) if name == SEARCH_TOOLS else ():
-        narrowed = _narrow(arguments.get(member), wanted)
-        if narrowed is not None and not narrowed:
-            return Planned(call, None, denied=f"{SEARCH_TOOLS}: there are only {member} {', '.join(wanted)} here")
-        if narrowed is not None:
-            arguments[member] = narrowed
-    return Planned(call, _OWN[name], encode(arguments))
+    for member, allowed in (("servers", wishes.servers), ("tags", wishes.tags)) if name == SEARCH_TOOLS else ():
+        restricted = _restrict(arguments.get(member), allowed)
+        if restricted is not None and not restricted:
+            return Planned(call, None, denied=f"{SEARCH_TOOLS}: use one of these {member}: {', '.join(allowed)}")
+        if restricted is not None:
+            arguments[member] = restricted
+    return Planned(call, _GATEWAY_TOOLS[name], encode(arguments))
 
 
-def _narrow(given: Any, wanted: Sequence[str]) -> list[str] | None:
-    """Names that the call and the request have in common; None if the request names none."""
-    if not wanted:
+def _restrict(names: Any, allowed: Sequence[str]) -> list[str] | None:
+    """Names in the call that the request also has, or all of the request's if the call has none. None if the request
+    has none.
+    """
+    if not allowed:
         return None
-    return [*wanted] if not given or not isinstance(given, list) else [each for each in wanted if each in given]
+    return [*allowed] if not names or not isinstance(names, list) else [each for each in allowed if each in names]
 
 
 class OfferedRun(msgspec.Struct, frozen=True):
-    """One call that was run, or refused."""
+    """Call that was run or refused."""
 
     plan: Planned
     result: Mapping[str, Any] | None
-    """MCP result; also of a refusal."""
+    """MCP result, which may be a refusal; None if the client runs the call."""
     seconds: float
 
     @property
@@ -180,17 +192,17 @@ class OfferedRun(msgspec.Struct, frozen=True):
 
     @property
     def tool(self) -> str | None:
-        """Exposed name of the tool that was called; None for a refused call."""
+        """Exposed name of the called tool; None for a refused call."""
         return self.plan.entry.name if self.plan.runs and self.plan.entry is not None else None
 
     @property
     def repeatable(self) -> bool:
-        """Whether the call may be made again without harm."""
+        """Whether the call may be repeated without harm."""
         return _repeatable(self.plan)
 
     @property
     def result_tokens(self) -> int:
-        """Estimated tokens of the result's texts."""
+        """Estimated number of tokens of the result's texts."""
         content = (self.result or {}).get("content")
         parts = content if isinstance(content, list) else []
         texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
@@ -206,9 +218,10 @@ async def run_offered(
     already_run: int = 0,
     approved: bool = False,
 ) -> list[OfferedRun]:
-    """Run calls together, each by what policies say now; cancelling this cancels all of them. Those are refused that
-    exceed the wished `max_calls`, of which `already_run` are used up. `approved`: the client approved calls that
-    policies do not let run by themselves. Raises Problem.
+    """Run calls together, under the current policies. Cancellation cancels all calls. Raises Problem.
+
+    Calls beyond the `max_calls` in the wishes, of which `already_run` are used up, are refused. `approved`: whether the
+    client approved calls that policies do not let run without it.
     """
     planned = await services.work.do(
         lambda: plan_offered_calls(
@@ -228,7 +241,7 @@ async def run_offered(
 async def all_repeatable(
     services: ToolServices, identity: Identity, context: OfferContext, calls: Sequence[ModelCall]
 ) -> bool:
-    """Whether all these calls may be made twice without harm. Raises Problem."""
+    """Whether all these calls may be repeated without harm. Raises Problem."""
     planned = await services.work.do(
         lambda: plan_offered_calls(services, services.catalogs.seen_by(identity), context, calls, approved=False)
     )
@@ -236,14 +249,14 @@ async def all_repeatable(
 
 
 def _repeatable(plan: Planned) -> bool:
-    """Whether the call runs no tool of a server, or one that trusted annotations call idempotent."""
+    """Whether the call runs a tool of the gateway, a tool that is idempotent by trusted annotations, or no tool."""
     return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
 
 
 def _limit_calls(planned: Sequence[Planned], max_calls: int | None, already_run: int) -> Sequence[Planned]:
-    """The calls, of which those beyond `max_calls` are refused."""
+    """Replace calls beyond `max_calls` by refusals."""
     if max_calls is None:
         return planned
     room = max(max_calls - already_run, 0)
-    why = f"The call was not run: this request may run {max_calls} calls (max_tool_calls)"
+    why = f"The call was not run, because this request may run at most {max_calls} calls (max_tool_calls)"
     return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]

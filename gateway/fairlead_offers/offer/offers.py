@@ -1,9 +1,12 @@
-"""Tools that a request's model is given beside the caller's own: those that its principal may call, that its tier
-shows and that its window holds, or the tools of the router endpoint, by which it finds them.
+"""Offer of tools for a request to a model: the gateway's tools that the model gets in addition to the client's.
 
-`Offers` works in the thread for heavy work, whose catalog, sizes and conversions it shares. The decisions are those of
-`tokens.plan` and `tokens.exposure`. `OfferMemory` keeps what was made, in the loop: handing over to the thread takes
-longer than all else of a request.
+These are the tools that the principal may call, that the tier shows, and that fit the model's context window. If they
+do not fit, or on request, they are replaced by the tools of the router endpoint, with which the model searches for
+tools.
+
+`Offers` runs in the worker thread, where it shares the catalog, token counts and conversions. The decisions are made by
+`tokens.plan` and `tokens.exposure`. `OfferMemory` caches offers in the event loop, because handing work over to the
+thread takes longer than the rest of a request.
 """
 
 from __future__ import annotations
@@ -45,132 +48,135 @@ from fairlead_offers.plan.exposed_tools import (
 from fairlead_offers.plan.offered_tools import candidates, convert_tools
 from fairlead_offers.services import ToolServices
 
-MAX_KEPT: Final = 64
-"""Sets of tools that are kept of one view."""
+MAX_TOOL_SETS: Final = 64
+"""Maximum number of cached sets of tools of one view."""
 ASKED: Final = "asked"
 CHEAPER: Final = "cheaper"
 AUTO: Final = "auto"
 NO_LIMITS: Final = PlanLimits(reserved_output=0)
 _TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
-"""Leaves out the conversation, so that all its requests get the same choice."""
-Kept = TypeVar("Kept")
+"""Task without a conversation, so that all requests of a conversation get the same choice."""
+Cached = TypeVar("Cached")
 Positive = Annotated[int, Meta(ge=1)]
 MAX_OFFERS: Final = 256
-"""Offers that are kept; the one that nobody asked for longest goes first."""
+"""Maximum number of cached offers. The least recently used is dropped."""
 MAX_NAME_CHARACTERS: Final = 16 << 10
-"""Characters in names of a caller's own tools up to which the offer is kept, of which they are the key."""
+"""Maximum characters in the names of a client's tools for which an offer is cached, as the names are part of the key.
+"""
 
 
 class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Wishes of a request for the tools that are injected: the member `fairlead` of its body."""
+    """Wishes of a request for the tools that the gateway adds: the member `fairlead` of its body."""
 
     tier: Word | None = None
-    """Name of a tier, or `auto`: the tier that the rules choose by the texts of the conversation."""
+    """Name of a tier, or `auto` for the tier that the rules choose by the texts of the conversation."""
     servers: Words = ()
     tags: Words = ()
     max_tools: Positive | None = None
     tool_tokens: Positive | None = None
     tools: Literal["auto", "inject", "search", "cheapest", "none"] = "auto"
-    """`inject`: listed, as many as fit. `search`: the tools of the router endpoint. `auto`: listed where all fit, else
-    searched. `cheapest`: whatever costs fewer tokens for a task of one call.
+    """`inject` lists as many tools as fit. `search` offers the tools of the router endpoint. `auto` lists the tools if
+    all fit, and offers search otherwise. `cheapest` chooses what needs fewer tokens for a task with one call.
     """
     mcp: Annotated[tuple[ServerWish, ...], Meta(max_length=64)] = ()
-    """Filters by server, from the `mcp` tools of a Responses request: with any, only tools that one of them matches are
-    offered, and always in a list.
+    """Filters by server, from the `mcp` tools of a Responses request. If there are any, only tools that match one of
+    them are offered, and always as a list.
     """
     max_calls: Annotated[int, Meta(ge=0)] | None = None
-    """Most calls that the gateway runs for the request."""
+    """Maximum number of calls that the gateway runs for the request."""
     show_calls: bool = False
 
 
 class ToolOffer(msgspec.Struct, frozen=True):
-    """Tools for one request."""
+    """Tools that one request gets."""
 
     model_index: int
-    """Index of the model that they are for, in `OfferBounds.models`."""
+    """Index in `OfferBounds.models` of the model for which the tools were chosen."""
     way: str = LIST
-    """`list`, or `search`: by the tools of the router endpoint."""
+    """`list` if the tools are listed, `search` if the model searches them with the tools of the router endpoint."""
     because: str = ""
-    """Reason of `search`: `asked`, `cheaper`, or the limit that the list is over."""
+    """Reason of `search`: `asked`, `cheaper`, or the limit that the list exceeds."""
     tier: str = ""
     """Latency tier of the tools; empty without one."""
     definitions: tuple[bytes, ...] = ()
-    """Definitions in the format of the request."""
+    """Definitions of the tools in the format of the request."""
     names: tuple[str, ...] = ()
     """Names of the tools as the model sees them, in the order of `definitions`."""
-    own: Mapping[str, str] = {}
-    """Tools of the gateway itself: the name that the model sees, to the tool's own."""
+    router_tools: Mapping[str, str] = {}
+    """Names of offered tools of the router endpoint, by the name that the model sees."""
     reachable: frozenset[str] = frozenset()
-    """Exposed names of all tools that match the request; `execute_tool` may call these."""
+    """Exposed names of all tools that match the request, which `execute_tool` may call."""
     cut: tuple[Cut, ...] = ()
-    """Tools left out because of a limit, with the limit."""
+    """Tools that were left out because of a limit, with the limit."""
     shadowed: tuple[str, ...] = ()
-    """Tools left out because the caller has a tool of that name."""
+    """Tools that were left out because the client has a tool of the same name."""
     approved_first: frozenset[str] = frozenset()
-    """Names of tools whose calls run only after the client approves them."""
+    """Names of tools whose calls run only after the client has approved them."""
     manual: Mapping[str, str] = {}
-    """Names, also of tools that search finds, whose calls policies do not let run by themselves, each with the reason
-    in a sentence.
+    """Reasons, as sentences, why policies do not let calls run without the client, by name of the tool. Includes tools
+    that search may find.
     """
     quotas: tuple[Quota, ...] = ()
-    """Bounds on tokens a day that policies set in the namespaces of these tools, and of those that search finds."""
+    """Limits on tokens per day that policies set in the namespaces of the offered tools, and of tools that search may
+    find.
+    """
     tokens: Mapping[str, int] = {}
-    """Tokens of the definitions, by exposed name of the tool."""
+    """Number of tokens of each definition, by exposed name of the tool."""
     refused: str = ""
-    """Why no tool is offered: by the gateway's count the conversation alone does not fit. It is sent nevertheless."""
+    """Reason why no tool is offered: by the gateway's count, the conversation alone exceeds the context window. The
+    request is sent to the model nevertheless.
+    """
 
     @property
     def client_run(self) -> frozenset[str]:
-        """Names of tools whose calls the caller gets: to approve them, or because policies do not let them run by
-        themselves.
-        """
+        """Names of tools whose calls are returned to the client, for its approval or because policies demand it."""
         return frozenset((*self.manual, *self.approved_first))
 
     @property
     def whole(self) -> bool:
-        """Whether no limit kept a tool from the list."""
+        """Whether all tools are offered, none having been left out because of a limit."""
         return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
 
     @property
     def callable_total(self) -> int:
-        """Number of tools that the model can call; -1 where the conversation does not fit."""
+        """Number of tools that the model can call; -1 if the conversation exceeds the context window."""
         return -1 if self.refused else len(self.reachable if self.way == SEARCH else self.definitions)
 
 
 class OfferBounds(msgspec.Struct, frozen=True):
-    """Bounds that an offer has to fit."""
+    """Models, limits and conversation that an offer has to fit."""
 
     models: Sequence[RouteModel]
     limits: PlanLimits
     client_tool_names: frozenset[str]
-    """Names of the caller's tools."""
+    """Names of the client's tools."""
     conversation: ConversationTokens
     exact: bool
-    """Whether the conversation was counted; else its tokens are an upper bound."""
+    """Whether the tokens of `conversation` were counted. Otherwise they are an upper bound."""
 
 
 class _ToolSet(msgspec.Struct, frozen=True):
-    """Tools of one view and filter, counted and converted for one way to offer them."""
+    """Tools of one view and filter, with token counts and definitions for one way of offering them."""
 
     way: str
     """`list` or `search`, as in `ToolOffer`."""
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
-    """Name that the model sees and definition of each tool, by exposed name."""
-    own: dict[str, str]
+    """Name that the model sees, and definition, of each tool, by exposed name."""
+    router_tools: dict[str, str]
     reachable: frozenset[str]
     approved_first: frozenset[str]
     view: View
     found_manual: dict[str, str]
-    """Reasons why policies do not let tools that search finds run by themselves, by exposed name."""
+    """Reasons why policies do not let calls of tools that search may find run without the client, by exposed name."""
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
-        """Reasons why policies do not let tools run by themselves, by the name that the model sees."""
+        """Reasons why policies do not let calls of tools run without the client, by the name that the model sees."""
         reasons = _manual(self.view, chosen)
         return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
     def offer(self, outcome: Plan, models: Sequence[RouteModel], because: str, shadowed: tuple[str, ...]) -> ToolOffer:
-        """The offer of the tools that a plan for one of the models includes."""
+        """Make the offer of the tools that a plan includes."""
         chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
         sizes = {each.name: each.tokens for each in self.counted}
         return ToolOffer(
@@ -180,7 +186,7 @@ class _ToolSet(msgspec.Struct, frozen=True):
             self.view.tier or "",
             tuple(raw for _, raw in chosen.values()),
             tuple(name for name, _ in chosen.values()),
-            self.own,
+            self.router_tools,
             self.reachable,
             outcome.cut,
             shadowed,
@@ -191,14 +197,14 @@ class _ToolSet(msgspec.Struct, frozen=True):
         )
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
-        """Bounds of the namespaces of these tools on the tokens of a day."""
+        """Quotas with a limit on tokens per day in the namespaces of tools, one for each namespace."""
         routes = (self.view.everything[name] for name in sorted(names) if name in self.view.everything)
-        bounded = (route.quota for route in routes if route.quota is not None)
-        return tuple({each.namespace: each for each in bounded if each.tokens_per_day is not None}.values())
+        quotas = (route.quota for route in routes if route.quota is not None)
+        return tuple({each.namespace: each for each in quotas if each.tokens_per_day is not None}.values())
 
 
 class Offers:
-    """Makes offers. One per gateway."""
+    """Makes offers. A gateway has one."""
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services
@@ -206,14 +212,14 @@ class Offers:
         self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
     async def make(
-        self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
+        self, format_name: str, catalog: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
-        """An offer in a format for one of the models, beside the caller's own tools. If the conversation was not
-        counted and not all fits by its upper bound: None. In steps only. Raises Problem.
+        """Make an offer in a format for one of the models in `bounds`. Returns None if the conversation was not counted
+        and, by its upper bound, not all tools fit. Must be run by `HeavyWork.stepwise`. Raises Problem.
         """
-        visible = self._services.catalogs.visible(seen, wishes.tier)
+        visible = self._services.catalogs.visible(catalog, wishes.tier)
         format_ = registry.find(format_name)
-        because = await self._search_reason(seen, visible, wishes, bounds.models[0])
+        because = await self._search_reason(catalog, visible, wishes, bounds.models[0])
         if because:
             offer = await self._offer_search(format_, visible, wishes, bounds, because)
             if offer is not None or not bounds.exact:
@@ -225,10 +231,10 @@ class Offers:
         return await self._offer_search(format_, visible, wishes, bounds, because) or listed
 
     async def _search_reason(
-        self, seen: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
+        self, catalog: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
     ) -> str:
-        """Reason to offer search in place of the list even if that fits; empty without one."""
-        if wishes.mcp:  # search would go around their approvals
+        """Reason to offer search even if the list fits; empty if there is none."""
+        if wishes.mcp:  # search would bypass the approvals that they require
             return ""
         if wishes.tools != "cheapest":
             return ASKED if wishes.tools == SEARCH else ""
@@ -238,7 +244,7 @@ class Offers:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
             entries = online(requested_tools(visible, *filters))
             tier = visible.view.tier
-            tiers = tools_of_other_tiers(self._services.catalogs, seen, tier, filters)
+            tiers = tools_of_other_tiers(self._services.catalogs, catalog, tier, filters)
             ways = await exposure_options(self._services.work, tier, entries, tiers, CallerTools())
             fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
             both = [way for way in ways if way.way in (LIST, SEARCH)]
@@ -249,7 +255,7 @@ class Offers:
     async def _offer_list(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
-        """The tools in a list, as many as fit; None if the upper bound of the conversation does not tell."""
+        """Offer as many tools as fit as a list. Returns None if the conversation must be counted first."""
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], LIST)
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
         counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
@@ -263,11 +269,11 @@ class Offers:
     async def _offer_search(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
     ) -> ToolOffer | None:
-        """The tools of the router endpoint, and pinned tools; None if they do not fit, or the caller has tools of their
-        names.
+        """Offer the tools of the router endpoint, and pinned tools. Returns None if they do not fit, or if the client
+        has tools with the names of router tools.
         """
         tool_set = await self._tool_set(format_, visible, wishes, bounds.models[0], SEARCH)
-        if not bounds.client_tool_names.isdisjoint(tool_set.own):
+        if not bounds.client_tool_names.isdisjoint(tool_set.router_tools):
             return None
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
         outcome = self._plan([each for each in tool_set.counted if each.name not in shadowed], bounds)
@@ -294,33 +300,35 @@ class Offers:
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
         entries = online(requested_tools(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
-        wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
-        entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
-        approved = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
+        server_wishes = {each.name: wish_for(wishes.mcp, each) for each in entries}
+        entries = [each for each in entries if not wishes.mcp or server_wishes[each.name] is not None]
+        approved = {
+            each.name for each in entries if (wish := server_wishes[each.name]) is not None and wish.approves(each)
+        }
         reachable = frozenset(entry.name for entry in entries)
-        router = () if way == LIST else _own_tools(visible)
-        own = frozenset(entry.name for entry in router)
+        router = () if way == LIST else _router_tools(visible)
+        router_names = frozenset(entry.name for entry in router)
         shown = entries if way == LIST else [*router, *_pinned_tools(entries)]
         counted = [
-            msgspec.structs.replace(candidate, pinned=False)
-            if candidate.name in own
-            else candidate  # a limit cuts them: then no search
+            # unpinned, so that a limit can cut router tools; search is not offered then
+            msgspec.structs.replace(candidate, pinned=False) if candidate.name in router_names else candidate
             for candidate in await candidates(self._services.work, shown)
         ]
         offer = await convert_tools(self._services.work, visible, shown, format_, Options(model=model.name))
         safe_names = {offer.names[name]: name for name in offer.names}
-        single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
+        # some formats put tools in groups
+        single = (each for tool in offer.tools for each in format_.read([tool]).originals)
         raws = {each.name: encode(each.definition) for each in single}
         definitions = {name: (safe, raws[safe]) for name, safe in safe_names.items() if safe in raws}
         return _ToolSet(
             way,
             [candidate for candidate in counted if candidate.name in definitions],
             definitions,
-            {definitions[name][0]: name for name in own if name in definitions},
+            {definitions[name][0]: name for name in router_names if name in definitions},
             reachable,
             frozenset(definitions[name][0] for name in approved if name in definitions),
             visible.view,
-            _manual(visible.view, reachable) if own else {},
+            _manual(visible.view, reachable) if router_names else {},
         )
 
 
@@ -329,8 +337,8 @@ def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
     return {name: why for name, why in reasons.items() if why}
 
 
-def _own_tools(visible: VisibleTools) -> list[VisibleTool]:
-    """The tools of the router endpoint, in the order of their names."""
+def _router_tools(visible: VisibleTools) -> list[VisibleTool]:
+    """Tools of the router endpoint, sorted by name."""
     tools = [*ROUTER_TOOLS, READER] if visible.view.reads else [*ROUTER_TOOLS]
     return sorted(tools, key=lambda entry: entry.name)
 
@@ -339,89 +347,92 @@ def _pinned_tools(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
     return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
 
 
-def _keep(memory: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
-    if len(memory) >= MAX_KEPT:
+def _keep(memory: dict[tuple[object, ...], Cached], key: tuple[object, ...], value: Cached) -> None:
+    if len(memory) >= MAX_TOOL_SETS:
         memory.clear()
     memory[key] = value
 
 
-def _with_fewer_tools(model: RouteModel, own: int) -> RouteModel:
-    """The model with its most tools lowered by the caller's `own`."""
-    return model if model.max_tools is None else msgspec.structs.replace(model, max_tools=max(model.max_tools - own, 0))
+def _with_fewer_tools(model: RouteModel, client_tools: int) -> RouteModel:
+    """Reduce the maximum number of tools of a model by the number of the client's tools."""
+    if model.max_tools is None:
+        return model
+    return msgspec.structs.replace(model, max_tools=max(model.max_tools - client_tools, 0))
 
 
-class _Made(msgspec.Struct, frozen=True):
+class _CachedOffer(msgspec.Struct, frozen=True):
     views: object
-    """Views that the offer was made from. Held, so that no other object has their address meanwhile."""
-    most: int
-    """Tokens of the longest conversation that it was made for."""
+    """Views from which the offer was made. The reference keeps their id, which is part of the key, from being reused.
+    """
+    max_tokens: int
+    """Tokens of the longest conversation for which the offer was made."""
     offer: ToolOffer
 
 
 class OfferMemory:
-    """Offers of one snapshot in which nothing is left out."""
+    """Cache of the offers of one snapshot."""
 
     def __init__(self) -> None:
         self._snapshot: object = None
-        self._made: OrderedDict[tuple[Hashable, ...], _Made] = OrderedDict()
+        self._offers: OrderedDict[tuple[Hashable, ...], _CachedOffer] = OrderedDict()
         self._making: dict[tuple[Hashable, ...], asyncio.Event] = {}
 
     async def get(
         self,
         format_name: str,
-        seen: SubjectCatalog,
+        catalog: SubjectCatalog,
         wishes: OfferWishes,
         bounds: OfferBounds,
         make: Callable[[OfferBounds], Awaitable[ToolOffer | None]],
     ) -> ToolOffer | None:
-        """The offer that was made before, else that of `make`. Requests for the same that come meanwhile wait for it:
-        a thousand of them are one piece of work.
+        """Return the cached offer, or call `make` and cache its offer. Equal requests that arrive during the call wait
+        for its offer instead of calling `make` themselves.
         """
         if sum(map(len, bounds.client_tool_names)) > MAX_NAME_CHARACTERS:
             return await make(bounds)
-        key = _key(format_name, seen, wishes, bounds)
-        offer = self._find(key, seen, bounds)
+        key = _key(format_name, catalog, wishes, bounds)
+        offer = self._find(key, catalog, bounds)
         if offer is None and key in self._making:
             await self._making[key].wait()
-            offer = self._find(key, seen, bounds)
+            offer = self._find(key, catalog, bounds)
         if offer is not None:
             return offer
-        over = self._making[key] = asyncio.Event()
+        done = self._making[key] = asyncio.Event()
         try:
             offer = await make(bounds)
         finally:
-            over.set()
-            if self._making.get(key) is over:
+            done.set()
+            if self._making.get(key) is done:
                 del self._making[key]
         if offer is not None:
-            self._keep(key, seen, bounds, offer)
+            self._keep(key, catalog, bounds, offer)
         return offer
 
-    def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
-        """The offer that was made for the same wishes and a conversation of at least its length."""
-        if self._snapshot is not seen.snapshot:
-            self._snapshot = seen.snapshot
-            self._made = OrderedDict()
+    def _find(self, key: tuple[Hashable, ...], catalog: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
+        """Cached offer for the same key, made for a conversation of at least this length."""
+        if self._snapshot is not catalog.snapshot:
+            self._snapshot = catalog.snapshot
+            self._offers = OrderedDict()
             return None
-        made = self._made.get(key)
-        if made is None or made.views is not seen.views or _tokens(bounds.conversation) > made.most:
+        cached = self._offers.get(key)
+        if cached is None or cached.views is not catalog.views or _tokens(bounds.conversation) > cached.max_tokens:
             return None
-        self._made.move_to_end(key)
-        return made.offer
+        self._offers.move_to_end(key)
+        return cached.offer
 
-    def _keep(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds, offer: ToolOffer) -> None:
-        if self._snapshot is not seen.snapshot:
+    def _keep(self, key: tuple[Hashable, ...], catalog: SubjectCatalog, bounds: OfferBounds, offer: ToolOffer) -> None:
+        if self._snapshot is not catalog.snapshot:
             return
-        before = self._made.get(key)
-        most = _tokens(bounds.conversation)
-        if before is None or before.views is not seen.views or before.most < most:
-            self._made[key] = _Made(seen.views, most, offer)
-        if len(self._made) > MAX_OFFERS:
-            self._made.popitem(last=False)
+        previous = self._offers.get(key)
+        tokens = _tokens(bounds.conversation)
+        if previous is None or previous.views is not catalog.views or previous.max_tokens < tokens:
+            self._offers[key] = _CachedOffer(catalog.views, tokens, offer)
+        if len(self._offers) > MAX_OFFERS:
+            self._offers.popitem(last=False)
 
 
-def _key(format_name: str, seen: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds) -> tuple[Hashable, ...]:
-    return id(seen.views), format_name, wishes, tuple(bounds.models), bounds.limits, bounds.client_tool_names
+def _key(format_name: str, catalog: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds) -> tuple[Hashable, ...]:
+    return id(catalog.views), format_name, wishes, tuple(bounds.models), bounds.limits, bounds.client_tool_names
 
 
 def _tokens(conversation: ConversationTokens) -> int:

@@ -1,4 +1,4 @@
-"""Servers that a request names, with the tools of each that it wants and those that it approves first. Pure module."""
+"""Wishes of a request by server: which tools to offer, and which calls need the client's approval. Does no I/O."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ Words = Annotated[tuple[Word, ...], Meta(max_length=64)]
 
 
 class NamedTools(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Some tools of a server: by name, or those that only read."""
+    """Set of tools of a server: tools with certain names, and optionally all read-only tools."""
 
     names: Words = ()
     read_only: bool = False
 
     def has(self, entry: VisibleTool) -> bool:
-        """Whether a tool is one of them."""
-        return _is_named(entry, self.names) or (self.read_only and _only_reads(entry))
+        """Whether a tool is in the set."""
+        return _is_named(entry, self.names) or (self.read_only and _is_read_only(entry))
 
 
 class ServerWish(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Tools of one server that a request names, and which of their calls are approved before they run."""
+    """Tools of one server that a request wants, and which of their calls need the client's approval."""
 
     server: Word = ""
-    """Empty: of any server."""
+    """Name or prefix of the server; empty: any server."""
     names: Words | None = None
     read_only: bool = False
     asks: bool = False
-    """Whether a call is approved first, where `always` and `never` do not say."""
+    """Whether calls need approval, for tools that are neither in `always` nor in `never`."""
     always: NamedTools | None = None
     never: NamedTools | None = None
 
     def has(self, entry: VisibleTool) -> bool:
-        """Whether a tool is wanted."""
+        """Whether the wish includes a tool."""
         if self.server and self.server not in (entry.server.name, entry.prefix):
             return False
-        return (self.names is None or _is_named(entry, self.names)) and (not self.read_only or _only_reads(entry))
+        return (self.names is None or _is_named(entry, self.names)) and (not self.read_only or _is_read_only(entry))
 
     def approves(self, entry: VisibleTool) -> bool:
-        """Whether calls of one of its tools are approved first."""
+        """Whether calls of an included tool need the client's approval."""
         if self.never is not None and self.never.has(entry):
             return False
         return self.asks or (self.always is not None and self.always.has(entry))
 
 
 def wish_for(wishes: Sequence[ServerWish], entry: VisibleTool) -> ServerWish | None:
-    """The wish that a tool is wanted by; None where there is none."""
+    """First wish that includes a tool; None if there is none."""
     return next((wish for wish in wishes if wish.has(entry)), None)
 
 
@@ -59,5 +59,5 @@ def _is_named(entry: VisibleTool, names: Sequence[str]) -> bool:
     return entry.name in names or entry.entry.name in names
 
 
-def _only_reads(entry: VisibleTool) -> bool:
+def _is_read_only(entry: VisibleTool) -> bool:
     return bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))

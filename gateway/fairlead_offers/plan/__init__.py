@@ -1,1 +1,1 @@
-"""Decides which tools a model is offered, beside the caller's own, and in which form."""
+"""Planning of offers: decides which tools a model is offered in addition to the caller's, and in which format."""

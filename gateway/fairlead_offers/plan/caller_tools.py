@@ -1,8 +1,9 @@
-"""The caller's own tools: read from any format, matched with ours, and kept apart, for the caller runs them itself.
+"""Tools in a caller's request: reads them from any format, and separates them into gateway tools and caller's tools.
 
-The resources `tools`, `plans` and `toolcalls` agree by it on whose a tool is. **A definition that
-goes by the name, the safe name or the id of a visible tool means that tool**: callers send back all that they were
-given. The registry's definition is offered then and the gateway runs it; `matched` says so. Any other is the caller's.
+**A definition with the name, the safe name or the id of a visible tool means that tool**, because callers send back the
+definitions that they got. Then the gateway's definition is offered and the gateway runs the calls; `matched` lists
+these tools. All other tools belong to the caller, who runs their calls. The resources `tools`, `plans` and `toolcalls`
+share this rule.
 """
 
 from __future__ import annotations
@@ -23,35 +24,40 @@ from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 
 
 class CallerTools(msgspec.Struct, frozen=True):
-    """Definitions of a request that are the caller's own tools."""
+    """Tools in a request that belong to the caller, and the gateway's tools that the request has, too."""
 
     tools: tuple[JsonObject, ...] = ()
-    """Definitions in MCP's form, each name once."""
+    """Definitions of the caller's tools in MCP's format, with unique names."""
     matched: dict[str, str] = {}
-    """Name of a definition that means one of our tools, to that tool's exposed name."""
+    """Exposed names of gateway tools that the request has, by the name in the request."""
     report: tuple[Loss, ...] = ()
-    lacking: tuple[Loss, ...] = ()
-    """Losses of their definitions in a format other than theirs."""
+    """Losses of reading the definitions, whatever the target format is."""
+    conversion_losses: tuple[Loss, ...] = ()
+    """Further losses of converting the definitions to a format other than `format`."""
     names: Names = Names()
-    """Provider names of the visible tools and of the caller's."""
+    """Safe names for providers of the visible tools and the caller's tools."""
     format: Format = registry.FORMATS[registry.MCP]
-    """Theirs."""
+    """Format of the request's tools."""
     originals: tuple[Original, ...] = ()
-    """Its definitions as they came, and whatever else it sent that only their format has."""
+    """Definitions of the caller's tools in `format`, and other entries that only this format has."""
 
     def find(self, name: str) -> JsonObject | None:
-        """The caller's tool of that name, as it wrote it or as a provider shows it."""
+        """Find the caller's tool with a name, which is the caller's name or the safe name for providers."""
         original = self.names.original(name) or name
         return next((tool for tool in self.tools if tool["name"] in (name, original)), None)
 
     def names_in(self, target: Format, names: Names) -> dict[str, str]:
-        """The caller's names to those in an offer. In their own format they stay, unless another tool has one."""
+        """Names in an offer, by the caller's names. In the request's format, names stay the same unless another tool
+        has the name.
+        """
         same = isinstance(target, ToolFormat) and target.shares_form_with(self.format)
-        every = [str(tool["name"]) for tool in self.tools]
-        return {name: name if same and names.original(name) in (None, name) else names.safe(name) for name in every}
+        caller_names = [str(tool["name"]) for tool in self.tools]
+        return {
+            name: name if same and names.original(name) in (None, name) else names.safe(name) for name in caller_names
+        }
 
-    def untouched(self, target: ToolFormat, names: Names) -> list[Original]:
-        """Definitions for the format that they came in, as they came but for names that another tool has."""
+    def original_definitions(self, target: ToolFormat, names: Names) -> list[Original]:
+        """Definitions for the request's format, unchanged except for names that another tool has."""
         shown = self.names_in(target, names)
         return [
             Original(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
@@ -60,53 +66,57 @@ class CallerTools(msgspec.Struct, frozen=True):
 
 
 def parse_caller_tools(payload: object, format_name: str, visible: VisibleTools) -> CallerTools:
-    """Sort the tools of a list, of one tool or of a request (decoded JSON; None: there are none). Raises Problem for an
-    unknown format and for two tools of one name; a definition that cannot be read is refused in the report.
+    """Read the tools in decoded JSON: a list, one tool, a request, or None for no tools. Definitions that cannot be
+    read are in the report. Raises Problem for an unknown format, and for two tools with the same name.
     """
     if payload is None:
         return CallerTools(names=visible.names)
     format_ = find_format(format_name)
     read = format_.read(payload)
-    own: dict[str, JsonObject] = {}
+    caller_tools: dict[str, JsonObject] = {}
     matched: dict[str, str] = {}
-    lacking = tuple(loss for each in read.originals for loss in each.report)
-    report = [loss for loss in read.report if loss not in lacking]
+    conversion_losses = tuple(loss for each in read.originals for loss in each.report)
+    report = [loss for loss in read.report if loss not in conversion_losses]
     for tool in read.tools:
         name = name_of(tool)
         entry = visible.find(visible.names.original(name) or name)
         if entry is None:
-            if name in own:
-                why = f"two of the tools have the name {name[:128]!r}: a call would not say which; rename one of them"
+            if name in caller_tools:
+                why = f"two tools have the name {name[:128]!r}, so that calls would be ambiguous: rename one of them"
                 raise Problem(INVALID_ARGUMENTS, why)
-            own[name] = tool
+            caller_tools[name] = tool
         elif name not in matched:
             matched[name] = entry.name
-            report += _other(tool, name, entry)
+            report += _report_other_arguments(tool, name, entry)
     originals = tuple(each for each in read.originals if each.name not in matched)
-    names = Names.extend(visible.names, own)
-    return CallerTools(tuple(own.values()), matched, tuple(report), lacking, names, format_, originals)
+    names = Names.extend(visible.names, caller_tools)
+    return CallerTools(
+        tuple(caller_tools.values()), matched, tuple(report), conversion_losses, names, format_, originals
+    )
 
 
 def arguments_for(tool: JsonObject, arguments: Any) -> Any:
-    """Arguments for a tool that the caller runs: without the nulls that strict mode asks for, under its own names."""
+    """Convert a model's arguments for a tool that the caller runs: remove the nulls that strict mode requires, and
+    restore the names of properties.
+    """
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict) or not isinstance(arguments, dict):
         return arguments
     return un_null(restore_names(arguments, other_names(schema)), schema)
 
 
-def offered_names(format_name: str, visible: VisibleTools, own: CallerTools) -> Names:
-    """Names of all tools that an offer may hold; MCP takes any name."""
+def offered_names(format_name: str, visible: VisibleTools, caller_tools: CallerTools) -> Names:
+    """Names of all tools that an offer may contain. In MCP's format, names are not changed."""
     if format_name != registry.MCP:
-        return own.names
-    return Names.unchanged([*visible.names.forward, *(tool["name"] for tool in own.tools)])
+        return caller_tools.names
+    return Names.unchanged([*visible.names.forward, *(tool["name"] for tool in caller_tools.tools)])
 
 
-def _other(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
-    """A line of the report where the caller's tool takes other arguments than ours."""
+def _report_other_arguments(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
+    """Report that the request's tool has other arguments than the gateway's tool of the same name."""
     if _arguments(tool) == _arguments(entry.decoded):
         return []
-    why = f"{entry.name} of the gateway has this name, is offered in its place and takes other arguments"
+    why = f"the gateway's tool {entry.name} is offered instead, which has this name but other arguments"
     return [Loss(name, "", "name", Action.DROPPED, why)]
 
 

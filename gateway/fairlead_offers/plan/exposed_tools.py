@@ -1,6 +1,6 @@
-"""Tools of a subject in each way that they can be shown to a model: listed, by tier, or found at the router endpoint.
+"""Compares the ways to expose a subject's tools to a model: list, tiers, or search by the router endpoint's tools.
 
-Runs in the worker. The account is `exposure.advised`'s.
+The functions run in the worker thread. The costs are computed by `tokens.exposure.advise`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fairlead_offers.workers.heavy_work import HeavyWork
 
 ROUTER_TOOLS: Final = tuple(map(gateway_tool, DEFINITIONS))
 INSTRUCTIONS_TOKENS: Final = 71
-"""Tokens of the router's instructions, which clients put into the system prompt, in o200k's count."""
+"""Tokens of the router endpoint's instructions, which clients put into the system prompt, by the vocabulary o200k."""
 MAX_TURNS: Final = 1000
 _Count = Annotated[int, Meta(ge=0, le=MAX_TURNS)]
 _Tokens = Annotated[int, Meta(ge=0, le=100_000_000)]
@@ -40,34 +40,34 @@ _Factor = Annotated[float, Meta(ge=0, le=10)]
 
 
 class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A task that tools are needed for, by which the ways to show them are compared."""
+    """Task with tool calls, for which the ways to expose tools are compared."""
 
     turns: Annotated[int, Meta(ge=1, le=MAX_TURNS)] | None = None
-    """Requests to the model where every tool is listed, the one of the answer included; one more than calls."""
+    """Requests to the model when all tools are listed, including the one for the answer; default: calls + 1."""
     calls: _Count = 1
     searches: _Count | None = None
-    """Searches where tools are searched for, each a turn more; one per call."""
+    """Searches when the model searches tools, each of which adds a turn; default: one per call."""
     caching: bool = False
     """Whether the provider caches prompts."""
     warm: bool = False
-    """With `caching`: whether definitions and conversation are in the cache before the first turn."""
+    """Whether definitions and conversation are in the provider's cache before the first turn. Needs `caching`."""
     conversation_tokens: _Tokens | None = None
-    """The model's tokens that every turn reads beside definitions; those of `system` and `messages`."""
+    """Tokens that every turn reads in addition to definitions; default: those of `system` and `messages`."""
     search_tokens: _Tokens | None = None
-    """Tokens of one answer to a search, by o200k; eight tools of mean size."""
+    """Tokens of one search result, by the vocabulary o200k; default: eight tools of average size."""
     cache_read_factor: _Factor | None = None
-    """Price of a cached token in that of an input token; the list price of the model."""
+    """Price of a cached token relative to an input token; default: the model's list price."""
     cache_write_factor: _Factor | None = None
-    """Price of a token that is put into the cache, in the same unit."""
+    """Price of a token that is written to the cache, relative to an input token; default: the model's list price."""
 
     def shape(self, fit: Fit) -> TaskShape:
-        """The task with all that was left out."""
+        """Fill in the defaults of the task."""
         talk = fit.system + fit.messages if self.conversation_tokens is None else self.conversation_tokens
         turns = self.calls + 1 if self.turns is None else self.turns
         return TaskShape(turns, self.calls, self.calls if self.searches is None else self.searches, talk)
 
     def prices(self, fit: Fit, stated: Mapping[str, ModelPrice]) -> TokenPrices:
-        """The task's own prices, else those that the installation states of the model, else the published ones."""
+        """Prices in the task, else the installation's prices of the model in `stated`, else the published prices."""
         price = stated.get(fit.model.name)
         prices = prices_of(fit.model.name) if price is None else price.factors(fit.model.name)
         read, write = self.cache_read_factor, self.cache_write_factor
@@ -81,18 +81,25 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 def requested_tools(
     visible: VisibleTools, tags: Collection[str], servers: Collection[str], pins: Collection[str] = ()
 ) -> list[VisibleTool]:
-    """The tools that a request with these filters is about, those in `pins` first. Raises Problem."""
+    """Tools that match the filters of a request, those in `pins` first. Raises Problem."""
     entries = visible.select(tags, servers)
     first = [entry for entry in visible.entries if entry.name in pins]
-    return visible.with_reader([*first, *(entry for entry in entries if entry.name not in pins)])
+    return visible.add_reader([*first, *(entry for entry in entries if entry.name not in pins)])
 
 
 def tools_of_other_tiers(
-    catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, filters: tuple[Collection[str], Collection[str]]
+    catalogs: SubjectCatalogs,
+    catalog: SubjectCatalog,
+    tier: str | None,
+    filters: tuple[Collection[str], Collection[str]],
 ) -> Mapping[str, Sequence[VisibleTool]]:
-    """Tools of every tier but one, by tier; `filters`: tags and servers. In the thread only. Raises Problem."""
+    """Tools of all tiers except one, by tier. `filters`: tags and servers. Must run in the worker thread. Raises
+    Problem.
+    """
     return {
-        other: online(requested_tools(catalogs.visible(seen, other), *filters)) for other in seen.tiers if other != tier
+        other: online(requested_tools(catalogs.visible(catalog, other), *filters))
+        for other in catalog.tiers
+        if other != tier
     }
 
 
@@ -101,42 +108,44 @@ async def exposure_options(
     tier: str | None,
     entries: Sequence[VisibleTool],
     tiers: Mapping[str, Sequence[VisibleTool]],
-    own: CallerTools,
+    caller_tools: CallerTools,
 ) -> list[ExposedTools]:
-    """The ways to show `entries`, of a tier, beside the caller's own tools: all of them, those of one of the other
-    `tiers`, or by search. A tier without a tool is none. In steps only. Raises Problem.
+    """Count the tokens of each way to expose the `entries` of a tier: as a list, as the list of one of the other
+    `tiers` that has tools, or by search. The caller's tools are part of each. Must be awaited in `stepwise`. Raises
+    Problem.
     """
-    every = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}
-    counted = await candidates(work, [*every.values()], own=own)
-    theirs = tuple(candidate.tokens for candidate in counted[: len(own.tools)])
-    sizes = {key: candidate.tokens for key, candidate in zip(every, counted[len(own.tools) :], strict=True)}
+    all_entries = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}
+    counted = await candidates(work, [*all_entries.values()], caller_tools=caller_tools)
+    caller_tokens = tuple(candidate.tokens for candidate in counted[: len(caller_tools.tools)])
+    gateway_tools = counted[len(caller_tools.tools) :]
+    sizes = {key: candidate.tokens for key, candidate in zip(all_entries, gateway_tools, strict=True)}
 
     def tokens(part: Sequence[VisibleTool]) -> tuple[int, ...]:
         return tuple(sizes[entry.key] for entry in part)
 
-    many = len(entries) + len(theirs)
-    at_router = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
+    total = len(entries) + len(caller_tokens)
+    searching = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
     results = search_answer_tokens(tokens(entries))
     return [
-        ExposedTools(LIST, theirs + tokens(entries), many, tier or ""),
+        ExposedTools(LIST, caller_tokens + tokens(entries), total, tier or ""),
         *(
-            ExposedTools(TIER, theirs + tokens(part), len(theirs) + len(part), other)
+            ExposedTools(TIER, caller_tokens + tokens(part), len(caller_tokens) + len(part), other)
             for other, part in tiers.items()
             if part
         ),
-        ExposedTools(SEARCH, theirs + tokens(at_router), many, "", INSTRUCTIONS_TOKENS, results),
+        ExposedTools(SEARCH, caller_tokens + tokens(searching), total, "", INSTRUCTIONS_TOKENS, results),
     ]
 
 
 def online(entries: Sequence[VisibleTool]) -> list[VisibleTool]:
-    """Tools whose server is not offline."""
+    """Filter tools whose server is not offline."""
     return [entry for entry in entries if not entry.offline]
 
 
 def compare_exposures(
     task: PlannedTask, fit: Fit, ways: Sequence[ExposedTools], stated: Mapping[str, ModelPrice]
 ) -> ExposureAdvice:
-    """The account of the ways for the task and the model. `stated`: prices that the installation knows of."""
+    """Compare the costs of the ways to expose tools, for a task and a model. `stated`: prices of the installation."""
     cache = CacheState(warm=task.warm) if task.caching else None
     if task.search_tokens is not None:
         ways = [msgspec.structs.replace(way, results=task.search_tokens) for way in ways]

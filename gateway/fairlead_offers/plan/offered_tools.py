@@ -1,7 +1,7 @@
-"""Chooses the visible tools that a model is offered, and converts them: filter, budget, conversion.
+"""Chooses visible tools that fit a budget, and converts them to a format, together with the caller's tools.
 
-Runs in the worker. The limits are decided in `budget.plan`, the forms in
-`formats`; here they are put together.
+The functions run in the worker thread. They combine the budget of `fairlead_formats.tokens.plan` with the conversions
+of `fairlead_formats`.
 """
 
 from __future__ import annotations
@@ -31,49 +31,54 @@ from fairlead_offers.conversion.jobs import RawTool
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.plan.caller_tools import CallerTools, offered_names
 from fairlead_offers.problems import OVER_BUDGET, Problem
-from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, breathing
+from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, with_pauses
 
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
-NOTHING: Final = CallerTools()
+NO_CALLER_TOOLS: Final = CallerTools()
 FEW: Final = 64
-"""New definitions that are converted in this process, in about three milliseconds."""
+"""Number of new definitions up to which they are converted in this process, which takes about three milliseconds."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class OfferedTools(Conversion, frozen=True, rename="camel", omit_defaults=True):
-    """Visible tools as they stand in a provider's request, and those that were left out."""
+    """Tools in the format of a provider's request, and those that were left out."""
 
     offline: tuple[str, ...] = ()
-    """Tools left out because their server is offline."""
+    """Tools that were left out because their server is offline."""
     cut: tuple[Cut, ...] = ()
-    """Tools left out because of a limit, and which."""
+    """Tools that were left out because of a limit, with the limit."""
     numbers: Numbers | None = None
-    """Where the tokens go, where a budget was asked for."""
+    """Tokens by their use; only present if the request has a budget."""
     hidden: HiddenTools | None = None
-    """Tools that policies allow and the tier does not show; absent where there is none."""
+    """Tools that policies allow but the tier hides; absent if there are none."""
     own: tuple[str, ...] = ()
-    """Names in `tools` that are the caller's own: `/v1/tool-calls` hands their calls back."""
+    """Names in `tools` that belong to the caller, to whom `/v1/tool-calls` returns their calls."""
     matched: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Names of the caller's definitions that mean a tool of the gateway, to that tool."""
+    """Exposed names of gateway tools that the request has, by the name in the request."""
 
 
 async def candidates(
-    work: HeavyWork, entries: Sequence[VisibleTool], pinned: Collection[str] = (), own: CallerTools = NOTHING
+    work: HeavyWork,
+    entries: Sequence[VisibleTool],
+    pinned: Collection[str] = (),
+    caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> list[Candidate]:
-    """The caller's tools, which are never cut, and entries, with what they cost. In steps only."""
-    theirs = {hash_of(raw): (tool["name"], raw) for tool in own.tools for raw in (_encode(tool),)}
+    """Count the tokens of the caller's tools, which are never left out, and of `entries`. Must be awaited in
+    `stepwise`. `pinned`: names or ids of entries that are never left out.
+    """
+    caller_raws = {hash_of(raw): (tool["name"], raw) for tool in caller_tools.tools for raw in (_encode(tool),)}
     definitions = {entry.key.encode(): entry.definition for entry in entries}
-    sizes = await work.count(definitions | {key: raw for key, (_, raw) in theirs.items()})
-    priced = [Candidate(name, sizes.of(raw, key).tokens, pinned=True) for key, (name, raw) in theirs.items()]
-    for entry in breathing(entries):
+    sizes = await work.count(definitions | {key: raw for key, (_, raw) in caller_raws.items()})
+    counted = [Candidate(name, sizes.of(raw, key).tokens, pinned=True) for key, (name, raw) in caller_raws.items()]
+    for entry in with_pauses(entries):
         size = sizes.of(entry.definition, entry.key.encode())
         is_pinned = entry.pinned or entry.name in pinned or entry.id in pinned
-        priced.append(Candidate(entry.name, size.tokens, size.short, is_pinned))
-    return priced
+        counted.append(Candidate(entry.name, size.tokens, size.short, is_pinned))
+    return counted
 
 
 def single_model(models: ModelFacts, format_: Format, name: str | None) -> RouteModel:
-    """A model as the only one that tools have to fit; with None any model, whose window has no bound."""
+    """Route model that tools have to fit. Without a name, it is a model with an unlimited context window."""
     if name is None:
         return RouteModel("any", ContextWindow(MAX_WINDOW, source="none"), format_.name, None)
     return RouteModel(name or "any", models.windows.window(name), format_.name, format_.max_tools)
@@ -84,17 +89,17 @@ async def fit_tools(
     entries: Sequence[VisibleTool],
     model: RouteModel,
     limits: PlanLimits,
-    own: CallerTools = NOTHING,
+    caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> Plan:
-    """The entries that fit a model and limits, beside the caller's tools and without a conversation. In steps only.
-    Raises Problem.
+    """Plan the entries that fit a model and limits together with the caller's tools, without a conversation. Must be
+    awaited in `stepwise`. Raises Problem.
     """
-    counted = await candidates(work, entries, own=own)
-    return fitting(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
+    counted = await candidates(work, entries, caller_tools=caller_tools)
+    return require_plan(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
 
 
-def fitting(outcome: Plan | PlanRefused) -> Plan:
-    """The plan. Raises Problem for a refusal, with what would fit."""
+def require_plan(outcome: Plan | PlanRefused) -> Plan:
+    """Return a plan. Raises Problem for a refusal, with changes that would make the tools fit."""
     if isinstance(outcome, Plan):
         return outcome
     raise Problem(OVER_BUDGET, outcome.reason, would_fit=outcome.would_fit, numbers=outcome.numbers)
@@ -108,27 +113,31 @@ async def convert_tools(
     options: Options,
     *,
     short: Collection[str] = (),
-    own: CallerTools = NOTHING,
+    caller_tools: CallerTools = NO_CALLER_TOOLS,
 ) -> OfferedTools:
-    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them. In steps
-    only.
+    """Convert entries to a format, followed by the caller's tools. Entries in `short` get shortened descriptions. Must
+    be awaited in `stepwise`.
     """
-    definitions, hashes = await _warm(work, format_, entries, short, options)
-    names = offered_names(format_.name, visible, own) if own.tools or format_.name == MCP else visible.names
-    unlisted = [entry.name for entry in entries if entry.name not in names]
-    names = Names.extend(names, unlisted) if unlisted else names
+    definitions, hashes = await _prepare_conversions(work, format_, entries, short, options)
+    names = (
+        offered_names(format_.name, visible, caller_tools)
+        if caller_tools.tools or format_.name == MCP
+        else visible.names
+    )
+    unnamed = [entry.name for entry in entries if entry.name not in names]
+    names = Names.extend(names, unnamed) if unnamed else names
     conversion = work.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
-    report, properties = own.report + conversion.report, conversion.properties
-    if isinstance(format_, ToolFormat) and format_.shares_form_with(own.format):
-        member, tools = format_.place_tools(conversion.tools, own.untouched(format_, names))
+    report, properties = caller_tools.report + conversion.report, conversion.properties
+    if isinstance(format_, ToolFormat) and format_.shares_form_with(caller_tools.format):
+        member, tools = format_.place_tools(conversion.tools, caller_tools.original_definitions(format_, names))
     else:
-        theirs = format_.convert(own.tools, options, names)
-        member, tools = array_of(format_.request(conversion.tools + theirs.tools))
-        report += own.lacking + theirs.report
-        properties = {**properties, **theirs.properties}
-    given = [tool["name"] for tool in own.tools]
-    same = own.names_in(format_, names)
-    shown = {names.safe(entry.name): entry.name for entry in entries} | {same[name]: name for name in given}
+        converted = format_.convert(caller_tools.tools, options, names)
+        member, tools = array_of(format_.request(conversion.tools + converted.tools))
+        report += caller_tools.conversion_losses + converted.report
+        properties = {**properties, **converted.properties}
+    caller_names = [tool["name"] for tool in caller_tools.tools]
+    offered = caller_tools.names_in(format_, names)
+    shown = {names.safe(entry.name): entry.name for entry in entries} | {offered[name]: name for name in caller_names}
     return OfferedTools(
         format_.name,
         member,
@@ -137,16 +146,16 @@ async def convert_tools(
         report,
         properties,
         format_.max_tools,
-        own=tuple(same[name] for name in given),
-        matched=own.matched,
+        own=tuple(offered[name] for name in caller_names),
+        matched=caller_tools.matched,
     )
 
 
-async def _warm(
+async def _prepare_conversions(
     work: HeavyWork, format_: Format, entries: Sequence[VisibleTool], short: Collection[str], options: Options
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Definitions and hashes of entries, with their conversions kept: many that are new are converted in a process, a
-    few here, with a breath in between. In steps only.
+    """Cache the conversions of entries, and return their definitions and cache keys. Many new definitions are converted
+    in a process, a few in this thread with pauses. Must be awaited in `stepwise`.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
     new = [index for index, key in enumerate(hashes) if not work.conversions.has(format_, options, key)]
@@ -154,12 +163,12 @@ async def _warm(
         raws = [RawTool(entries[i].name, Raw(entries[i].definition), entries[i].name in short) for i in new]
         await work.prepare(format_, options, {hashes[i]: raw for i, raw in zip(new, raws, strict=True)})
     tools = [shorten(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
-    for start in breathing(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
+    for start in with_pauses(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
         part = slice(start, start + STRIDE)
         work.conversions.convert(format_, tools[part], options, hashes=hashes[part])
     return tools, hashes
 
 
 def hash_of(raw: bytes) -> bytes:
-    """The key of a caller's definition among the sizes."""
+    """Cache key for the token count of a caller's definition."""
     return blake2b(raw, digest_size=16).digest()

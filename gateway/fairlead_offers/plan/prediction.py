@@ -1,5 +1,5 @@
-"""`POST /v1/tool-calls/predict`, and the `cost` of `POST /v1/tool-calls`: how long the calls of a message should take
-together, from what is known of their tools.
+"""Predicts the duration of a message's calls from the latency of their tools, for `POST /v1/tool-calls/predict` and the
+`cost` of `POST /v1/tool-calls`.
 """
 
 from __future__ import annotations
@@ -22,52 +22,52 @@ Basis = Literal["measured", "declared", "unknown"]
 
 
 class Guess(msgspec.Struct, frozen=True, rename="camel"):
-    """How long one call should take, in milliseconds; null where nothing is known of its tool."""
+    """Expected duration of a call in milliseconds; null if the tool's latency is unknown."""
 
     usual_ms: float | None
-    """The measured median, else the declared one."""
+    """Measured median, else the declared median."""
     slow_ms: float | None
-    """The measured p95, else the declared maximum, else the declared median."""
+    """Measured p95, else the declared maximum, else the declared median."""
     basis: Basis
 
 
 class PredictedCall(Guess, frozen=True, rename="camel"):
-    """One call of a message."""
+    """Expected duration of one call of a message."""
 
     id: str
     name: str
-    """As the model wrote it."""
+    """Name of the tool as the model wrote it."""
     tool: str | None
-    """The exposed name; null for a call that is not run here, and costs nothing."""
+    """Exposed name of the tool; null for a call that the gateway does not run, and that therefore costs nothing."""
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """Duration of a batch in milliseconds: the maximum of parallel calls, the sum of sequential ones, and with a limit
-    the end of the last call when each starts as soon as another has ended.
+    """Duration of a batch of calls in milliseconds: the maximum for parallel calls, the sum for sequential calls, and
+    for limited parallelism the end of the last call if each one starts as soon as another has ended.
     """
 
     strategy: str
     at_once: int
-    """Calls at a time, at most."""
+    """Maximum number of calls at a time."""
     usual_ms: float | None
-    """If each call takes its `usualMs`; null where nothing is known of any."""
+    """Duration if each call takes its `usualMs`; null if the latency of all tools is unknown."""
     slow_ms: float | None
-    """If each takes its `slowMs`."""
+    """Duration if each call takes its `slowMs`; null if the latency of all tools is unknown."""
     unknown: tuple[str, ...]
-    """Tools of which nothing is known. They count as 0, so the figures are the least that it takes."""
+    """Tools whose latency is unknown. They count as 0, so that the durations are lower bounds."""
     tier: str | None
     tier_ms: int | None
-    """Limit of the tier, which holds for the batch as for a call."""
+    """Latency limit of the tier, which applies to the batch as to a single call."""
     fits: bool | None
-    """Whether the batch is within it, by what decides about a tool: the tier's quantile where it was measured, else the
-    declared estimate. Null where there is no limit, or a tool of which nothing is known.
+    """Whether the batch is within the limit. The duration of each call is the tier's quantile if the tool was measured,
+    else the declared estimate. Null if there is no limit, or if unknown latencies make it undecidable.
     """
     actual_ms: float | None = None
-    """Measured duration; null where nothing was called."""
+    """Measured duration of the batch; null if nothing was called."""
 
 
 class Prediction(msgspec.Struct, frozen=True, rename="camel"):
-    """The cost of a message's calls before they are made, if they are."""
+    """Expected cost of a message's calls, which are not run."""
 
     format: str
     calls: list[PredictedCall]
@@ -75,15 +75,15 @@ class Prediction(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def guess(entry: VisibleTool, timeout: float | None = None) -> Guess:
-    """Expected duration of one call; no longer than its `timeout`, in seconds."""
+    """Expected duration of one call, limited by its `timeout` in seconds."""
     state, tool = entry.state, entry.tool
-    usual, slow, basis = _figures(state, tool)
+    usual, slow, basis = _durations(state, tool)
     if timeout is not None and usual is not None and slow is not None:
         usual, slow = min(usual, timeout * 1000), min(slow, timeout * 1000)
     return Guess(usual, slow, basis)
 
 
-def _figures(state: ToolState | None, tool: Tool) -> tuple[float | None, float | None, Basis]:
+def _durations(state: ToolState | None, tool: Tool) -> tuple[float | None, float | None, Basis]:
     if state is not None and state.quantiles is not None:
         return state.quantiles.p50_ms, state.quantiles.p95_ms, MEASURED
     declared = tool.estimated_duration_ms
@@ -93,9 +93,10 @@ def _figures(state: ToolState | None, tool: Tool) -> tuple[float | None, float |
 
 
 def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
-    """Milliseconds that a call counts with when its batch is held against a tier; 0 where nothing is known of its tool.
+    """Milliseconds of a call for the comparison of its batch with a tier's limit; 0 if the tool's latency is unknown.
 
-    A tool that the tier shows is within its limit, whatever an estimated quantile says: late calls decide about that.
+    For a tool that the tier shows, the duration is at most the limit, even if the estimated quantile is higher, because
+    the count of late calls decides about tiers.
     """
     state, tool = entry.state, entry.tool
     if state is not None and state.quantiles is not None:
@@ -115,7 +116,7 @@ def predict_cost(
     calls: Sequence[tuple[VisibleTool, float | None]],
     actual_ms: float | None = None,
 ) -> Cost:
-    """The cost of the calls that are run here, in their order, each with its time-out in seconds."""
+    """Predict the cost of calls that the gateway runs, in order, each with its timeout in seconds."""
     guesses = [guess(entry, timeout) for entry, timeout in calls]
     unknown = tuple(
         dict.fromkeys(e.name for (e, _), guess in zip(calls, guesses, strict=True) if guess.basis == UNKNOWN)

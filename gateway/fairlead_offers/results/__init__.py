@@ -1,1 +1,1 @@
-"""Results of tools that are kept, shortened and read on."""
+"""Results of tools: shortens long results, and reads stored results."""

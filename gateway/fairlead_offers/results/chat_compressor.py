@@ -1,4 +1,4 @@
-"""Has an OpenAI-compatible `POST /v1/chat/completions`, such as vLLM's or LiteLLM's, compress results of tools."""
+"""Compresses results of tools by a model, through an OpenAI-compatible `POST /v1/chat/completions` (vLLM, LiteLLM)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fairlead_search.compression import CompressionFailed, CompressorConfig, cha
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 MAX_CACHED_BYTES: Final = 8 << 20
-"""Bytes of compressed results that are kept; those that were asked for longest ago go first."""
+"""Maximum bytes of cached answers. The least recently used are dropped."""
 MAX_AT_ONCE: Final = 8
-"""Requests to the endpoint at a time."""
+"""Maximum number of concurrent requests to the endpoint."""
 COOL_DOWN: Final = 10.0
-"""Seconds after a failure in which nothing is sent: nobody waits for an endpoint that is away."""
+"""Seconds after a failure during which no request is sent, so that calls do not wait for an unavailable endpoint."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class _Completion(msgspec.Struct):
 
 
 class ChatCompressor:
-    """Asks the model, checks what it says, and remembers it."""
+    """Compressor that requests compressions from a model, verifies the answers and caches them."""
 
     def __init__(
         self,
@@ -60,14 +60,16 @@ class ChatCompressor:
         self._api = guarded_api(config, seconds=config.seconds, max_bytes=MAX_ANSWER_BYTES)
         self._counts = counts
         self._compressed: OrderedDict[bytes, dict[str, str]] = OrderedDict()
-        self._known_bytes = 0
+        self._cached_bytes = 0
         self._running = 0
         self._failed_at = float("-inf")
         self._newer = False
-        """Whether the model takes `max_completion_tokens`, and no temperature."""
+        """Whether the model requires `max_completion_tokens`, and refuses a temperature."""
 
     async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
-        """Facts of texts that help with a question, by source. Raises CompressionFailed."""
+        """Extract facts that help with a question from texts. `sources` and the result have texts by source. Raises
+        CompressionFailed.
+        """
         key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
         compressed = self._compressed.get(key)
         if compressed is not None:
@@ -75,7 +77,7 @@ class ChatCompressor:
             self._counts.compressions("cache")
             return compressed
         try:
-            texts = await self._ask(question, sources, budget_tokens)
+            texts = await self._request(question, sources, budget_tokens)
         except CompressionFailed:
             self._counts.compressions("failed")
             raise
@@ -83,8 +85,8 @@ class ChatCompressor:
         self._remember(key, texts)
         return texts
 
-    async def _ask(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> dict[str, str]:
-        """Raises CompressionFailed."""
+    async def _request(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> dict[str, str]:
+        """Request a compression from the model, and verify it. Raises CompressionFailed."""
         if time.monotonic() - self._failed_at < COOL_DOWN:
             raise CompressionFailed("failed a moment ago")
         if self._running >= MAX_AT_ONCE:
@@ -95,7 +97,7 @@ class ChatCompressor:
             completion = await self._complete(chat_request(self.model, question, sources, budget_tokens, nonce))
         except McpError as error:
             self._failed_at = time.monotonic()
-            log.warning("%s compressed no result, and passages are shown word for word: %s", self.model, error)
+            log.warning("Passages are shown word for word, as %s failed to compress results: %s", self.model, error)
             raise CompressionFailed("did not answer") from error
         finally:
             self._running -= 1
@@ -105,11 +107,11 @@ class ChatCompressor:
         text = message.content
         texts = await self._worker.do(lambda: check_answer(text, sources, nonce))
         if not texts:
-            raise CompressionFailed("said nothing that the results bear out")
+            raise CompressionFailed("wrote nothing that the results confirm")
         return texts
 
     async def _complete(self, body: dict[str, Any]) -> _Completion:
-        """Raises McpError."""
+        """Send a request in the form that the model accepts. Raises McpError."""
         try:
             answer = await self._api.post("/chat/completions", _for_newer_models(body) if self._newer else body)
         except HttpRefused as error:
@@ -121,16 +123,16 @@ class ChatCompressor:
         return completion
 
     def _remember(self, key: bytes, texts: dict[str, str]) -> None:
-        before = self._compressed.pop(key, None)  # of an equal request at the same time
+        previous = self._compressed.pop(key, None)  # an equal request may have finished during this one
         self._compressed[key] = texts
-        self._known_bytes += _size(texts) - (_size(before) if before is not None else 0)
-        while self._known_bytes > self._max_cached_bytes:
+        self._cached_bytes += _size(texts) - (_size(previous) if previous is not None else 0)
+        while self._cached_bytes > self._max_cached_bytes:
             _, oldest = self._compressed.popitem(last=False)
-            self._known_bytes -= _size(oldest)
+            self._cached_bytes -= _size(oldest)
 
 
 def _for_newer_models(body: dict[str, Any]) -> dict[str, Any]:
-    """A request as reasoning models of OpenAI want it, which refuse the members that all others know."""
+    """Convert a request for OpenAI's reasoning models, which refuse `max_tokens` and `temperature`."""
     members = {name: value for name, value in body.items() if name not in ("max_tokens", "temperature")}
     return {**members, "max_completion_tokens": body["max_tokens"]}
 

@@ -1,4 +1,4 @@
-"""The compressor of results that a configuration names, without the HTTP client of its endpoint."""
+"""Interface of compressors of results, and their construction without importing the HTTP client if there is none."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fairlead_search.compression import CompressorConfig
 
 
 class Compressor(Protocol):
-    """Compresses texts for a question."""
+    """Interface of a compressor of texts."""
 
     model: str
 
     async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
-        """Facts of texts that help with a question, by source. Raises CompressionFailed."""
+        """Extract facts that help with a question from texts, by source. Raises CompressionFailed."""
         ...
 
 
 def compressor(config: CompressorConfig | None, counts: SearchCounts, worker: WorkerThread) -> Compressor | None:
-    """The compressor of a configuration; `worker` checks what the model says."""
+    """Make the compressor of a configuration; None without a configuration. `worker` verifies the model's answers."""
     if config is None:
         return None
-    from fairlead_offers.results.chat_compressor import ChatCompressor  # with the HTTP client
+    from fairlead_offers.results.chat_compressor import ChatCompressor  # imports the HTTP client
 
     return ChatCompressor(config, counts, worker)

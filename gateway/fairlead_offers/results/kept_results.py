@@ -1,4 +1,4 @@
-"""Reads kept results for a question, as a function of bytes, so that another process can do it. Pure module."""
+"""Reads parts of stored results, by functions from bytes to bytes that a worker process can run. Does no I/O."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from fairlead_search.passage_vectors import PassageVectors
 
 ANSWER_TOKENS: Final = 40
-"""Tokens of an answer beside its passages."""
+"""Tokens of an answer without its passages."""
 OVERHEAD_TOKENS: Final = 60
-"""Tokens of what a passage is shown with beside its place: its entry, tool, time, arguments and score."""
+"""Tokens of a passage's metadata except its location: entry, tool, time, arguments and score."""
 END_TOKENS: Final = 4
-"""Tokens by which the place of lines grows where it says at which character they were cut."""
+"""Tokens that the location of lines has in addition if it includes the character at which they were cut."""
 COMPRESSED_TOKENS: Final = 6
-"""Tokens that say of a passage that a model wrote it."""
+"""Tokens of the mark of a passage that a model wrote."""
 
 
 class KeptResult(msgspec.Struct, frozen=True):
-    """One result to be read."""
+    """Stored result."""
 
     id: str
     result: bytes
@@ -38,41 +38,41 @@ class KeptResult(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A question to results: the passages that fit `query`; or of one result a part by path, lines or an expression."""
+    """Request to read results: the passages that fit `query`, or a part of one result by path, lines or expression."""
 
     results: list[KeptResult]
     budget: int
-    """Tokens."""
+    """Maximum tokens of the answer."""
     query: str | None = None
     path: str | None = None
     lines: Lines | None = None
     """Lines of the result, or of the part at `path`."""
     grep: str | None = None
-    """Expression that such lines match."""
+    """Regular expression that the selected lines match."""
     encoding_s: float = 0.0
-    """Seconds that may go into vectors of what a query looks through; 0: words alone rank."""
+    """Maximum seconds for embedding the searched texts; 0: passages are ranked by words alone."""
 
 
 class ReadPassages(msgspec.Struct, frozen=True):
-    """Answer to a question. `missing`: the step of a path that is not there."""
+    """Passages that were read. `missing`: the first step of the path that the result does not have."""
 
     passages: list[passages.Passage] = []
     missing: str | None = None
     lines: int = 0
-    """Number of lines in the one result, or in the part at its path; 0 where it has no lines."""
+    """Number of lines of the result, or of the part at the path; 0 if it has no lines."""
     cut: bool = False
-    """Whether there is more that was asked for, or fits the query, than the budget holds."""
+    """Whether more was found than fits the budget."""
 
 
 def read(work: bytes) -> ReadPassages:
-    """Answer a `Reading`, which comes as MessagePack."""
+    """Answer a `Reading` that is encoded as MessagePack."""
     reading = _decode(work)
     if reading.query is not None:
         sources = {result.id: document(result.result) for result in reading.results}
-        best, more = passages.best(
+        best, cut = passages.best(
             sources, reading.query, reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS, _rate(reading.encoding_s)
         )
-        return ReadPassages(best, cut=more)
+        return ReadPassages(best, cut=cut)
     return _read_part(reading, reading.results[0])
 
 
@@ -82,27 +82,29 @@ def _rate(encoding_s: float) -> passages.Rate:
 
 @cache
 def _vectors() -> PassageVectors:
-    from fairlead_search.passage_vectors import PassageVectors  # with numpy and the encoder, which are an extra
+    from fairlead_search.passage_vectors import PassageVectors  # imports numpy and the encoder, which are optional
 
     return PassageVectors()
 
 
-def compressed_passages(wide: ReadPassages, made: Mapping[str, str], budget: int) -> ReadPassages:
-    """Texts that a model made of passages, one for each result that it said something of, within a number of tokens."""
-    first = {part.source: part for part in reversed(wide.passages)}
+def compressed_passages(uncompressed: ReadPassages, compressed: Mapping[str, str], budget: int) -> ReadPassages:
+    """Replace passages by a model's compressed texts, one for each source in `compressed`, and cut them to a number of
+    tokens.
+    """
+    first = {part.source: part for part in reversed(uncompressed.passages)}
     longest = max((tokens(part.where) for part in first.values()), default=0)
-    texts, cut = cut_to(made, budget - ANSWER_TOKENS, OVERHEAD_TOKENS + COMPRESSED_TOKENS + longest)
+    texts, cut = cut_to(compressed, budget - ANSWER_TOKENS, OVERHEAD_TOKENS + COMPRESSED_TOKENS + longest)
     shown = [msgspec.structs.replace(first[source], text=text) for source, text in texts.items() if source in first]
-    return ReadPassages(shown, cut=cut or wide.cut)
+    return ReadPassages(shown, cut=cut or uncompressed.cut)
 
 
-def _read_part(reading: Reading, held: KeptResult) -> ReadPassages:
-    held_document = read_document(held.result)
-    whole, where = held_document.whole, "$"
+def _read_part(reading: Reading, stored: KeptResult) -> ReadPassages:
+    stored_document = read_document(stored.result)
+    whole, where = stored_document.whole, "$"
     if reading.path is not None:
         where = reading.path
         try:
-            whole = _at_path(held_document, reading.path)
+            whole = _at_path(stored_document, reading.path)
         except KeyError as step:
             count = len(whole.splitlines()) if isinstance(whole, str) else 0
             return ReadPassages(missing=str(step.args[0]), lines=count)
@@ -116,14 +118,14 @@ def _read_part(reading: Reading, held: KeptResult) -> ReadPassages:
     elif lines is not None:
         where, text = f"{where} lines {lines.name_count(count)}", passages.lines(text, lines)
         overhead += END_TOKENS
-    (shown,), cut = passages.fitting([passages.Passage(held.id, where, text)], budget, overhead)
+    (shown,), cut = passages.fitting([passages.Passage(stored.id, where, text)], budget, overhead)
     if cut and lines is not None:
         shown = msgspec.structs.replace(shown, where=f"{reading.path or '$'} lines {lines.until(shown.text)}")
     return ReadPassages([shown], lines=count, cut=cut)
 
 
 def _at_path(document: ResultDocument, path: str) -> object:
-    """Part of a result's JSON, in whichever of its two forms has it. Raises KeyError."""
+    """Part of a result's JSON at a path, in the first of its two forms that has the path. Raises KeyError."""
     try:
         return passages.at_path(document.whole, path)
     except KeyError:

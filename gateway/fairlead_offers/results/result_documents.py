@@ -1,7 +1,8 @@
-"""The text or JSON document in a tool's result, and what the result holds beside it. Pure module.
+"""Extraction of the text or JSON document from a tool's result. Does no I/O.
 
-SDKs say most results twice: as text, and as `structuredContent` with the same JSON, or with the text as its one member
-(FastMCP's `{"result": text}`). A text has lines, and a JSON string has none, so such a wrapper is not what is read.
+SDKs write most results twice: as text, and as `structuredContent` with the same JSON or with the text as its only
+member (FastMCP's `{"result": text}`). Text can be read by lines, a string in JSON cannot. Therefore the text is read
+instead of such a wrapper.
 """
 
 from __future__ import annotations
@@ -14,35 +15,36 @@ import msgspec
 from fairlead_search.passages import write_out
 
 DEEPEST: Final = 200
-"""Objects and lists in one another in a document that is read as JSON; a deeper one is read as text."""
+"""Maximum nesting of a document that is read as JSON. Deeper documents are read as text."""
 _WRAPPERS: Final = 4
-"""Objects and lists around a text that are looked through."""
+"""Maximum nesting of objects and lists that count as a wrapper around a text."""
 Block = dict[str, Any]
 
 
 class ResultDocument(msgspec.Struct, frozen=True):
-    """The content of a result."""
+    """Content of a result."""
 
     whole: object
-    """Text, or decoded JSON, that is read and searched."""
+    """Text or decoded JSON that is read and searched."""
     other: object = None
-    """The text of the result, or its structured content, if `whole` is the other and they differ; else None."""
+    """The other form of the result, text or structured content, if it differs from `whole`; else None."""
 
 
 def document(result: bytes) -> object:
-    """Text or JSON in a raw result: the `whole` of `read_document`."""
+    """Text or JSON in a raw result, which is the `whole` of `read_document`."""
     return read_document(result).whole
 
 
 def read_document(result: bytes) -> ResultDocument:
-    """The document of a raw result: its `structuredContent`, unless that only wraps the texts or is the shorter of two
-    that differ; else its texts, as JSON where they are. Other content is named by type and size.
+    """Extract the document of a raw result. It is the `structuredContent`, unless that only wraps the text or is
+    shorter than a different text. Otherwise it is the text, decoded if it is JSON. Other content is listed by type and
+    size.
     """
     return _document_in(_members(result), result)
 
 
 def _members(result: bytes) -> object:
-    """A raw result decoded, as text where it is not JSON."""
+    """Decode a raw result as JSON, or as text if it is not valid JSON."""
     try:
         return msgspec.json.decode(result)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -73,7 +75,7 @@ def _document_in(members: object, result: bytes) -> ResultDocument:
 
 
 def contents(result: bytes, uri: str) -> bytes:
-    """A raw result as the contents of a resource: its document as text, and what else it holds as it is."""
+    """Convert a raw result to the contents of a resource: its document as text, and binary content as blobs."""
     members = _members(result)
     read = _document_in(members, result)
     parts: list[Block] = [
@@ -94,7 +96,7 @@ def _blocks_of(members: object) -> list[Block]:
 
 
 def _document_of(blocks: Sequence[Block]) -> object:
-    """The texts of blocks, one below the other; where each of them is a JSON document, that, or the list of them."""
+    """Join the texts of blocks by newlines. If all texts are JSON, return the decoded value, or the list of several."""
     texts = [_describe(block) if (text := _text(block)) is None else text for block in blocks]
     values = [text if _text(block) is None else _json(text) for block, text in zip(blocks, texts, strict=True)]
     if all(isinstance(value, str) for value in values) or None in values:
@@ -103,7 +105,7 @@ def _document_of(blocks: Sequence[Block]) -> object:
 
 
 def _json(text: str) -> object | None:
-    """The JSON object or list that a text is; None for any other text."""
+    """Decode a text that is a JSON object or list; None for other texts."""
     if text.lstrip("\ufeff \t\r\n")[:1] not in ("{", "["):
         return None
     try:
@@ -114,7 +116,7 @@ def _json(text: str) -> object | None:
 
 
 def _text(block: Block) -> str | None:
-    """Text of a text block or of an embedded resource; None for any other."""
+    """Text of a text block or an embedded resource; None for other blocks."""
     if isinstance(block.get("text"), str):
         return str(block["text"])
     resource = block.get("resource")
@@ -124,7 +126,7 @@ def _text(block: Block) -> str | None:
 
 
 def _describe(block: Block) -> str:
-    """One line that names a block without text."""
+    """One line that describes a block without text."""
     if block.get("type") == "resource_link":
         return f"[resource {block.get('uri')}]"
     mime, data = _binary(block)
@@ -132,7 +134,7 @@ def _describe(block: Block) -> str:
 
 
 def _binary(block: Block) -> tuple[str, str | None]:
-    """Media type of an image, a sound or an embedded resource, and its data in base64; None where it has none."""
+    """Media type of an image, audio or embedded resource, and its base64 data; None if it has none."""
     resource = block.get("resource")
     holder, member = (resource, "blob") if isinstance(resource, dict) else (block, "data")
     data = holder.get(member)
@@ -140,7 +142,7 @@ def _binary(block: Block) -> tuple[str, str | None]:
 
 
 def _wraps(structured: object, texts: Sequence[str]) -> bool:
-    """Whether structured content holds the texts of its result and nothing else."""
+    """Whether structured content consists only of the texts of its result."""
     inner = _texts_in(structured, _WRAPPERS)
     if not _are_lines(inner):
         return False
@@ -148,7 +150,7 @@ def _wraps(structured: object, texts: Sequence[str]) -> bool:
 
 
 def _unwrap(whole: object) -> ResultDocument:
-    """A document, or the texts with lines that it holds and nothing else."""
+    """Extract texts with lines from a document that consists only of them. Other documents are returned unchanged."""
     inner = None if isinstance(whole, str) else _texts_in(whole, _WRAPPERS)
     if not _are_lines(inner) or not any("\n" in text for text in inner):
         return ResultDocument(whole)
@@ -156,12 +158,12 @@ def _unwrap(whole: object) -> ResultDocument:
 
 
 def _are_lines(texts: list[str] | None) -> TypeGuard[list[str]]:
-    """Whether texts are read as lines: one text is, and several where one has lines; names in a list stay JSON."""
+    """Whether texts are read by lines: a single text, or several of which one has lines. Lists of names remain JSON."""
     return texts is not None and len(texts) > 0 and (len(texts) == 1 or any("\n" in text for text in texts))
 
 
 def _texts_in(value: object, depth: int) -> list[str] | None:
-    """Texts in objects of one member, lists and MCP's text blocks; None where there is anything else."""
+    """Texts in a value of objects with one member, lists and MCP text blocks; None if it contains anything else."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
@@ -181,7 +183,7 @@ def _texts_in(value: object, depth: int) -> list[str] | None:
 
 
 def _is_deep(value: object) -> bool:
-    """Whether it is nested deeper than `DEEPEST`: writing it again would go beyond the interpreter's stack."""
+    """Whether a value is nested deeper than `DEEPEST`. Encoding it would exceed the interpreter's stack."""
     level = [value]
     for _ in range(DEEPEST):
         level = [inner for each in level for inner in _inside(each)]

@@ -1,9 +1,9 @@
-"""Shortens a result to a number of tokens: its shape, beginning and end, as a function of bytes. Pure module.
+"""Shortens a tool's result to a number of tokens: a description of its shape, its beginning and its end. Does no I/O.
 
-Lines are those that `range` and `grep` of a kept result count, so that a model reads on where the beginning ends.
-Structured content must fit the tool's `outputSchema` (MCP 2025-11-25, "Output Schema"), so it keeps its members and
-types, and loses items of arrays and the ends of long strings; where a tool declares no schema it is left out, for the
-protocol does not ask for it then.
+Line numbers are those of `range` and `grep` for stored results, so that a model can continue where the beginning ends.
+Structured content must match the tool's `outputSchema` (MCP 2025-11-25, "Output Schema"). It therefore retains members
+and types, and loses items of arrays and ends of long strings. If a tool declares no schema, structured content is left
+out, as the protocol does not require it then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fairlead_search.shapes import shape
 from fairlead_search.token_estimate import BYTES_PER_TOKEN, ending, tokens, within
 
 FOLLOWS_TOKENS: Final = 40
-"""Tokens of the sentence that says which lines are shown."""
+"""Tokens of the sentence about which lines are shown."""
 _LEVELS: Final = (
     (200, 2000, 0),
     (50, 1000, 0),
@@ -35,19 +35,21 @@ _LEVELS: Final = (
     (0, 64, 40),
     (0, 32, 8),
 )
-"""Items of an array, characters of a string and members of an object (0: all) that are left, the most first."""
-_OWN: Final = ("fairlead.dev/", eras.PREFIX)
+"""Levels of reduction, the weakest first: maximum items of an array, characters of a string, and members of an object
+(0: all).
+"""
+_RESERVED_PREFIXES: Final = ("fairlead.dev/", eras.PREFIX)
 _decode: Final = msgspec.msgpack.Decoder(LongResult).decode
 SHORTEN: Final = Job[ShownResult]("shorten", ShownResult)
 
 
 def shorten(work: bytes) -> ShownResult:
-    """Shorten a `LongResult`, which comes as MessagePack."""
+    """Shorten a `LongResult` that is encoded as MessagePack."""
     return shorten_result(_decode(work))
 
 
 def shorten_result(long: LongResult) -> ShownResult:
-    """The part of a result that is shown: all of it, where it has no more tokens than it may."""
+    """Shorten a result to the part that the model sees. Results within their limit are not changed."""
     try:
         members = msgspec.json.decode(long.result, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -55,33 +57,33 @@ def shorten_result(long: LongResult) -> ShownResult:
     content = members.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     structured = members.get("structuredContent")
-    whole = max(sum(map(block_tokens, blocks)), _size(structured) if structured is not None else 0)
-    if whole <= long.tokens:
-        return ShownResult(whole)
-    parts, length = _content(long, document(long.result), blocks, whole)
-    made: dict[str, Any] = {
+    total_tokens = max(sum(map(block_tokens, blocks)), _size(structured) if structured is not None else 0)
+    if total_tokens <= long.tokens:
+        return ShownResult(total_tokens)
+    parts, length = _content(long, document(long.result), blocks, total_tokens)
+    shortened: dict[str, Any] = {
         name: value
         for name, value in members.items()
         if name not in ("content", "structuredContent", "_meta") and _size(value) <= long.tokens
     }
-    made["content"] = parts
+    shortened["content"] = parts
     if structured is not None and long.declared:
         cut = reduce_value(structured, long.tokens)
         if cut is None:
-            return ShownResult(whole, unfit=True)
-        made["structuredContent"] = cut
+            return ShownResult(total_tokens, unfit=True)
+        shortened["structuredContent"] = cut
         length = max(length, _size(cut))
     meta = members.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
     if _size(meta) > long.tokens:
-        meta = {name: value for name, value in meta.items() if name.startswith(_OWN)}
-    facts = {"kept": not long.lost, "tokens": whole, "shownTokens": length, "bytes": len(long.result)}
-    made["_meta"] = {**meta, META_KEPT: {**({"id": long.id} if not long.lost else {"reason": long.lost}), **facts}}
-    return ShownResult(whole, msgspec.json.encode(made), length)
+        meta = {name: value for name, value in meta.items() if name.startswith(_RESERVED_PREFIXES)}
+    facts = {"kept": not long.lost, "tokens": total_tokens, "shownTokens": length, "bytes": len(long.result)}
+    shortened["_meta"] = {**meta, META_KEPT: {**({"id": long.id} if not long.lost else {"reason": long.lost}), **facts}}
+    return ShownResult(total_tokens, msgspec.json.encode(shortened), length)
 
 
 def block_tokens(block: dict[str, Any]) -> int:
-    """Tokens of one content block: of text by its bytes, of an image or sound as the dearest provider counts it."""
+    """Estimate the tokens of a content block: text by its bytes, images and audio by the most expensive provider."""
     kind, data = block.get("type"), block.get("data")
     if kind == "image" and isinstance(data, str):
         return image_tokens(data)
@@ -99,11 +101,11 @@ def block_tokens(block: dict[str, Any]) -> int:
     return _size(block)
 
 
-def reduce_value(value: object, most: int) -> object | None:
-    """A JSON value of the same types within a number of tokens, with as much in it as fits; None: there is none."""
+def reduce_value(value: object, max_tokens: int) -> object | None:
+    """Reduce a JSON value of the same types to a number of tokens. Returns None if that is not possible."""
     for items, characters, members in _LEVELS:
         cut = _prune(value, items, characters, members)
-        if _size(cut) <= most:
+        if _size(cut) <= max_tokens:
             return cut
     return None
 
@@ -124,15 +126,15 @@ def _size(value: object) -> int:
 
 
 def _content(
-    long: LongResult, whole: object, blocks: list[dict[str, Any]], size: int
+    long: LongResult, result: object, blocks: list[dict[str, Any]], size: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """The blocks that are shown, and their tokens."""
-    text = write_out(whole)
+    """Blocks that the model sees, and the number of their tokens."""
+    text = write_out(result)
     count = len(text.splitlines())
-    link = _link(long, whole, text) if long.linked and not long.lost else None
+    link = _link(long, result, text) if long.linked and not long.lost else None
     media, left = _media(blocks, long.tokens - (_size(link) if link else 0))
     note = _note(long, size)
-    described = within("\n".join(shape(whole)), left // 4)
+    described = within("\n".join(shape(result)), left // 4)
     left = max(0, left - tokens(note) - tokens(described) - FOLLOWS_TOKENS)
     head = _head(text, left * 2 // 3)
     tail = _tail(text[len(head) :], left - tokens(head))
@@ -146,15 +148,15 @@ def _content(
     return content, sum(map(block_tokens, content))
 
 
-def _note(long: LongResult, whole: int) -> str:
-    size = f"This result has about {whole:,} tokens, and {long.tokens:,} may be shown."
+def _note(long: LongResult, total_tokens: int) -> str:
+    size = f"This result has about {total_tokens:,} tokens, of which at most {long.tokens:,} are shown."
     if long.lost:
-        return f"{size} The rest is lost ({long.lost}): ask for less, if the tool can be asked for less."
-    return f"{size} The whole is kept as {long.id}: {long.reader}."
+        return f"{size} The rest is lost ({long.lost}): request less, if the tool allows that."
+    return f"{size} The whole result is stored as {long.id}: {long.reader}."
 
 
 def _media(blocks: list[dict[str, Any]], left: int) -> tuple[list[dict[str, Any]], int]:
-    """Images and sounds that there is room for, in up to half of it, and the tokens that are left."""
+    """Select images and audio that fit into half of the tokens `left`. Returns them, and the remaining tokens."""
     taken: list[dict[str, Any]] = []
     room = left // 2
     for block in blocks:
@@ -166,21 +168,21 @@ def _media(blocks: list[dict[str, Any]], left: int) -> tuple[list[dict[str, Any]
 
 
 def _head(text: str, most: int) -> str:
-    """The beginning of a text, up to the end of a line where there is one near."""
+    """Beginning of a text, which ends with a line if a line ends near the limit."""
     cut = within(text, most)
     end = cut.rfind("\n")
     return cut[: end + 1] if len(cut) < len(text) and end > len(cut) * 2 // 3 else cut
 
 
 def _tail(text: str, most: int) -> str:
-    """The end of a text, from the beginning of a line on where there is one near."""
+    """End of a text, which begins with a line if a line begins near the limit."""
     cut = ending(text, most)
     start = cut.find("\n")
     return cut[start + 1 :] if len(cut) < len(text) and -1 < start < len(cut) // 3 else cut
 
 
-def _link(long: LongResult, whole: object, text: str) -> dict[str, Any]:
-    mime = "text/plain" if isinstance(whole, str) else "application/json"
+def _link(long: LongResult, result: object, text: str) -> dict[str, Any]:
+    mime = "text/plain" if isinstance(result, str) else "application/json"
     return {
         "type": "resource_link",
         "uri": f"{URI}{long.id}",

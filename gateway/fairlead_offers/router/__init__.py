@@ -1,1 +1,1 @@
-"""Tools of the router endpoint: searching, and reading what was kept."""
+"""Tools of the router endpoint: search for tools, and retrieval of stored results."""

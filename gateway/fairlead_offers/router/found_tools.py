@@ -1,4 +1,6 @@
-"""Finds the tools that fit what somebody wants to do, within the limits of a search."""
+"""Search for tools by a description of the task: checks the query, ranks tools, and applies the limits
+of the search.
+"""
 
 from __future__ import annotations
 
@@ -20,51 +22,53 @@ from fairlead_offers.plan.offered_tools import candidates, convert_tools, fit_to
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_offers.workers.process import Overloaded
 
 DEFAULT_LIMIT: Final = 8
-"""Among 1,300 tools a model finds the right one in the first eight about three times of four."""
+"""Default number of tools in a result. Among 1,300 tools, the right one is in the first eight in about
+75% of searches.
+"""
 MAX_LIMIT: Final = 100
 MAX_QUERIES: Final = 16
 MAX_QUERY: Final = 1000
-"""Characters."""
+"""Maximum characters of a query."""
 FILTERS: Final = "filters"
-NO_WORD_FITS: Final = "no tool that the filters pass fits the query: these are tools that they pass, by name"
+NO_WORD_FITS: Final = "no tool that matches the filters fits the query; these are tools that match the filters, by name"
 NO_HITS: Final = RankedTools([], FILTERS)
 
 
 class FoundTool(msgspec.Struct, frozen=True, rename="camel"):
-    """A tool, and how well it fits."""
+    """Tool in the result of a search, with its score."""
 
     score: float
-    """Comparable within one answer only."""
+    """Relevance to the query, comparable only within one answer."""
     tool: ToolDocument
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Tools that have words of the query, or related ones."""
+    """Result of a search: tools that contain words of the query, or related words."""
 
     tools: list[FoundTool]
-    """The best first; of several queries in turn."""
+    """Tools, the best first. The results of several queries alternate."""
     searched: int
-    """Visible tools that were looked at, after the filters."""
+    """Number of searched tools, which are visible and match the filters."""
     ranking: str
-    """`bm25`: by the words of names, descriptions and arguments, and words related to these. `hybrid`: by these and by
-    vectors, which find what is said in other words. `filters`: by name, where no query fits a tool that the filters
-    pass, or none was given.
+    """Method of ranking. `bm25`: by the words of names, descriptions and arguments, and related words. `hybrid`: also
+    by vectors, which find paraphrases. `filters`: by name, because there is no query, or no tool that matches the
+    filters fits the query.
     """
     note: str = ""
-    """Why words alone ranked although vectors are made, or why filters did."""
+    """Reason why tools were ranked by words alone although vectors are configured, or by filters."""
     cut: tuple[Cut, ...] = ()
-    """Tools that were found and that the limit on tokens left out."""
+    """Found tools that were left out because of the token limit."""
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
     """Parameters of a search."""
 
     queries: tuple[str, ...]
-    """None where filters alone find."""
+    """Queries; empty for a search by filters alone."""
     limit: int
     tier: str | None
     tags: frozenset[str]
@@ -76,34 +80,38 @@ class SearchQuery(msgspec.Struct, frozen=True):
 
 
 def check_queries(queries: Sequence[str], *filters: Collection[str]) -> tuple[str, ...]:
-    """The queries without spaces around them; empty ones are left out where there are filters. Raises Problem."""
+    """Check queries, and remove white space around them. Empty queries are dropped if there are filters. Raises
+    Problem.
+    """
     stripped = tuple(query.strip() for query in queries)
     if any(filters):
         stripped = tuple(filter(None, stripped))
     elif not stripped or not all(stripped):
-        raise Problem(INVALID_ARGUMENTS, "the query: `query` is empty; say in a few words what the tool should do")
+        raise Problem(INVALID_ARGUMENTS, "`query` is empty: describe in a few words what the tool should do")
     if len(stripped) > MAX_QUERIES:
-        raise Problem(INVALID_ARGUMENTS, f"the query: at most {MAX_QUERIES} queries in one search")
+        raise Problem(INVALID_ARGUMENTS, f"a search may have at most {MAX_QUERIES} queries")
     if max(map(len, stripped), default=0) > MAX_QUERY:
-        raise Problem(INVALID_ARGUMENTS, f"the query: at most {MAX_QUERY} characters; a few words find more")
+        raise Problem(INVALID_ARGUMENTS, f"a query may have at most {MAX_QUERY} characters; a few words find more")
     return stripped
 
 
-async def search_answer(services: ToolServices, seen: SubjectCatalog, wish: SearchQuery) -> bytes:
-    """The answer to a search, encoded. Raises Problem."""
+async def search_answer(services: ToolServices, catalog: SubjectCatalog, wish: SearchQuery) -> bytes:
+    """Run a search and encode the answer. Raises Problem."""
     if wish.format is not None:
         find_format(wish.format)
     if wish.format is None and wish.model is not None:
-        raise Problem(INVALID_ARGUMENTS, "model needs a format: `mcp` is one")
-    visible, hits, searched = await rank_tools(services, seen, wish)
+        raise Problem(INVALID_ARGUMENTS, "model requires format, for example `mcp`")
+    visible, hits, searched = await rank_tools(services, catalog, wish)
     return await services.work.stepwise(lambda: _write_answer(services, visible, hits, searched, wish))
 
 
 async def rank_tools(
-    services: ToolServices, seen: SubjectCatalog, wish: SearchQuery
+    services: ToolServices, catalog: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, RankedTools, int]:
-    """The visible tools, those of them that were found, and how many were looked at. Raises Problem."""
-    visible, chosen = await services.work.do(lambda: _select(services, seen, wish))
+    """Search visible tools. Returns all visible tools, the ranked tools, and the number of searched tools. Raises
+    Problem.
+    """
+    visible, chosen = await services.work.do(lambda: _select(services, catalog, wish))
     try:
         hits = NO_HITS
         if wish.queries:
@@ -113,15 +121,15 @@ async def rank_tools(
     if chosen and not hits.tools:
         first = sorted(chosen, key=lambda entry: entry.name)[: wish.limit]
         hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if wish.queries else "")
-    services.counts.count_search(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
+    services.counts.count_search(catalog.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
     return visible, hits, len(visible.entries if chosen is None else chosen)
 
 
 def _select(
-    services: ToolServices, seen: SubjectCatalog, wish: SearchQuery
+    services: ToolServices, catalog: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
-    """The visible tools, and those of them that pass the filters; None for all."""
-    visible = services.catalogs.visible(seen, wish.tier)
+    """Visible tools, and those that match the filters; None: there are no filters."""
+    visible = services.catalogs.visible(catalog, wish.tier)
     filtered = wish.tags or wish.servers or wish.categories
     return visible, visible.select(wish.tags, wish.servers, wish.categories) if filtered else None
 
@@ -133,8 +141,8 @@ async def _write_answer(
     searched: int,
     wish: SearchQuery,
 ) -> bytes:
-    """The JSON answer to a search. In steps only. Raises Problem."""
-    entries, cut = await fitting(
+    """Encode the answer to a search as JSON. Must be awaited in `stepwise`. Raises Problem."""
+    entries, cut = await limit_tools(
         services, [entry for entry, _ in hits.tools], find_format(wish.format or registry.MCP), wish
     )
     if wish.format is not None:
@@ -143,15 +151,15 @@ async def _write_answer(
         )
         return encode(msgspec.structs.replace(offer, cut=cut))
     scores = {entry.name: score for entry, score in hits.tools}
-    documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in breathing(entries)]
+    documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in with_pauses(entries)]
     return encode(SearchAnswer(documents, searched, hits.ranking, hits.note, cut))
 
 
-async def fitting(
+async def limit_tools(
     services: ToolServices, entries: list[VisibleTool], format_: Format, wish: SearchQuery
 ) -> tuple[list[VisibleTool], tuple[Cut, ...]]:
-    """The entries that there is room for, from the best on, and the others. Without a model no overhead of a request is
-    counted: that is known to the caller alone. In steps only. Raises Problem.
+    """Select the entries that fit the token limit, the best first. Returns them and the others. Without a model, the
+    overhead of a request is not counted, as only the caller can know it. Must be awaited in `stepwise`. Raises Problem.
     """
     if not entries or (wish.tool_tokens is None and wish.model is None):
         return entries, ()
@@ -164,11 +172,11 @@ async def fitting(
         )
         names = frozenset(plan.tools)
         return [entry for entry in entries if entry.name in names], plan.cut
-    left, fitting, cut = wish.tool_tokens or 0, [], []
+    left, selected, cut = wish.tool_tokens or 0, [], []
     for entry, candidate in zip(entries, await candidates(services.work, entries), strict=True):
         if candidate.tokens <= left:
             left -= candidate.tokens
-            fitting.append(entry)
+            selected.append(entry)
         else:
             cut.append(Cut(entry.name, candidate.tokens, TOOL_TOKENS))
-    return fitting, tuple(cut)
+    return selected, tuple(cut)

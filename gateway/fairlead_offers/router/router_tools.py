@@ -1,4 +1,4 @@
-"""`search_tools` and `retrieve_context`, for the router endpoint: what REST answers, as results of tools."""
+"""Tools of the router endpoint: `search_tools`, `retrieve_context` and `read_result`, with the answers of REST."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.results.session_context import DEFAULT_TOKENS, Budget, RetrieveArguments, Text
-from fairlead_offers.router.found_tools import DEFAULT_LIMIT, MAX_LIMIT, SearchQuery, check_queries, fitting, rank_tools
+from fairlead_offers.router.found_tools import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    SearchQuery,
+    check_queries,
+    limit_tools,
+    rank_tools,
+)
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
 from fairlead_tools import refusals
@@ -51,25 +58,25 @@ class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RouterTools(MetaTools, Shortener):
-    """Answers by the services of tools, which are made after the endpoint: `services` returns them."""
+    """Runs the tools of the router endpoint. `services`: returns the services, which are made after the endpoint."""
 
     def __init__(self, services: Callable[[], ToolServices]) -> None:
         self._services = services
 
     async def answer(self, name: str, identity: Identity, tier: str | None, arguments: bytes | Raw) -> bytes:
         services = self._services()
-        seen = services.catalogs.seen_by(identity)
+        catalog = services.catalogs.seen_by(identity)
         raw = b"{}" if bytes(arguments) == b"null" else arguments
         try:
             if name == SEARCH_TOOLS:
-                return _result(await _search(services, seen, tier, decode(raw, SearchArguments)))
+                return _result(await _search(services, catalog, tier, decode(raw, SearchArguments)))
             if name == READ_RESULT:
                 read = decode(raw, ReadArguments)
-                wanted = RetrieveArguments(
+                retrieval = RetrieveArguments(
                     None, read.query, read.id, read.path, read.range, read.grep, read.token_budget
                 )
-                return _result(encode(await services.results.retrieve(seen, wanted)))
-            return _result(encode(await services.results.retrieve(seen, decode(raw, RetrieveArguments))))
+                return _result(encode(await services.results.retrieve(catalog, retrieval)))
+            return _result(encode(await services.results.retrieve(catalog, decode(raw, RetrieveArguments))))
         except Problem as problem:
             document = problem.document
             code = document.code if document.code in _CODES else INVALID_ARGUMENTS
@@ -87,20 +94,22 @@ def _result(content: bytes) -> bytes:
     return encode({"content": [{"type": "text", "text": content.decode()}]})
 
 
-async def _search(services: ToolServices, seen: SubjectCatalog, tier: str | None, search: SearchArguments) -> bytes:
-    """Raises Problem."""
-    given = [*([search.query] if search.query is not None else []), *search.queries]
+async def _search(services: ToolServices, catalog: SubjectCatalog, tier: str | None, search: SearchArguments) -> bytes:
+    """Run `search_tools`. Raises Problem."""
+    queries = [*([search.query] if search.query is not None else []), *search.queries]
     filters = search.tags, search.servers, search.categories
-    if not given and not any(filters):
-        raise Problem(INVALID_ARGUMENTS, "give query or queries: say in a few words what the tool should do")
-    wish = SearchQuery(check_queries(given, *filters), search.limit, tier, *filters, None, None, search.token_budget)
-    _, hits, searched = await rank_tools(services, seen, wish)
+    if not queries and not any(filters):
+        raise Problem(
+            INVALID_ARGUMENTS, "query or queries is required: describe in a few words what the tool should do"
+        )
+    wish = SearchQuery(check_queries(queries, *filters), search.limit, tier, *filters, None, None, search.token_budget)
+    _, hits, searched = await rank_tools(services, catalog, wish)
     return await services.work.stepwise(lambda: _write_answer(services, hits, searched, wish))
 
 
 async def _write_answer(services: ToolServices, hits: RankedTools, searched: int, wish: SearchQuery) -> bytes:
-    """The JSON answer of `search_tools`. In steps only. Raises Problem."""
-    entries, cut = await fitting(services, [entry for entry, _ in hits.tools], find_format(MCP), wish)
+    """Encode the answer of `search_tools` as JSON. Must be awaited in `stepwise`. Raises Problem."""
+    entries, cut = await limit_tools(services, [entry for entry, _ in hits.tools], find_format(MCP), wish)
     scores = {entry.name: round(score, 3) for entry, score in hits.tools}
     tools = [_tool(entry, scores[entry.name]) for entry in entries]
     answer: dict[str, object] = {"tools": tools, "searched": searched, "ranking": hits.ranking}
@@ -112,7 +121,7 @@ async def _write_answer(services: ToolServices, hits: RankedTools, searched: int
 
 
 def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
-    """Members that a model needs to choose and to call a tool."""
+    """Members of a tool that a model needs to choose and to call it."""
     definition = entry.decoded
     shown = {"name": entry.name, "server": str(entry.server), "score": score}
     for member in ("description", "inputSchema"):

@@ -1,1 +1,1 @@
-"""Runs the calls that a model's message asks for."""
+"""Execution of the tool calls in a model's message."""

@@ -1,5 +1,7 @@
-"""Calls that a model's message requests: each matched to its tool, with the arguments in the form that the tool takes,
-and run together, the way of every call (`calls.path.direct`). Nothing here knows the form that results are written in.
+"""Runs the tool calls in a model's message.
+
+Each call is matched to its tool, and the arguments are converted to those of the tool. Then the calls run together, by
+`calls.path.direct` like all calls. Writing the results in a message format is left to the caller of this module.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ ResultTokens = Annotated[int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS)]
 
 
 class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Content that the model takes in results."""
+    """Kinds of content that the model accepts in results."""
 
     images: bool = True
     audio: bool = False
@@ -52,134 +54,149 @@ class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 
 class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model's message, or the whole answer that holds it, in a named format."""
+    """A model's message with calls, or the whole answer that contains the message, in a named format."""
 
     format: str
     message: Any = None
     stream: list[Any] | str | None = None
-    """A streamed answer in place of `message`: its events, or its whole body as it came."""
+    """Streamed answer instead of `message`: its events, or its whole body."""
     tier: str | None = None
     strategy: Literal["parallel", "sequential"] = "parallel"
     limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
-    """Calls at once, of `parallel`."""
+    """Maximum number of calls at a time, for `parallel`."""
     timeout_ms: Milliseconds | None = None
-    """For each call; can only shorten what the tool has."""
+    """Timeout of each call, which can only shorten the timeout of the tool."""
     timeouts_ms: dict[str, Milliseconds] = {}
-    """For single tools, by the name that the model uses."""
+    """Timeouts for individual tools, by the name that the model uses."""
     retries: Retries | None = None
-    """Attempts after the first, for each call: where nothing was sent, or where the tool is idempotent. At most as many
-    as the server allows where it says so; without it, as many as that, or one.
+    """Maximum attempts after the first for each call, if nothing was sent or the tool is idempotent. Limited by the
+    server's setting, which is also the default; servers without the setting have 1.
     """
     retries_of: dict[str, Retries] = {}
-    """For single tools, by the name that the model uses."""
+    """Retries for individual tools, by the name that the model uses."""
     names: dict[str, str] = {}
-    """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
+    """Exposed names or ids of tools, by the name that the model uses. Needed only for names that are neither of these
+    nor from `GET /v1/tools`.
+    """
     tools: Any = None
-    """The caller's own definitions. With them, a call of an unknown tool is answered with an error; without,
-    it is left to the caller.
+    """Definitions of the caller's tools. If present, a call of an unknown tool is answered with an error; otherwise it
+    is left to the caller.
     """
     tools_format: str | None = None
-    """Theirs; that of the message by default."""
+    """Format of `tools`; None: the format of the message."""
     carry: CarryBody = CarryBody()
     result_tokens: ResultTokens | None = None
-    """Tokens of each result, at most: of a longer one come beginning, end and shape, and `GET /v1/context` reads on."""
+    """Maximum tokens of each result. Longer results are cut to their beginning, end and shape; `GET /v1/context` reads
+    the rest.
+    """
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One call with the tool that it calls."""
+    """Call of the model, matched to its tool."""
 
     call: ModelCall
     entry: VisibleTool | None
     arguments: bytes = b"{}"
     timeout: float | None = None
     retries: int | None = None
-    theirs: bool = False
-    """Whether the caller runs it."""
-    own: JsonObject | None = None
-    """Definition of the caller's tool, if the request has it."""
-    near: str | None = None
+    client_runs: bool = False
+    """Whether the caller runs the call."""
+    client_definition: JsonObject | None = None
+    """Definition of the caller's tool, if the request has one."""
+    similar_name: str | None = None
+    """Name of a tool that was probably meant, for a call of an unknown tool."""
     denied: str | None = None
-    """Reason of a refusal, for the model; also why policies deny the tool, if the principal may know that."""
+    """Reason of a refusal for the model, including why policies deny the tool if the principal may know that."""
     denial: Denial | None = None
-    """Decision of policies that denies the tool, for the audit log."""
+    """Decision of a policy that denies the tool, for the audit log."""
     unready: ServerEntry | None = None
-    """Server without a catalog that may have the tool."""
+    """Server without a catalog yet that may have the tool."""
     recording: str | None = None
-    """Session in which the result is stored, for calls by `execute_tool`."""
+    """Id of the session in which the result of a call by `execute_tool` is stored."""
 
     @property
     def runs(self) -> bool:
-        """Whether the gateway calls a tool for it."""
+        """Whether the gateway runs the call."""
         return self.entry is not None and self.call.valid
 
 
 class PlannedCalls(msgspec.Struct, frozen=True):
-    """Calls of one message, and the tools among which theirs were looked up."""
+    """Calls of one message, and the visible tools to which they were matched."""
 
     visible: VisibleTools
     calls: Sequence[Planned]
 
 
 def read_calls(
-    catalogs: SubjectCatalogs, seen: SubjectCatalog, body: bytes
+    catalogs: SubjectCatalogs, catalog: SubjectCatalog, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
     """Parse a body of `/v1/tool-calls` and plan its calls. Raises Problem for an invalid body, message or format."""
-    body_read = decode(body, ToolCallsBody)
-    visible, planned = plan_requested_calls(catalogs, seen, body_read)
-    return body_read, visible, planned
+    request = decode(body, ToolCallsBody)
+    visible, planned = plan_requested_calls(catalogs, catalog, request)
+    return request, visible, planned
 
 
 def plan_requested_calls(
-    catalogs: SubjectCatalogs, seen: SubjectCatalog, request: ToolCallsBody
+    catalogs: SubjectCatalogs, catalog: SubjectCatalog, request: ToolCallsBody
 ) -> tuple[VisibleTools, list[Planned]]:
-    """The calls of a parsed body, each with its tool. Raises Problem."""
+    """Match the calls of a parsed body to their tools. Raises Problem."""
     format_ = find_format(request.format)
-    visible = catalogs.visible(seen, request.tier)
+    visible = catalogs.visible(catalog, request.tier)
     if (request.message is None) == (request.stream is None):
-        raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
+        raise Problem(INVALID_ARGUMENTS, "the body must have either message or stream")
     if request.stream is None:
         calls = message_format(format_.name).parse_calls(request.message)
     else:
         calls = parse_stream(request.stream, format_.name)
-    own = (
+    caller_tools = (
         None
         if request.tools is None
         else parse_caller_tools(request.tools, request.tools_format or request.format, visible)
     )
-    return visible, [_plan(request, seen, visible, call, own) for call in calls]
+    return visible, [_plan(request, catalog, visible, call, caller_tools) for call in calls]
 
 
 def planned_calls(
-    catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
+    catalogs: SubjectCatalogs, catalog: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
 ) -> PlannedCalls:
-    """Parsed calls, none of them of the caller's own tools, each with its tool. Raises Problem."""
+    """Match parsed calls to their tools, when the caller has no tools. Raises Problem."""
     request = ToolCallsBody(format_name, tier=tier)
-    visible = catalogs.visible(seen, tier)
-    own = parse_caller_tools([], format_name, visible)
-    return PlannedCalls(visible, [_plan(request, seen, visible, call, own) for call in calls])
+    visible = catalogs.visible(catalog, tier)
+    caller_tools = parse_caller_tools([], format_name, visible)
+    return PlannedCalls(visible, [_plan(request, catalog, visible, call, caller_tools) for call in calls])
 
 
 def _plan(
-    request: ToolCallsBody, seen: SubjectCatalog, visible: VisibleTools, call: ModelCall, own: CallerTools | None
+    request: ToolCallsBody,
+    catalog: SubjectCatalog,
+    visible: VisibleTools,
+    call: ModelCall,
+    caller_tools: CallerTools | None,
 ) -> Planned:
-    if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
-        return Planned(call, None, theirs=call.valid, own={"name": call.name})
+    if call.kind == CUSTOM:  # tools of the gateway do not accept freeform text as arguments
+        return Planned(call, None, client_runs=call.valid, client_definition={"name": call.name})
     name = request.names.get(call.name) or visible.names.original(call.name) or call.name
-    entry = visible.find(name) or visible.unlisted(name)
-    mine = None if own is None or entry is not None else own.find(name) or own.find(call.name)
-    if entry is None and mine is None:
-        entry = visible.reader(name)
+    entry = visible.find(name) or visible.find_hidden(name)
+    definition = None
+    if caller_tools is not None and entry is None:
+        definition = caller_tools.find(name) or caller_tools.find(call.name)
+    if entry is None and definition is None:
+        entry = visible.find_reader(name)
     if entry is None:
-        denial = None if mine is not None else seen.denial(visible.view, name)
-        denied = None if mine is not None else visible.view.denied(name)
+        denial = None if definition is not None else catalog.denial(visible.view, name)
+        denied = None if definition is not None else visible.view.denied(name)
         if denied is not None:
             return Planned(call, None, denied=not_allowed(name, denied), denial=denial)
-        unready = None if mine is not None else seen.unready_of_tool(name)
+        unready = None if definition is not None else catalog.unready_of_tool(name)
         if unready is not None:
             return Planned(call, None, unready=unready)
-        near = None if mine is not None else _near(name, visible, own)
         return Planned(
-            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near, denial=denial
+            call,
+            None,
+            client_runs=call.valid and (caller_tools is None or definition is not None),
+            client_definition=definition,
+            similar_name=None if definition is not None else _similar_name(name, visible, caller_tools),
+            denial=denial,
         )
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
@@ -191,19 +208,20 @@ def _plan(
     return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
 
 
-def _near(name: str, visible: VisibleTools, own: CallerTools | None) -> str | None:
-    """Nearest name among the tools that the model may call: those visible to it, and the caller's."""
-    return did_you_mean(name, [*visible.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
+def _similar_name(name: str, visible: VisibleTools, caller_tools: CallerTools | None) -> str | None:
+    """Most similar name among the visible tools and the caller's tools."""
+    caller_names = (str(tool["name"]) for tool in (caller_tools.tools if caller_tools else ()))
+    return did_you_mean(name, [*visible.by_name, *caller_names])
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
     """Outcome of one call of a message."""
 
     result: bytes | None
-    """Raw MCP result, also of a refusal; None: no tool was called."""
+    """Raw MCP result, which may be a refusal; None: no tool was called."""
     seconds: float = 0
     record_unknown: str | None = None
-    """Message about a tool that was not found."""
+    """Message about an unknown tool."""
 
 
 async def run_calls(
@@ -215,22 +233,24 @@ async def run_calls(
     at_once: int,
     result_tokens: int | None = None,
 ) -> list[CallOutcome]:
-    """Call the tools, at most `at_once` at a time; outcomes in the order of the calls. Cancelling cancels all calls."""
+    """Call the tools, at most `at_once` at a time. Returns outcomes in the order of the calls. Cancellation cancels all
+    calls.
+    """
     works = [_work(services, origin, planned.visible, plan, holding, result_tokens) for plan in planned.calls]
     return await run_all(works, at_once=at_once)
 
 
 def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
-    """Result for the model; None where the caller answers the call."""
+    """Result for the model; None if the caller runs the call."""
     if outcome.result is not None:
         return msgspec.json.decode(outcome.result, type=dict[str, Any])
     if not plan.call.valid:
         return invalid_result(plan.call)
-    if plan.theirs:
+    if plan.client_runs:
         return None
     message = outcome.record_unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
-    if plan.near is not None:
-        message += f". Did you mean {plan.near}?"
+    if plan.similar_name is not None:
+        message += f". Did you mean {plan.similar_name}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
@@ -248,25 +268,25 @@ def _work(
             refusal = refusal_of(planned.unready, starts=services.catalogs.starts(planned.unready))
             return CallOutcome(refused_result(refusal))
         if entry is None:
-            if planned.denial is not None or not planned.theirs:
+            if planned.denial is not None or not planned.client_runs:
                 services.caller.record_unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
             return CallOutcome(None)
         if not planned.call.valid:
             services.caller.record_refusal(origin, visible.view, entry.name)
             return CallOutcome(None)
         began = time.monotonic()
-        made: Raw | Unknown
+        answer: Raw | Unknown
         if entry.server == GATEWAY:
-            made = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
+            answer = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
         else:
             call = DirectCall(
                 entry.name, planned.arguments, planned.timeout, planned.retries, result_tokens, planned.recording
             )
-            made = await services.caller.call(origin, visible.view, call, holding)
+            answer = await services.caller.call(origin, visible.view, call, holding)
         seconds = time.monotonic() - began
-        if isinstance(made, Unknown):
-            return CallOutcome(None, seconds, made.message)
-        return CallOutcome(bytes(made), seconds)
+        if isinstance(answer, Unknown):
+            return CallOutcome(None, seconds, answer.message)
+        return CallOutcome(bytes(answer), seconds)
 
     return work
 

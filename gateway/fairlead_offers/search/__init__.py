@@ -1,1 +1,1 @@
-"""Finds tools by what somebody wants to do."""
+"""Search for tools by a description of the task."""

@@ -1,4 +1,4 @@
-"""Vectors by an OpenAI-compatible `POST /v1/embeddings`, such as vLLM's. Needs numpy (extra `search`)."""
+"""Requests vectors from an OpenAI-compatible `POST /v1/embeddings`, such as vLLM's. Needs numpy (extra `search`)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fairlead_search.vectors import encode
 
 SECONDS: Final = 30.0
 MAX_BYTES: Final = 16 << 20
-"""Bytes of one answer: 32 vectors of 8,192 numbers each have about 6 MB."""
+"""Maximum bytes of an answer. 32 vectors with 8,192 dimensions take about 6 MB."""
 MAX_INPUT: Final = 8_000
-"""Characters of a text that are sent; servers refuse what their window does not hold."""
+"""Maximum characters of a text that are sent, as servers refuse texts beyond their context window."""
 MAX_DIMENSIONS: Final = 16_384
 
 
@@ -31,27 +31,27 @@ class _Embeddings(msgspec.Struct):
 
 
 class EmbeddingsApi:
-    """The endpoint itself."""
+    """Client of an embeddings endpoint."""
 
     def __init__(self, config: EmbeddingConfig, *, seconds: float = SECONDS) -> None:
         self._api = guarded_api(config, seconds=seconds, max_bytes=MAX_BYTES)
         self._config = config
-        self._cuts = False
-        """Whether the server refuses to cut vectors to the dimensions that are wanted: then it is done here."""
+        self._truncates = False
+        """Whether the server refuses the member `dimensions`, so that vectors are truncated here."""
 
     async def vectors(self, texts: Sequence[str]) -> list[bytes]:
-        """One vector per text, in their order. Raises McpError."""
-        wanted = self._config.dimensions
+        """Request one vector per text, in the order of the texts. Raises McpError."""
+        dimensions = self._config.dimensions
         try:
-            vectors = await self._ask(texts, 0 if self._cuts else wanted)
+            vectors = await self._request(texts, 0 if self._truncates else dimensions)
         except HttpRefused as error:
-            if error.status not in (400, 422) or not wanted or self._cuts:
+            if error.status not in (400, 422) or not dimensions or self._truncates:
                 raise
-            vectors = await self._ask(texts, 0)
-            self._cuts = True
-        return [encode(vector[:wanted] if wanted else vector) for vector in vectors]
+            vectors = await self._request(texts, 0)
+            self._truncates = True
+        return [encode(vector[:dimensions] if dimensions else vector) for vector in vectors]
 
-    async def _ask(self, texts: Sequence[str], dimensions: int) -> list[list[float]]:
+    async def _request(self, texts: Sequence[str], dimensions: int) -> list[list[float]]:
         body: dict[str, object] = {
             "model": self._config.model,
             "input": [text[:MAX_INPUT] or " " for text in texts],
@@ -63,14 +63,16 @@ class EmbeddingsApi:
         answer: _Embeddings = await decode_answer(await self._api.post("/embeddings", body), _Embeddings, values=values)
         by_index = {each.index: each.embedding for each in answer.data}
         if by_index.keys() != set(range(len(texts))):
-            raise ProtocolError(f"the model API answered {len(by_index)} vectors for {len(texts)} texts")
+            raise ProtocolError(f"the model API answered with {len(by_index)} vectors for {len(texts)} texts")
         sizes = {len(vector) for vector in by_index.values()}
         if texts and (len(sizes) != 1 or not 0 < min(sizes) <= MAX_DIMENSIONS):
-            raise ProtocolError("the model API answered vectors of unusable or unequal lengths")
+            raise ProtocolError(
+                f"the vectors from the model API are of different lengths, empty, or over {MAX_DIMENSIONS} long"
+            )
         return [by_index[index] for index in range(len(texts))]
 
 
 async def embed_texts(request: EmbedRequest) -> Embedded:
-    """Vectors of tools by the endpoint of the request. Raises McpError."""
+    """Request the vectors of tools from the configured endpoint. Raises McpError."""
     assert request.config is not None
     return Embedded(await EmbeddingsApi(request.config).vectors([text.whole for text in request.texts]))

@@ -1,5 +1,8 @@
-"""Has an endpoint embed tools, asked by a process, and queries: behind an instruction where the model wants one
-(Qwen3), remembered, and for no longer than a search may wait.
+"""Embedder that uses an embeddings endpoint, by requests from a worker process for tools and from the gateway for
+queries.
+
+The text of a query follows an instruction if the model needs one (Qwen3). Vectors of queries are cached, and their
+requests are limited to the time that a search may wait.
 """
 
 from __future__ import annotations
@@ -20,17 +23,19 @@ from fairlead_search.embedding import EmbeddingConfig, EmbedRequest, VectorText
 from fairlead_search.query_vectors import QueryVectors
 
 QUERY_SECONDS: Final = 3.0
-"""Seconds for the vector of a query, which somebody waits for; after that words alone rank."""
+"""Maximum seconds for the vector of a query, for which a search waits. After that, tools are ranked by words alone."""
 COOL_DOWN: Final = 10.0
-"""Seconds after a failure in which queries are not sent: searches do not wait for an endpoint that is away."""
+"""Seconds after a failure during which no queries are sent, so that searches do not wait for an
+unavailable endpoint.
+"""
 PIECE_SECONDS: Final = 600.0
-"""Seconds for one piece of work of a process of lowest priority, which may wait long for a core."""
+"""Maximum seconds for one piece of work, as a process with the lowest priority may wait long for a core."""
 
 log = logging.getLogger(__name__)
 
 
 class EndpointEmbedder:
-    """Has a process ask the endpoint about tools, and asks it about queries itself."""
+    """Embedder whose model is served by an endpoint."""
 
     encodes = False
 
@@ -59,12 +64,12 @@ class EndpointEmbedder:
         instruction = self._config.instruction
         try:
             inputs = [f"Instruct: {instruction}\nQuery:{query}" if instruction else query for query in new]
-            made = await self._queries.vectors(inputs) if new else []
+            vectors = await self._queries.vectors(inputs) if new else []
         except McpError as error:
             self._failed_at = time.monotonic()
-            log.warning("%s made no vector of a query, and words alone rank: %s", self.name, error)
+            log.warning("Tools are ranked by words alone, as %s could not embed a query: %s", self.name, error)
             return ()
-        return self._query_vectors.take(queries, dict(zip(new, made, strict=True)))
+        return self._query_vectors.take(queries, dict(zip(new, vectors, strict=True)))
 
     async def aclose(self) -> None:
         if self._pool is not None:

@@ -1,4 +1,4 @@
-"""Searches and embeds tools: functions from bytes, so that another process can do them. Pure module."""
+"""Searches and embeds tools, by functions of bytes that a worker process can run."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from fairlead_search.embedding import embed as embed_texts
 
 
 def search(work: bytes, *, disk: bool = True) -> SearchResult:
-    """`SearchRequest` to what was found. The tools of a search stay in the process, for the next one. Without `disk`
-    its folder is left alone.
+    """Run an encoded `SearchRequest`. The process retains the tools for the next search. Without `disk`, the request's
+    folder is not used.
     """
     request = _decode_search(work)
     return _CATALOGS.search(request if disk else msgspec.structs.replace(request, folder=""))
 
 
 def take_vectors(work: bytes) -> int:
-    """`NewVectors` of tools that are searched, now or soon, to how many there are."""
+    """Add encoded `NewVectors` of tools to the search index. Returns their number."""
     return _CATALOGS.put(msgspec.json.decode(work, type=NewVectors))
 
 
 def stored_vectors(work: bytes) -> StoredVectors:
-    """`StoredRequest` to the vectors that were kept through a restart."""
+    """Read the vectors of an encoded `StoredRequest` that were stored before a restart."""
     return _CATALOGS.read_stored(msgspec.json.decode(work, type=StoredRequest))
 
 
 def embed(work: bytes) -> Embedded:
-    """`EmbedRequest` to vectors."""
+    """Make the vectors of an encoded `EmbedRequest`."""
     request = msgspec.json.decode(work, type=EmbedRequest)
     if request.config is None:
         return embed_texts(request.texts)
-    from fairlead_offers.search import embeddings_api  # with the HTTP client, which takes a third of a second to load
+    from fairlead_offers.search import embeddings_api  # imports the HTTP client, which takes a third of a second
 
     return asyncio.run(embeddings_api.embed_texts(request))
 

@@ -1,7 +1,8 @@
-"""Searches the visible tools: keeps the indices of a process of its own in step with what is served.
+"""Searches visible tools in a separate process, and synchronizes the process's search indices with the served catalogs.
 
-The process is told the hash over a catalog's tools. One that it knows is searched at once; of another it gets the tools
-by which that differs from one that it knows. It may end at any time: the next one says that it knows nothing.
+A search request contains the hash of a catalog. If the process has an index of the catalog, it searches at once. If
+not, it reports the hashes that it has, and gets the differences to the nearest of these catalogs. The process may end
+at any time; a new one has no catalogs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.search.jobs import SEARCH, STORED, VECTORS, search, take_vectors
 from fairlead_offers.search.tool_vectors import Embedder, ToolVectors
-from fairlead_offers.workers.heavy_work import WorkerThread, breathing
+from fairlead_offers.workers.heavy_work import WorkerThread, with_pauses
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_search.catalogs import (
@@ -35,7 +36,7 @@ from fairlead_search.catalogs import (
 from fairlead_search.search_index import ToolVector
 
 MAX_SEARCHES: Final = 100_000
-"""Searches of one process before another takes its place."""
+"""Maximum searches of a process, after which it is replaced."""
 
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
@@ -43,17 +44,19 @@ _encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True)
 class RankedTools:
-    """Tools that were found, with their scores, the best first."""
+    """Tools that a search found, with their scores, the best first."""
 
     tools: list[tuple[VisibleTool, float]]
     ranking: str
-    """`bm25` or `hybrid`."""
+    """Method of ranking: `bm25`, `hybrid` or `filters`."""
     note: str = ""
-    """Why words alone ranked although vectors are wanted, or why these are not kept where they should be."""
+    """Reason why tools were ranked by words alone although vectors are configured, or why vectors could
+    not be stored.
+    """
 
 
 class ToolSearch:
-    """Searches catalogs as subjects see them."""
+    """Searches the tools that subjects may see."""
 
     def __init__(
         self,
@@ -64,61 +67,64 @@ class ToolSearch:
         folder: Path | None = None,
         shares: ShareCounts | None = None,
     ) -> None:
-        """Without an `embedder`, tools are ranked by words alone. The process stores vectors in the `folder`. `shares`
-        counts searches that are refused because too many of their agent wait.
+        """`embedder`: None ranks tools by words alone. `folder`: where the process stores vectors. `shares`: counts
+        searches that are refused because too many searches of their agent wait.
         """
         self._worker = worker
         self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None
-        keeps = process and embedder is not None and folder is not None
-        self._folder = str(folder) if keeps else ""
+        stores = process and embedder is not None and folder is not None
+        self._folder = str(folder) if stores else ""
         self.vectors = None
         if embedder is not None:
-            self.vectors = ToolVectors(embedder, self._push, self._stored_vectors if keeps else None)
+            self.vectors = ToolVectors(embedder, self._push, self._stored_vectors if stores else None)
         self._keys: OrderedDict[str, frozenset[str]] = OrderedDict()
-        """Tools of the catalogs that were searched, by the hash over them."""
+        """Keys of the tools of recently searched catalogs, by hash of the catalog."""
 
     @property
     def pids(self) -> list[int]:
-        """Process id of the idle process; empty where there is none."""
+        """Process id of the idle process; empty if there is none."""
         return [] if self._pool is None else self._pool.pids
 
     async def find(
-        self, tools: VisibleTools, queries: Sequence[str], limit: int, among: Collection[VisibleTool] | None = None
+        self, tools: VisibleTools, queries: Sequence[str], limit: int, filtered: Collection[VisibleTool] | None = None
     ) -> RankedTools:
-        """At most `limit` tools; those of several queries in turn. Raises Overloaded."""
+        """Find at most `limit` tools. The results of several queries alternate. `filtered`: tools to search; None: all.
+        Raises Overloaded.
+        """
         vectors = self.vectors
-        made = () if vectors is None else await vectors.embedder.queries(queries)
+        query_vectors = () if vectors is None else await vectors.embedder.queries(queries)
         encodes = vectors is not None and vectors.embedder.encodes
 
-        def wished() -> SearchRequest:
-            keys = None if among is None else [entry.key for entry in among]
+        def make_request() -> SearchRequest:
+            keys = None if filtered is None else [entry.key for entry in filtered]
             return SearchRequest(
-                tools.catalog, queries, limit, keys, encodes=encodes, vectors=made, folder=self._folder
+                tools.catalog, queries, limit, keys, encodes=encodes, vectors=query_vectors, folder=self._folder
             )
 
-        request = await self._worker.do(wished)
-        result = await self._ask([_encode(request)])
+        request = await self._worker.do(make_request)
+        result = await self._run([_encode(request)])
         cached = result.cached_catalogs
         if cached is not None:
-            result = await self._ask(await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached)))
+            result = await self._run(await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached)))
         note = await self._embed(tools, result) if vectors is not None else ""
         hits = [(tools.by_key[hit.key], hit.score) for hit in interleave(result.hits, limit)]
         return RankedTools(hits, result.ranking, "; ".join(filter(None, (result.note, note))))
 
     async def _embed(self, tools: VisibleTools, result: SearchResult) -> str:
-        """Have vectors made that the catalog lacks; what that means for this search."""
-        vectors, every = self.vectors, tools.by_key
+        """Request the vectors that the catalog lacks. Returns a note about the ranking of this search."""
+        vectors, by_key = self.vectors, tools.by_key
         assert vectors is not None
-        if result.vectors < len(every):
+        if result.vectors < len(by_key):
             new = await self._worker.do(
-                lambda: {key: vectors.text(_new(key, every[key])) for key in breathing(vectors.lacking(every))}
+                lambda: {key: vectors.text(_new(key, by_key[key])) for key in with_pauses(vectors.select_new(by_key))}
             )
-            vectors.want(new, every.keys())
+            vectors.request(new, by_key.keys())
         if result.ranking == HYBRID:
             return ""
-        if result.vectors >= len(every):
-            return f"the query has no vector by {vectors.embedder.name}; words alone ranked"
-        return f"{result.vectors} of {len(every)} tools have vectors by {vectors.embedder.name}; words alone ranked"
+        if result.vectors >= len(by_key):
+            return f"tools were ranked by words alone, as {vectors.embedder.name} made no vector of the query"
+        share = f"{result.vectors} of {len(by_key)} tools"
+        return f"tools were ranked by words alone, as only {share} have vectors of {vectors.embedder.name} so far"
 
     async def _push(self, new: Mapping[str, ToolVector]) -> None:
         work = _encode(NewVectors({**new}, self._folder))
@@ -127,8 +133,8 @@ class ToolSearch:
             return
         try:
             await self._pool.do(VECTORS, work)
-        except NotDone as error:  # one that takes its place gets them with the first catalog
-            log.warning("The process that searches took no vectors: %s", error)
+        except NotDone as error:  # the next process gets the vectors with its first catalog
+            log.warning("New vectors of tools did not reach the search process: %s", error)
 
     async def _stored_vectors(self, texts: Sequence[str]) -> Mapping[str, bytes]:
         assert self._pool is not None
@@ -136,31 +142,31 @@ class ToolSearch:
             work = _encode(StoredRequest([*texts], self._folder))
             return (await self._pool.do(STORED, work)).vectors
         except NotDone as error:
-            log.warning("The process that searches told of no stored vectors, and they are made again: %s", error)
+            log.warning("Vectors are made again, as the search process could not read the stored ones: %s", error)
             return {}
 
-    async def _ask(self, work: list[bytes]) -> SearchResult:
+    async def _run(self, work: list[bytes]) -> SearchResult:
         if self._pool is not None:
             try:
                 return await self._pool.do(SEARCH, work)
             except Overloaded:
                 raise
             except NotDone as error:
-                log.warning("The process that searches failed, and the search is done in the gateway itself: %s", error)
+                log.warning("The search process failed, so a search runs in the gateway's thread: %s", error)
         return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
     def _with_tools(self, request: SearchRequest, tools: dict[str, VisibleTool], cached: Sequence[str]) -> list[bytes]:
-        """The search with the tools that the process lacks: by the nearest catalog that it knows, or all of them. In
-        the worker only.
+        """Encode the search with the tools that the process lacks, as differences to the nearest of its `cached`
+        catalogs. Must run in the worker thread.
         """
         keys = frozenset(tools)
         base, old = "", frozenset[str]()
         for name in cached:
-            theirs = self._keys.get(name)
-            if theirs is not None and len(keys ^ theirs) < len(keys ^ old):
-                base, old = name, theirs
-        known_vector = (lambda key: None) if self.vectors is None else self.vectors.get
-        added = [_new(key, tools[key], known_vector(key)) for key in breathing(keys - old)]
+            cached_keys = self._keys.get(name)
+            if cached_keys is not None and len(keys ^ cached_keys) < len(keys ^ old):
+                base, old = name, cached_keys
+        get_vector = (lambda key: None) if self.vectors is None else self.vectors.get
+        added = [_new(key, tools[key], get_vector(key)) for key in with_pauses(keys - old)]
         self._keys[request.catalog] = keys
         self._keys.move_to_end(request.catalog)
         if len(self._keys) > MAX_CATALOGS:
@@ -168,7 +174,7 @@ class ToolSearch:
         return [_encode(msgspec.structs.replace(request, base=base, added=added, removed=list(old - keys)))]
 
     async def aclose(self) -> None:
-        """End the process."""
+        """End the process and the making of vectors."""
         if self.vectors is not None:
             await self.vectors.aclose()
         if self._pool is not None:

@@ -1,7 +1,7 @@
-"""Makes vectors of the tools that are searched, in the background, and keeps them.
+"""Makes the vectors of tools for search, in the background, and stores them.
 
-The work is done by a process of lowest priority, a few tools at a time, so that calls and searches wait for none of it;
-until most tools of a catalog have a vector, its searches rank by words alone.
+A process with the lowest priority makes a few vectors at a time, so that calls and searches do not wait for this work.
+Until most tools of a catalog have vectors, searches in the catalog rank tools by words alone.
 """
 
 from __future__ import annotations
@@ -34,59 +34,59 @@ from fairlead_search.record import BUILT_IN, BUILT_IN_DIMENSIONS
 from fairlead_search.search_index import ToolVector
 
 BATCH: Final = 32
-"""Tools whose vectors are made, and taken to where tools are searched, together."""
+"""Number of tools whose vectors are made and sent to the search index together."""
 PIECE: Final = 8
-"""Tools that the built-in encoder reads at a time: about 50 ms of a core."""
+"""Number of tools that the built-in encoder processes at a time, which takes about 50 ms of a core."""
 TOOL_SECONDS: Final = 0.006
-"""Seconds of a core for one tool."""
+"""Seconds of a core that one tool takes."""
 INDEXING_SHARE: Final = 0.1
-"""Part of the time that the built-in encoder works while tools are called and cores are left: 10,000 tools take ten
-minutes then, and one while none is called. Even a process of lowest priority costs a call the caches and the bandwidth
-that it takes; a call that began in the other nine tenths does not notice.
+"""Share of the time in which the built-in encoder works while tools are called and cores are free. At this share,
+10,000 tools take ten minutes, and one minute while no tool is called. Even a process with the lowest priority slows
+calls down by its use of caches and memory bandwidth; calls outside of its working time are not affected.
 """
 CROWDED: Final = 0.7
-"""Part of the time that the encoder had a core, below which calls and servers want all cores that there are."""
+"""Share of its working time in which the encoder had a core. Below this value, calls and servers need all cores."""
 CROWDED_COST: Final = 50
-"""How many times as much a tool costs where cores are crowded, and one is read at a time. There the encoder has what is
-left of a core, and is at work for many times as long as its own seconds: at a tenth of the time, one call in ten would
-meet it. So about one in a hundred does, and most of the tools wait for a pause in the calls.
+"""Factor for the cost of a tool while cores are crowded, when one tool is processed at a time. The encoder then gets
+only part of a core, and works for many times its CPU seconds. With the usual share, it would slow down one call in ten;
+with this factor, it slows down about one in a hundred, and most tools wait for a pause in the calls.
 """
 EMBED_SECONDS: Final = 600.0
-"""Seconds for one piece of work: a process of lowest priority may wait long for a core."""
+"""Maximum seconds for one piece of work, as a process with the lowest priority may wait long for a core."""
 STORED: Final = 250
-"""Tools that are asked for at once whether their vectors are stored."""
+"""Number of tools whose stored vectors are requested at a time."""
 MAX_BYTES: Final = 128 << 20
-"""Bytes of all vectors that are kept; beyond them tools are ranked by words alone."""
+"""Maximum bytes of all stored vectors, beyond which further tools are ranked by words alone."""
 
 log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class Embedder(Protocol):
-    """Makes vectors."""
+    """Interface of an embedding model."""
 
     name: str
-    """Model, as people call it."""
+    """Name of the model."""
     dimensions: int
-    """Numbers in a vector; 0 where the model decides."""
+    """Dimensions of a vector; 0: the model's default."""
     encodes: bool
-    """Whether the process that searches makes those of queries."""
+    """Whether the search process makes the vectors of queries itself."""
 
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
-        """One vector per tool. Raises NotDone."""
+        """Make one vector per tool. Raises NotDone."""
         ...
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        """One vector per query; empty where they cannot be made."""
+        """Make one vector per query. Returns an empty sequence if that is not possible."""
         ...
 
     async def aclose(self) -> None:
-        """End what is being done."""
+        """Cancel running work."""
         ...
 
 
 class BuiltInEmbedder:
-    """The encoder of the wheel `fairlead-search-model`."""
+    """Built-in encoder from the wheel `fairlead-search-model`."""
 
     name = BUILT_IN
     dimensions = BUILT_IN_DIMENSIONS
@@ -97,17 +97,17 @@ class BuiltInEmbedder:
         self._throttle = throttle
         self._pool = ProcessPool(1, bulk=True, seconds=EMBED_SECONDS) if process else None
         self._crowded = False
-        """Whether the last piece waited for a core."""
+        """Whether the last piece of work had to wait for a core."""
 
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
-        made: list[bytes] = []
-        while len(made) < len(texts):
-            piece = texts[len(made) : len(made) + (1 if self._crowded else PIECE)]
+        vectors: list[bytes] = []
+        while len(vectors) < len(texts):
+            piece = texts[len(vectors) : len(vectors) + (1 if self._crowded else PIECE)]
             await self._throttle.turn(len(piece) * TOOL_SECONDS * (CROWDED_COST if self._crowded else 1))
-            done = await self._embed(piece)
-            self._crowded = done.core_share < CROWDED
-            made += done.vectors
-        return made
+            embedded = await self._embed(piece)
+            self._crowded = embedded.core_share < CROWDED
+            vectors += embedded.vectors
+        return vectors
 
     async def _embed(self, texts: Sequence[VectorText]) -> Embedded:
         work = _encode(EmbedRequest([*texts]))
@@ -115,7 +115,7 @@ class BuiltInEmbedder:
             try:
                 return await self._worker.do(lambda: embed(work))
             except (ImportError, OSError, RuntimeError, ValueError) as error:
-                raise NotDone(f"the encoder fails: {error}") from error
+                raise NotDone(f"the built-in encoder failed: {error}") from error
         return await self._pool.do(EMBED, work)
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
@@ -127,8 +127,8 @@ class BuiltInEmbedder:
 
 
 class ToolVectors:
-    """Vectors of tools: each is made once for its texts, whatever else of a definition changes. Belongs to the loop of
-    its first use.
+    """Vectors of tools. A vector is made once for the texts of a tool, and remains valid if other parts of the
+    definition change. Must be used in one event loop only.
     """
 
     def __init__(
@@ -138,77 +138,82 @@ class ToolVectors:
         stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
         limit: int = MAX_BYTES,
     ) -> None:
-        """`push` takes new vectors, by the key of their tool, to where tools are searched; `stored` has those that were
-        kept through a restart, by the key of their texts; `limit` is in bytes.
+        """`push`: sends new vectors, by key of the tool, to the search index. `stored`: loads vectors from before a
+        restart, by key of the texts. `limit`: maximum bytes of all vectors.
         """
         self.embedder = embedder
         self.made = 0
-        """Vectors that were made since the start."""
+        """Number of vectors that were made since the start."""
         self._push = push
         self._stored = stored
         self._new: dict[str, VectorText] = {}
-        """Texts of `_wanted` that were not looked up in `stored`."""
+        """Texts in `_pending` that were not looked up by `stored` yet, by key of the tool."""
         self._limit = limit
         self._vectors: dict[str, bytes] = {}
-        """Vectors by the key of their texts."""
+        """Vectors by key of the texts."""
         self._bytes = 0
         self._texts: dict[str, str] = {}
-        """Key of the texts by that of the tool."""
-        self._wanted: dict[str, VectorText] = {}
-        """Vectors by the key of the tool."""
+        """Key of the texts by key of the tool."""
+        self._pending: dict[str, VectorText] = {}
+        """Texts of tools that wait for their vector, by key of the tool."""
         self._full = False
         self._task: asyncio.Task[None] | None = None
 
     def get(self, tool: str) -> ToolVector | None:
-        """The vector of a tool, where there is one."""
+        """Vector of a tool; None if it has not been made."""
         text = self._texts.get(tool, "")
         vector = self._vectors.get(text)
         return None if vector is None else ToolVector(vector, text)
 
-    def lacking(self, tools: Iterable[str]) -> list[str]:
-        """Tools that have no vector, and of which none is being made; none where there is no room for more."""
+    def select_new(self, tools: Iterable[str]) -> list[str]:
+        """Select tools whose vector is neither made nor requested. Returns an empty list if the store is full."""
         if self._full:
             return []
-        return [key for key in tools if key not in self._wanted and self.get(key) is None]
+        return [key for key in tools if key not in self._pending and self.get(key) is None]
 
     def text(self, tool: NewTool) -> VectorText:
-        """Texts of a tool, for `want`."""
+        """Texts of a tool for `request`."""
         return vector_text(tool, self.embedder.name, self.embedder.dimensions)
 
-    def want(self, texts: Mapping[str, VectorText], current: Collection[str]) -> None:
-        """Have vectors made of these tools. Where there is no room for all that were ever made, those of the tools
-        `current` stay.
+    def request(self, texts: Mapping[str, VectorText], current: Collection[str]) -> None:
+        """Request vectors for texts, by key of the tool. If the store is full, only vectors of the tools in `current`
+        are retained.
         """
-        self._wanted.update(texts)
+        self._pending.update(texts)
         if self._stored is not None:
             self._new.update(texts)
         if self._bytes > self._limit:
             self._sweep(current)
-        if self._wanted and (self._task is None or self._task.done()):
+        if self._pending and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._run(), name="vectors of tools")
 
     async def _run(self) -> None:
         backoff = Backoff(random.random, base=1.0)
-        while self._wanted:
+        while self._pending:
             if self._stored is not None:
                 await self._recall(self._stored)
-            batch = [*islice(self._wanted.items(), BATCH)]
+            batch = [*islice(self._pending.items(), BATCH)]
             missing = {text.key: text for _, text in batch if text.key not in self._vectors}
             try:
                 made = await self.embedder.tools([*missing.values()]) if missing else []
             except NotDone as error:
                 pause = backoff.after(0)
-                log.warning("%s made no vectors, try again in %.0f s: %s", self.embedder.name, pause, error)
+                log.warning(
+                    "Tools are searched by words, as %s could not make vectors; retrying in %.0f s: %s",
+                    self.embedder.name,
+                    pause,
+                    error,
+                )
                 await asyncio.sleep(pause)
                 continue
             backoff.failures = 0
             self._vectors.update(zip(missing, made, strict=True))
             self._bytes += sum(map(len, made))
             self.made += len(made)
-            await self._have(batch)
+            await self._publish(batch)
 
     async def _recall(self, stored: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
-        """Take what was kept through a restart of the tools that are new."""
+        """Load vectors of new tools that were stored before a restart."""
         while self._new:
             piece = dict(islice(self._new.items(), STORED))
             stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])
@@ -216,30 +221,34 @@ class ToolVectors:
             self._bytes += sum(map(len, stored_vectors.values()))
             for tool in piece:
                 self._new.pop(tool, None)
-            here = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
-            if here:
-                await self._have(here)
+            available = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]
+            if available:
+                await self._publish(available)
 
-    async def _have(self, tools: Collection[tuple[str, VectorText]]) -> None:
-        """Tell of tools whose vectors are there now."""
+    async def _publish(self, tools: Collection[tuple[str, VectorText]]) -> None:
+        """Send the vectors of tools to the search index."""
         for tool, text in tools:
-            self._wanted.pop(tool, None)
+            self._pending.pop(tool, None)
             self._texts[tool] = text.key
         await self._push({tool: ToolVector(self._vectors[text.key], text.key) for tool, text in tools})
 
     def _sweep(self, current: Collection[str]) -> None:
         self._texts = {tool: key for tool, key in self._texts.items() if tool in current}
-        used = {*self._texts.values(), *(text.key for text in self._wanted.values())}
+        used = {*self._texts.values(), *(text.key for text in self._pending.values())}
         self._vectors = {key: vector for key, vector in self._vectors.items() if key in used}
         self._bytes = sum(map(len, self._vectors.values()))
         if self._bytes > self._limit:
-            log.warning("vectors of %d tools fill their room: further tools are found by words", len(self._vectors))
+            log.warning(
+                "Further tools are searched by words only, as the vectors of %d tools fill %d MiB",
+                len(self._vectors),
+                self._limit >> 20,
+            )
             self._full = True
-            self._wanted.clear()
+            self._pending.clear()
             self._new.clear()
 
     async def aclose(self) -> None:
-        """Make no more."""
+        """Cancel the task and the embedder's work."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -248,9 +257,9 @@ class ToolVectors:
 
 
 def embedder(config: EmbeddingConfig, worker: WorkerThread, throttle: Throttle, *, process: bool) -> Embedder:
-    """The maker of vectors that a configuration names; `throttle` spaces out what is done on this machine."""
+    """Make the embedder of a configuration. `throttle`: limits the CPU time of the built-in encoder."""
     if not config.url:
         return BuiltInEmbedder(worker, throttle, process=process)
-    from fairlead_offers.search.embeddings_endpoint import EndpointEmbedder  # with the HTTP client
+    from fairlead_offers.search.embeddings_endpoint import EndpointEmbedder  # imports the HTTP client
 
     return EndpointEmbedder(config, process=process)

@@ -1,1 +1,1 @@
-"""Work off the loop: one thread, and processes for what is heavy."""
+"""Work outside of the event loop, in one thread and in processes."""

@@ -1,10 +1,10 @@
-"""Work that would hold up the event loop, done in a thread or by processes: conversions, sizes and long documents.
+"""Runs work that would block the event loop in a thread or in processes: conversions, token counts, long documents.
 
-The thread does what needs the gateway's own state, processes (`pool`) do the rest; without processes, or where they
-fail, the thread does everything. It has a bounded queue and shares the interpreter with the loop: work of more than
-half a millisecond pauses with `breathing`, or calls in flight would wait for the interpreter's switch interval. Work
-that waits for processes in between is a coroutine whose steps run in the thread (`HeavyWork.stepwise`); it awaits
-`InProcesses` and continues where it stopped.
+The thread does work that needs the gateway's state, and processes (`pool`) do the rest. Without processes, or if they
+fail, the thread does everything. The thread has a bounded queue. It shares the interpreter with the event loop, so work
+that takes over half a millisecond must pause with `with_pauses`; otherwise calls in flight would wait for the
+interpreter's switch interval. Work that needs results of processes is a coroutine, whose steps run in the thread
+(`HeavyWork.stepwise`), and which awaits `InProcesses` between the steps.
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 MAX_WAITING: Final = 64
-"""Pieces of work in the queue; beyond it the last one of the agent that has most is refused."""
-PLACES: Final = 2
-"""Pieces of work that the thread has: the next one is there when it is done with the first."""
-BREATH: Final = 5e-5
-"""Seconds: long enough for the kernel to hand the interpreter over."""
+"""Maximum pieces of work in the queue. Beyond it, the newest one of the agent with the most pieces is refused."""
+THREAD_SLOTS: Final = 2
+"""Pieces of work that are handed to the thread: one that runs, and one that can follow without a delay."""
+PAUSE_S: Final = 5e-5
+"""Seconds of a pause, which is long enough for the kernel to hand the interpreter over to the event loop."""
 STRIDE: Final = 8
-"""Tools between two breaths; one takes about 50 µs."""
+"""Number of tools between two pauses. One takes about 50 µs."""
 
 
 _PATIENT: Final[ContextVar[bool]] = ContextVar("patient", default=False)
 Steps: TypeAlias = Coroutine["InProcesses[Any]", "list[Any] | None", Result]
 log = logging.getLogger(__name__)
 PIECE: Final = 256
-"""Definitions that a process gets at once."""
+"""Number of definitions in one piece of work for a process."""
 SMALL: Final = 16 << 10
-"""Bytes of a body that is looked through in the loop, in less than a millisecond as a rule."""
+"""Size up to which a body is checked in the event loop, which usually takes less than a millisecond."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 @contextlib.contextmanager
-def in_turn() -> Iterator[None]:
-    """Let work of this task, and of tasks that it begins, wait for its turn where it would be refused. For requests
-    that have a time limit of their own and have run tools: a client would repeat them after a refusal.
+def never_refuse() -> Iterator[None]:
+    """Let work of this task, and of tasks that it starts, wait in the queue instead of being refused. Use it for
+    requests that have a time limit and have already run tools, because a client would repeat them after a refusal.
     """
     token = _PATIENT.set(True)
     try:
@@ -83,15 +83,15 @@ def in_turn() -> Iterator[None]:
 
 
 class WorkerThread:
-    """Does one piece of work at a time."""
+    """Thread that runs one piece of work at a time, with a fair queue for the agents."""
 
     def __init__(self, counts: ShareCounts | None = None) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rest")
-        self._turns = FairTurns(PLACES, MAX_WAITING, counts)
+        self._turns = FairTurns(THREAD_SLOTS, MAX_WAITING, counts)
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Run `work` in the thread, in a turn of the agent that it is for. Raises what it raises, and Problem where too
-        much of that agent's is waiting, but for work that waits for its turn.
+        """Run `work` in the thread when it is its agent's turn. Raises the exceptions of `work`, and Problem if too
+        much of the agent's work is waiting, unless `never_refuse` applies.
         """
         try:
             async with self._turns.turn(patient=_PATIENT.get()):
@@ -100,21 +100,21 @@ class WorkerThread:
             raise Problem(RATE_LIMITED, TOO_MUCH, retry_after_ms=1000) from reached
 
     def close(self) -> None:
-        """Drop waiting work; running work ends by itself."""
+        """Drop waiting work. Running work continues to its end."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def breathing(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
-    """The items, with a breath after every `stride` of them."""
+def with_pauses(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
+    """Yield the items, and pause after every `stride` items so that the event loop can run."""
     for number, item in enumerate(items, 1):
         yield item
         if number % stride == 0:
-            time.sleep(BREATH)
+            time.sleep(PAUSE_S)
 
 
 class InProcesses(Generic[Answer]):
-    """Pieces of work for a pool. Awaited, it gives their answers in order, or None where the processes failed: the
-    thread does them then.
+    """Pieces of work for a pool of processes. Awaiting returns their answers in order, or None if the processes failed
+    and the thread must do the work.
     """
 
     def __init__(self, pool: ProcessPool, job: Job[Answer], pieces: Sequence[bytes]) -> None:
@@ -126,7 +126,7 @@ class InProcesses(Generic[Answer]):
         return (yield self)
 
     async def answers(self) -> list[Answer] | None:
-        """Do them, in the loop. Raises Problem where too much is waiting."""
+        """Run the pieces of work, from the event loop. Raises Problem if too much work is waiting."""
         try:
             return [await self._pool.do(self._job, piece) for piece in self._pieces]
         except NotDone as error:
@@ -135,7 +135,7 @@ class InProcesses(Generic[Answer]):
 
 
 async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
-    """Run the coroutine that `work` makes, its steps in the thread. Raises what it raises, and Problem."""
+    """Run the coroutine that `work` makes, with its steps in the thread. Raises its exceptions, and Problem."""
     run = _Run(work)
     answers: list[Any] | None = None
     while True:
@@ -146,7 +146,7 @@ async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> R
 
 
 class _Run(Generic[Result]):
-    """One coroutine, created in the thread: work that is refused a turn leaves no coroutine behind."""
+    """Coroutine that is made in the thread at its first step, so that refused work leaves no unawaited coroutine."""
 
     result: Result
 
@@ -155,7 +155,7 @@ class _Run(Generic[Result]):
         self._steps: Steps[Result] | None = None
 
     def step(self, answers: list[Any] | None) -> InProcesses[Any] | None:
-        """The next thing that the coroutine awaits; None at its end."""
+        """Run the coroutine to its next `await`. Returns the awaited work, or None at the end."""
         if self._steps is None:
             self._steps = self._work()
         try:
@@ -166,45 +166,50 @@ class _Run(Generic[Result]):
 
 
 def refuse_or_log(error: NotDone) -> None:
-    """Raise Problem where too much is waiting; any other failure of a process is logged."""
+    """Raise Problem if too much work is waiting, else log the failure of a process."""
     if isinstance(error, Overloaded):
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
-    log.warning("A worker process failed, and the work is done in the gateway itself: %s", error)
+    log.warning("A worker process failed, so its work is done in the gateway's thread: %s", error)
 
 
 class HeavyWork:
-    """Does heavy work, in turns of the agents that it is for. One per gateway."""
+    """Runs heavy work, which agents get done in turns. A gateway has one."""
 
     def __init__(self, throttle: Throttle, shares: ShareCounts, processes: int = 0) -> None:
-        """`processes` of each kind at most; 0: the thread does everything."""
+        """`processes`: maximum number of processes of each kind; 0: the thread does everything."""
         self.worker = WorkerThread(shares)
         self.throttle = throttle
-        """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
+        """Throttle for conversions of callers' definitions. Definitions of served tools are converted once, without
+        it.
+        """
         self.converting = ProcessPool(processes, bulk=True, counts=shares) if processes else None
         self.counting = ProcessPool(processes, counts=shares) if processes else None
-        """Workers of their own, so that a plan does not wait for conversions."""
+        """Separate processes for counting, so that plans do not wait for conversions."""
         self.conversions = Conversions()
-        """Converted definitions. In the thread only."""
+        """Cache of converted definitions, which only the thread may use."""
         self._sizes: Sizes | None = None
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Do `work` in the thread. Raises what it raises, and Problem where too much of its agent's is waiting."""
+        """Run `work` in the thread. Raises the exceptions of `work`, and Problem if too much of its agent's work is
+        waiting.
+        """
         return await self.worker.do(work)
 
     async def stepwise(self, work: Callable[[], Steps[Result]]) -> Result:
-        """Do `work`, a coroutine that may await `count` and `prepare`, in the thread. Raises as `do`."""
+        """Run the coroutine that `work` makes in the thread; it may await `count` and `prepare`. Raises like `do`."""
         return await stepwise(self.worker, work)
 
     @property
     def sizes(self) -> Sizes:
-        """Sizes of tools in tokens. In the thread only: the first use loads the vocabulary."""
+        """Token counts of tools, which only the thread may use, as the first use loads the vocabulary."""
         if self._sizes is None:
             self._sizes = Sizes(LazyCounter())
         return self._sizes
 
     async def count(self, definitions: Mapping[bytes, bytes]) -> Sizes:
-        """Sizes that hold those of raw definitions, by their keys. In steps only. New ones are counted in a process:
-        loading the vocabulary alone would stop the loop for a quarter of a second.
+        """Count the tokens of raw definitions, passed by key, and return the cache that contains them. Must be awaited
+        in `stepwise`. New definitions are counted in a process, as loading the vocabulary alone would block the event
+        loop for a quarter of a second.
         """
         sizes = self.sizes
         new = [key for key in definitions if not sizes.has(key)]
@@ -217,8 +222,8 @@ class HeavyWork:
         return sizes
 
     async def prepare(self, format_: Format, options: Options, definitions: Mapping[str, RawTool]) -> None:
-        """Convert definitions in a process, and keep them by their keys. In steps only. Without processes nothing is
-        done, and conversions are made where they are needed.
+        """Convert definitions, passed by key, in a process, and cache them. Must be awaited in `stepwise`. Without
+        processes this does nothing, and definitions are converted when they are needed.
         """
         if self.converting is None:
             return
@@ -230,7 +235,9 @@ class HeavyWork:
                 self.conversions.keep(format_, options, key, prepared)
 
     async def measure(self, body: list[bytes]) -> Measured:
-        """The tokens of a request's conversation, and the request without it. Raises Problem."""
+        """Count the tokens of a request's conversation, and return them with the rest of the request.
+        Raises Problem.
+        """
         if self.counting is not None:
             try:
                 return await self.counting.do(MEASURE, body)
@@ -239,7 +246,7 @@ class HeavyWork:
         return await self.worker.do(lambda: measure(b"".join(body)))
 
     async def repeats(self, body: bytes) -> bool:
-        """Whether a member comes twice in an object of a body. Raises Problem."""
+        """Whether a body repeats a member in an object. Raises Problem."""
         if len(body) <= SMALL:
             return repeats(body)
         if self.counting is not None:
@@ -250,18 +257,20 @@ class HeavyWork:
         return await self.worker.do(lambda: repeats(body))
 
     async def excess(self, document: bytes) -> str | None:
-        """Reason not to decode a document, as `read_bounds.excess`; None where it may be decoded. Raises Problem."""
-        return await self.reading(lambda: excess(document), long=True) if is_long(document) else None
+        """Reason not to decode a document, from `read_bounds.excess`; None if it may be decoded. Raises Problem."""
+        return await self.process_document(lambda: excess(document), long=True) if is_long(document) else None
 
-    async def reading(self, work: Callable[[], Result], *, long: bool) -> Result:
-        """Read or write a document: here at once, or in the thread, in its turn, where it is `long` (`is_long`)."""
+    async def process_document(self, work: Callable[[], Result], *, long: bool) -> Result:
+        """Run `work`, which reads or writes a document: at once, or in the thread without refusal if the document is
+        `long` (`is_long`).
+        """
         if not long:
             return work()
-        with in_turn():
+        with never_refuse():
             return await self.worker.do(work)
 
     async def aclose(self) -> None:
-        """Drop what waits, and end the processes."""
+        """Drop waiting work, and end the processes."""
         self.worker.close()
         for pool in (self.converting, self.counting):
             if pool is not None:

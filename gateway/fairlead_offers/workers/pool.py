@@ -1,7 +1,8 @@
-"""Processes for heavy work: started when first needed, bounded in number, time and age, and never left behind.
+"""Pool of worker processes for heavy work: started on demand, and limited in number, time per job, and jobs per
+process.
 
-The standard library's pool can neither end one piece of work that takes too long nor
-promise that its processes die with a parent that was killed; these (`process`) hang on a pipe, and see its end.
+The standard library's pool cannot abort a job that takes too long, and its processes may outlive a parent that was
+killed. These processes (`process`) end when their pipe to the gateway is closed.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from fairlead_offers.job import Answer, ConvertedBody, Job
 from fairlead_offers.workers.process import TOO_MUCH, Ended, NotDone, Overloaded, Part, WorkerProcess
 
 SECONDS: Final = 30.0
-"""Most seconds for one piece of work, with the start of a process."""
+"""Maximum seconds for one piece of work, including the start of a process."""
 MAX_WAITING: Final = 64
-"""Pieces of work in the queue; beyond it the last one of the agent that has most is refused."""
+"""Maximum pieces of work in the queue. Beyond it, the newest one of the agent with the most pieces is refused."""
 MAX_PIECES: Final = 500
-"""Done by one process before another takes its place."""
+"""Maximum pieces of work of a process, after which it is replaced."""
 IDLE_SECONDS: Final = 120.0
-"""A process with nothing to do ends then: one that counts tokens takes 80 MB."""
+"""Seconds after which an idle process is ended. A process that counts tokens takes 80 MB."""
 
 
 class ProcessPool:
-    """Pool of worker processes. `bulk` work gives way to everything else. Belongs to the loop of its first use."""
+    """Pool of worker processes. `bulk` processes have the lowest priority. Must be used in one event loop only."""
 
     def __init__(
         self,
@@ -60,8 +61,7 @@ class ProcessPool:
         return [child.pid for child in self._idle]
 
     async def do(self, job: Job[Answer], work: bytes | Sequence[bytes]) -> Answer:
-        """The answer to a job, decoded, but a `ConvertedBody` as it came. `work` may be in pieces.
-
+        """Run a job and decode its answer; a `ConvertedBody` is returned as it was received. `work` may be in pieces.
         Raises NotDone.
         """
         if self._closed:
@@ -71,44 +71,46 @@ class ProcessPool:
         self._busy.add(task)
         try:
             async with asyncio.timeout(self._seconds), self._turns.turn():
-                mark, answer = await self._done(job.name, [work] if isinstance(work, bytes) else work)
+                mark, answer = await self._run(job.name, [work] if isinstance(work, bytes) else work)
         except ShareTaken as reached:
             raise Overloaded(TOO_MUCH) from reached
         except TimeoutError as error:
-            raise Overloaded(f"it takes longer than {self._seconds:g} s: try less at once, or later") from error
+            raise Overloaded(
+                f"the work takes longer than {self._seconds:g} s: send less at once, or retry later"
+            ) from error
         except OSError as error:
-            raise NotDone(f"no worker process: {error}") from error
+            raise NotDone(f"a worker process could not be started: {error}") from error
         finally:
             self._busy.discard(task)
-        if mark == b"=":  # looking through a large one would hold calls up
+        if mark == b"=":  # not decoded, as a large body would block the event loop
             return cast("Answer", ConvertedBody(answer))
         try:
             return cast("Answer", msgspec.json.decode(b"".join(answer), type=job.answers))
         except msgspec.DecodeError as error:
-            raise NotDone(f"no answer to {job.name}: {error}") from error
+            raise NotDone(f"the answer to the job {job.name} cannot be decoded: {error}") from error
 
-    async def _done(self, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
+    async def _run(self, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         while self._idle:
-            with contextlib.suppress(Ended):  # it died while it had nothing to do
-                return await self._by(self._idle.pop(), job, work)
-        return await self._by(await WorkerProcess.start(bulk=self._bulk), job, work)
+            with contextlib.suppress(Ended):  # the process died while it was idle
+                return await self._run_in(self._idle.pop(), job, work)
+        return await self._run_in(await WorkerProcess.start(bulk=self._bulk), job, work)
 
-    async def _by(self, child: WorkerProcess, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
+    async def _run_in(self, child: WorkerProcess, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         if child.timer is not None:
             child.timer.cancel()
-        again = False
+        reusable = False
         try:
             answer = await child.do(job, work)
-            again = child.pieces < self._pieces and not self._closed
+            reusable = child.pieces < self._pieces and not self._closed
         finally:
-            if again:
-                child.timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._tire, child)
+            if reusable:
+                child.timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._end_idle, child)
                 self._idle.append(child)
             else:
                 self._end(child)
         return answer
 
-    def _tire(self, child: WorkerProcess) -> None:
+    def _end_idle(self, child: WorkerProcess) -> None:
         if child in self._idle:
             self._idle.remove(child)
             self._end(child)
@@ -119,7 +121,7 @@ class ProcessPool:
         self._ending.start(child.end(), "ending a worker process")
 
     async def aclose(self) -> None:
-        """Cancel what is done, kill every process, and see them dead."""
+        """Cancel running jobs, kill all processes, and wait for their end."""
         self._closed = True
         busy = [task for task in self._busy if task is not asyncio.current_task()]
         for task in busy:

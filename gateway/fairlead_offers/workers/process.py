@@ -1,7 +1,7 @@
-"""One process that does heavy work, from the gateway's side of its pipes. Started by `pool`; `child` is the other side.
+"""Gateway's side of one worker process and its pipes. `child` is the other side, and `pool` manages the processes.
 
-What a process says is kept in the parts in which it came: streams would copy an answer three times, in a loop that
-calls wait for.
+Answers are stored in the parts in which they were received, because asyncio's streams would copy an answer three times
+in the event loop.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from typing import Final, cast
 from fairlead_offers.job import BULK, LENGTH
 
 HEAD: Final = LENGTH.size + 1
-"""Bytes before an answer: its length and its mark."""
-TOO_MUCH: Final = "too many conversions and searches at once"
+"""Bytes before the content of an answer: its length and its mark."""
+TOO_MUCH: Final = "too many conversions and searches are waiting: retry later"
 Part = bytes | memoryview
 
 
 class NotDone(Exception):
-    """The work brought no answer; the message says why."""
+    """The work has no answer. The message has the reason."""
 
 
 class Overloaded(NotDone):
-    """Too much is waiting already, or it takes too long."""
+    """Too much work is waiting, or the work takes too long."""
 
 
 class Ended(NotDone):
-    """The process is gone."""
+    """The worker process has ended."""
 
 
 class WorkerProcess(asyncio.SubprocessProtocol):
-    """Does one piece of work at a time."""
+    """Worker process, which runs one piece of work at a time."""
 
     def __init__(self) -> None:
         self.pieces = 0
-        """Jobs that it was given."""
+        """Number of jobs that were sent to the process."""
         self.timer: asyncio.TimerHandle | None = None
-        """Timer of the pool, which ends the process when it is idle for long."""
+        """Timer by which the pool ends the process after a long idle time."""
         self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answer: asyncio.Future[None] | None = None
         self._received: list[bytes] = []
         self._size = 0
         self._length = 0
-        """Length of the answer that is being read, in bytes; 0: not known yet."""
+        """Length in bytes of the answer that is being received; 0: not known yet."""
 
     @classmethod
     async def start(cls, *, bulk: bool) -> WorkerProcess:
-        """Raises OSError."""
-        words = [sys.executable, "-m", "fairlead_offers.child", *([BULK] if bulk else [])]
+        """Start a process. Raises OSError."""
+        command = [sys.executable, "-m", "fairlead_offers.child", *([BULK] if bulk else [])]
         loop = asyncio.get_running_loop()
-        return (await loop.subprocess_exec(cls, *words, stdin=PIPE, stdout=PIPE, stderr=None))[1]
+        return (await loop.subprocess_exec(cls, *command, stdin=PIPE, stdout=PIPE, stderr=None))[1]
 
     @property
     def pid(self) -> int:
         return self._process.get_pid() or 0
 
     async def do(self, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
-        """The mark of the answer, and its parts. Raises NotDone, also for a process that ended."""
+        """Run a job. Returns the mark of the answer, and its parts. Raises NotDone, or Ended if the process ended."""
         if self._exited.done():
             raise Ended("the worker process ended")
         self.pieces += 1
@@ -78,13 +78,13 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         return first[LENGTH.size : HEAD], parts
 
     async def end(self) -> None:
-        """Kill it, and see it dead."""
+        """Kill the process, and wait for its end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._exited
         self._process.close()
 
-    # Called by the loop
+    # asyncio.SubprocessProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
@@ -92,7 +92,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         answer = self._answer
-        if answer is None or answer.done():  # its request was cancelled
+        if answer is None or answer.done():  # the task that waited for the answer was cancelled
             return
         self._received.append(data)
         self._size += len(data)

@@ -1,9 +1,9 @@
-"""Throttle of conversions and of making vectors, so that tool calls do not notice them: they begin at once while no
-tools are called, else one after the other, as far apart as their share of the loop's time allows, or of a core's.
+"""Throttle for conversions and vectors, which limits their effect on tool calls.
 
-Work that another process does comes and goes through the loop all the same, and
-takes a core: without this, a client that converts without a pause moves the 99th percentile of everybody's calls by a
-quarter.
+While no tools are called, work begins at once. Otherwise work is done one piece at a time, with intervals that limit it
+to a share of the event loop's time, or of a core's. Work in another process is throttled, too, as its data passes the
+event loop and as it takes a core. Without the throttle, a client that converts without a pause raises the p99 of all
+calls by a quarter.
 """
 
 from __future__ import annotations
@@ -19,30 +19,35 @@ from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.workers.process import Overloaded
 
 HOLD: Final = 1.0
-"""Seconds for which a call that was seen counts as being made: the next one comes soon."""
+"""Seconds after a call during which tools count as being called, as the next call usually follows soon."""
 LOOK: Final = 0.05
-"""Seconds between two looks at whether tools are still called."""
+"""Seconds between two checks whether tools are still being called."""
 LEAST: Final = 0.001
-"""Seconds that are worth waiting."""
+"""Minimum seconds of a wait."""
 MAX_WAIT: Final = 30.0
-"""Seconds that a request waits for its turn at most; one that would wait longer is refused at once. What waits for one
-agent may take half of it."""
+"""Maximum seconds that a request waits. A request that would wait longer is refused at once. The waiting work of one
+agent may take half of this time.
+"""
 
 
 def by_process(size: int) -> float:
-    """Seconds of the loop for `size` bytes that another process converts: they come, go there and back, and leave."""
+    """Estimate the event loop's seconds for `size` bytes that another process converts: receiving them, passing them to
+    the process and back, and sending them.
+    """
     return 3e-4 + 3.6e-9 * size
 
 
 def in_thread(size: int) -> float:
-    """Seconds of the loop for `size` bytes that a thread of this process converts, holding the interpreter."""
+    """Estimate the event loop's seconds for `size` bytes that a thread of this process converts, as the thread holds
+    the interpreter lock.
+    """
     return 3e-4 + 2e-7 * size
 
 
 class Throttle:
-    """Spaces work out while tools are called. Belongs to the loop that it is used on.
+    """Limits work to a share of the time while tools are called. Must be used in one event loop only.
 
-    `calls()` is the number of calls being made, `share` the part of the loop's time, or of a core's.
+    `calls`: returns the number of calls in flight. `share`: fraction of the event loop's time, or of a core's.
     """
 
     def __init__(self, calls: Callable[[], int], share: float, counts: ShareCounts | None = None) -> None:
@@ -52,23 +57,23 @@ class Throttle:
         self._calling_until = 0.0
         self._free_at = 0.0
         self._ahead = Shares("work", int(1000 * MAX_WAIT), counts=counts, parts=2)
-        """Milliseconds that what waits will take, in its share of the time."""
+        """Milliseconds that the waiting work of each agent will take at this share."""
         self.waiting = 0
-        """Conversions that have not begun."""
+        """Number of pieces of work that have not begun."""
 
     async def turn(self, cost: float) -> None:
-        """Come back when what holds the loop, or a core, for `cost` seconds may begin, in a turn of the agent that it
-        is for. Raises Overloaded.
+        """Wait until work that takes `cost` seconds of the event loop or of a core may begin. Agents take turns. Raises
+        Overloaded.
         """
         agent, seconds = WORKS_FOR.get(), cost / self._share
         if self._calling() and self._ahead.bound(agent, int(1000 * max(self._left(), 0))):
-            raise Overloaded("too many conversions wait while tools are called")
+            raise Overloaded("too many conversions are waiting while tools are called: retry later")
         weight = int(1000 * seconds) + 1
         self.waiting += 1
         self._ahead.add(agent, weight)
         try:
             async with self._turns.turn():
-                while self._calling() and (left := self._left()) > LEAST:  # noqa: ASYNC110 - calls end untold
+                while self._calling() and (left := self._left()) > LEAST:  # noqa: ASYNC110 - no event for the end of calls
                     await asyncio.sleep(min(left, LOOK))
                 self._free_at = _now() + seconds
         finally:

@@ -1,1 +1,1 @@
-"""Examples of the OpenAPI document, each as it was sent or answered by a gateway over the demo server."""
+"""Examples for the OpenAPI document: requests to a gateway with the demo server, and its answers."""

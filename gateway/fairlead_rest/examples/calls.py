@@ -1,4 +1,4 @@
-"""Examples of a model's calls, and what they take."""
+"""Examples of a model's calls, of their predicted duration, and of ended calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLS: Final[dict[str, Any]] = {
         },
         "timeoutMs": 5000,
     },
-    "Anthropic, one after the other": {
+    "Anthropic, sequential": {
         "format": "anthropic",
         "strategy": "sequential",
         "message": {

@@ -1,4 +1,4 @@
-"""Examples of executed calls and of what is read of them later."""
+"""Examples of executed calls, and of reading their stored results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of conversions: definitions, calls and results."""
+"""Examples of conversions of definitions, calls and results."""
 
 from __future__ import annotations
 

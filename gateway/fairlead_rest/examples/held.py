@@ -1,4 +1,4 @@
-"""Examples of definitions that are held back."""
+"""Examples of definitions that are held back, and of their approval."""
 
 from __future__ import annotations
 

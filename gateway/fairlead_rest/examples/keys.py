@@ -1,4 +1,4 @@
-"""Examples of keys that people make for themselves."""
+"""Examples of API keys that principals make for themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of what is chosen for a request: tier, model, tools."""
+"""Examples of tiers, plans and models."""
 
 from __future__ import annotations
 

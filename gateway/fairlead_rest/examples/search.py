@@ -1,4 +1,4 @@
-"""Examples of searches."""
+"""Examples of results of searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of servers, and of what is told of them."""
+"""Examples of servers, their logs and their events."""
 
 from __future__ import annotations
 

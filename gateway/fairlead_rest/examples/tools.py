@@ -1,4 +1,4 @@
-"""Examples of tools."""
+"""Examples of lists of tools, and of a problem."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CARRIED: Final[dict[str, Any]] = {
 }
 PROBLEM: Final[dict[str, Any]] = {
     "type": "tag:fairlead.dev,2026:problem/UNKNOWN_TOOL",
-    "title": "There is no such tool",
+    "title": "The tool does not exist",
     "status": 404,
     "detail": "Unknown tool: demo__get_stok. Did you mean demo__get_stock?",
     "code": "UNKNOWN_TOOL",

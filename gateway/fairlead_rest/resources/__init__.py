@@ -1,1 +1,1 @@
-"""The routes below `/v1`, one module per resource. A module here that has `router(context)` is served and described."""
+"""Routes below `/v1`, with one module per resource. Each module must have a function `router(context)`."""

@@ -1,8 +1,8 @@
-"""`GET /v1/access`: whether a subject may call a tool, and the deciding rule: by the same decision as lists and calls.
+"""REST resource `GET /v1/access`: whether a subject may call a tool, and which policy rule decides.
 
-Everybody may ask about oneself, and hears of a tool that is kept from one what a call would hear: nothing, unless the
-policies want reasons told. About others, and about everything, those may ask who are in an administrators' group
-(`FAIRLEAD_ADMIN_GROUPS`); without authentication, all.
+The decision is the same as for lists and calls. All principals may request decisions about themselves. A denied tool is
+answered like a call of it: as unknown, unless policies state reasons. Decisions about other subjects, and all details,
+are only for members of an administrators' group (`FAIRLEAD_ADMIN_GROUPS`), or for everybody if authentication is off.
 """
 
 from __future__ import annotations
@@ -52,83 +52,89 @@ EXAMPLE: Final[dict[str, Any]] = {
 
 
 class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """One decision."""
+    """Decision about one subject and tool."""
 
     agent: str | None
-    """Whom it is about; null for who shows no credential."""
+    """Name of the agent that the decision is about; null for a caller without a credential."""
     tool: str
-    """Its name on `/mcp`, else the server's own."""
+    """Exposed name of the tool on `/mcp`; the server's name for the tool if `/mcp` does not have it."""
     server: str
-    """`namespace/name`."""
+    """Server of the tool, as `namespace/name`."""
     server_state: str
-    """`ready`; else a call that is allowed fails all the same: `offline` and so on, as in `/v1/servers`."""
+    """State of the server, as in `/v1/servers`. If it is not `ready`, even an allowed call fails."""
     server_cause: str | None
-    """Observation in one word, where it is not ready; the page of reasons explains each."""
+    """Observed cause in one word if the server is not ready, which the page of reasons explains; else null."""
     allowed: bool
-    """Whether a call is made, with the given arguments where some are given."""
+    """Whether a call is allowed, with the arguments in the query if there are any."""
     reason: str
     policy: str | None
-    """Policy that decided: by a rule of it, or by its `limits` where `rule` is null."""
+    """Policy that decided, by a rule or, if `rule` is null, by its `limits`."""
     rule: int | None
-    """Place of the rule in that policy, from 0; null where no rule decided."""
+    """Index of the deciding rule in the policy, from 0; null if no rule decided."""
     rule_name: str | None
-    """Name of the rule; null where it has none."""
+    """Name of the deciding rule; null if it has none."""
     bounded: bool
-    """Whether some arguments only are allowed."""
+    """Whether only certain arguments are allowed."""
     listed: bool
-    """Whether `/mcp` lists it."""
+    """Whether `/mcp` lists the tool."""
     pinned: bool
     hidden: str | None
-    """Why it is not listed although it is allowed: its tier, or a limit."""
+    """Reason why an allowed tool is not listed: its tier, or a limit; else null."""
     tier: str | None
-    """The one of who names none; null where there is none, or one per server."""
+    """Tier of requests that name none; null if there is no default, or a different one per server."""
     max_tier: str | None
-    """The slowest that may be asked for at this server; null: any."""
+    """Slowest tier that the subject may use at this server; null: any."""
     limits: dict[str, int]
-    """Limits of the subject in the server's namespace, by name as in a ToolPolicy."""
+    """Limits of the subject in the server's namespace, by their names in a ToolPolicy."""
     policies: tuple[str, ...]
-    """All policies of the subject."""
+    """All policies that apply to the subject; empty unless the caller is an administrator."""
 
 
 class _AccessQuery(msgspec.Struct, frozen=True):
     tool: str
     arguments: str | None
     admin: bool
-    """Whether everything may be told."""
+    """Whether the caller is an administrator, who may see all details."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/access`."""
+    """Make the route of `/v1/access`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
-    @routes.get("/access", **describe_route("Say who may call a tool, and why", AccessDocument, EXAMPLE))
+    @routes.get("/access", **describe_route("Show who may call a tool, and why", AccessDocument, EXAMPLE))
     async def show_access(
         request: Request,
-        tool: Annotated[str, Query(description="By its name on `/mcp`, `[namespace/]server/tool`, or id.")],
-        agent: Annotated[str | None, Query(description="Another than oneself; for administrators.")] = None,
-        groups: Annotated[list[str] | None, Query(description="The other's groups.")] = None,
-        service_account: Annotated[str | None, Query(alias="serviceAccount", description="`namespace/name`.")] = None,
-        claims: Annotated[list[str] | None, Query(description="Of the other's token: `NAME=VALUE`.")] = None,
-        issuer: Annotated[str | None, Query(description="Issuer of the identity: its name, or `apiKeys`.")] = None,
-        arguments: Annotated[str | None, Query(description="Of a call, as JSON.")] = None,
+        tool: Annotated[str, Query(description="Name of the tool on `/mcp`, `[namespace/]server/tool`, or id.")],
+        agent: Annotated[str | None, Query(description="Another agent than the caller; for administrators.")] = None,
+        groups: Annotated[list[str] | None, Query(description="Groups of the other agent.")] = None,
+        service_account: Annotated[
+            str | None, Query(alias="serviceAccount", description="ServiceAccount as `namespace/name`.")
+        ] = None,
+        claims: Annotated[
+            list[str] | None, Query(description="Claims of the other agent's token, as `NAME=VALUE`.")
+        ] = None,
+        issuer: Annotated[
+            str | None, Query(description="Issuer of the other agent's identity: a name, or `apiKeys`.")
+        ] = None,
+        arguments: Annotated[str | None, Query(description="Arguments of a call, as JSON.")] = None,
     ) -> Response:
-        seen = context.seen(request)
-        admin = context.administers(seen.identity)
+        catalog = context.catalog(request)
+        admin = context.administers(catalog.identity)
         if agent is not None or groups or service_account is not None or claims or issuer is not None:
-            if not admin and agent != seen.identity.agent:
-                raise Problem(FORBIDDEN, f"who may do what is told to {ADMINISTRATORS}")
+            if not admin and agent != catalog.identity.agent:
+                raise Problem(FORBIDDEN, f"decisions about other agents are shown to {ADMINISTRATORS}")
             if admin:
-                other = _other(agent, groups or [], service_account, claims or [])
-                seen = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
+                other = _parse_identity(agent, groups or [], service_account, claims or [])
+                catalog = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
         access_query = _AccessQuery(tool, arguments, admin)
-        return await context.answer(lambda: access(seen, access_query))
+        return await context.answer(lambda: access(catalog, access_query))
 
     return routes
 
 
-def _other(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
-    """Identity that the query describes. Raises Problem."""
+def _parse_identity(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
+    """Make the identity that the query describes. Raises Problem."""
     other = None
     if account is not None:
         namespace, slash, name = account.partition("/")
@@ -143,12 +149,12 @@ def _other(agent: str | None, groups: list[str], account: str | None, claims: li
         agent=agent,
         groups=words,
         service_account=other,
-        claims=_claims(claims),
+        claims=_parse_claims(claims),
     )
 
 
 def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Identity:
-    """The identity with names from one issuer, or from the only one that may give them. Raises Problem."""
+    """Add the issuer to an identity: the one in the query, or the only one that may issue its names. Raises Problem."""
     if issuer is None and other.service_account is not None:
         return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:
@@ -156,15 +162,15 @@ def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Ident
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
     named = issuers.called(issuer) if issuers.prefixes else (issuer,)
     if named is None:
-        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(issuers.prefixes[:-1])}")
+        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} must be one of {', '.join(issuers.prefixes[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):
         return msgspec.structs.replace(other, issuers=named)
     return msgspec.structs.replace(other, issuers=named, doubtful=issuers.of_token(other.agent, other.groups))
 
 
-def _claims(given: list[str]) -> dict[str, list[str]]:
+def _parse_claims(values: list[str]) -> dict[str, list[str]]:
     claims: dict[str, list[str]] = {}
-    for claim in given:
+    for claim in values:
         name, equals, value = claim.partition("=")
         if not (name and equals and value):
             raise Problem(INVALID_ARGUMENTS, f"claims: {claim[:128]!r} is not of the form NAME=VALUE")
@@ -172,21 +178,23 @@ def _claims(given: list[str]) -> dict[str, list[str]]:
     return claims
 
 
-def access(seen: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
-    """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
-    view, tool_found = seen.view(None), _tool(seen, query.tool)
-    if tool_found is None:
-        entry = seen.unready_of_tool(query.tool)
+def access(catalog: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
+    """Decide about one tool. Raises Problem if the tool is unknown, or must be treated as unknown."""
+    view, names = catalog.view(None), _find_tool(catalog, query.tool)
+    if names is None:
+        entry = catalog.unready_of_tool(query.tool)
         if entry is not None:
             raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
         raise unknown_tool(query.tool, did_you_mean(query.tool, view.routes))
-    key, own, exposed = tool_found
-    decision = seen.decision(key, own)
+    key, server_name, exposed = names
+    decision = catalog.decision(key, server_name)
     if not (decision.allowed or query.admin or decision.told):
         raise unknown_tool(query.tool, did_you_mean(query.tool, view.routes))
-    own_view = seen.of_server(key)
-    route = own_view.everything.get(own) if own_view is not None else None
-    hidden = view.hidden.get(exposed or "") or (own_view.hidden.get(own) if own_view is not None else None)
+    server_view = catalog.of_server(key)
+    route = server_view.everything.get(server_name) if server_view is not None else None
+    hidden = view.hidden.get(exposed or "") or (
+        server_view.hidden.get(server_name) if server_view is not None else None
+    )
     allowed, reason, constraint = decision.allowed, decision.reason, route.constraint if route is not None else None
     if query.arguments is not None and constraint is not None:
         refusal = constraint.refusal(query.arguments.encode())
@@ -196,12 +204,12 @@ def access(seen: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
     policy, rule, rule_name = decision.policy, decision.rule, decision.rule_name
     no_calls_by = quota.no_calls_by if quota is not None and allowed else None
     if no_calls_by is not None:
-        allowed, reason = False, f"limits.callsPerMinute of {no_calls_by} is 0, so no call passes"
+        allowed, reason = False, f"limits.callsPerMinute of {no_calls_by} is 0, so all calls are refused"
         policy, rule, rule_name = no_calls_by, None, None
-    state, cause = server_state(seen.snapshot.servers.get(key), seen.snapshot.entries.get(key))
+    state, cause = server_state(catalog.snapshot.servers.get(key), catalog.snapshot.entries.get(key))
     return AccessDocument(
-        agent=seen.identity.agent,
-        tool=exposed or own,
+        agent=catalog.identity.agent,
+        tool=exposed or server_name,
         server=str(key),
         server_state=state,
         server_cause=cause or None,
@@ -214,33 +222,35 @@ def access(seen: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         listed=(exposed or "") in view.routes,
         pinned=(exposed or "") in view.pinned,
         hidden=hidden.reason if hidden is not None else None,
-        tier=seen.default_tier,
+        tier=catalog.default_tier,
         max_tier=decision.max_tier,
         limits={} if quota is None else quota.numbers,
         policies=decision.policies if query.admin else (),
     )
 
 
-def _tool(seen: SubjectCatalog, name: str) -> tuple[ServerKey, str, str | None] | None:
-    """The tool of that name. All names of 10,000 tools take 20 ms, so that the one on `/mcp` is looked for first."""
-    exposed = seen.snapshot.merged.get(name)
-    return _tools(seen).get(name) if exposed is None else (exposed[0].key, exposed[1].name, name)
+def _find_tool(catalog: SubjectCatalog, name: str) -> tuple[ServerKey, str, str | None] | None:
+    """Find a tool by name. Returns its server, the server's name for it, and its exposed name. The name on `/mcp` is
+    looked up first, as the other names of 10,000 tools take 20 ms to compute.
+    """
+    exposed = catalog.snapshot.merged.get(name)
+    return _tools(catalog).get(name) if exposed is None else (exposed[0].key, exposed[1].name, name)
 
 
-def _tools(seen: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]:
-    """Every tool there is, by all its names; what two go by names neither."""
+def _tools(catalog: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]:
+    """All tools by each of their names. Names that two tools share are left out."""
     tools: dict[str, tuple[ServerKey, str, str | None]] = {}
-    twice: set[str] = set()
-    merged = seen.snapshot.merged
-    for key, server in seen.snapshot.servers.items():
+    ambiguous: set[str] = set()
+    merged = catalog.snapshot.merged
+    for key, server in catalog.snapshot.servers.items():
         for tool in server.tools:
             shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
-            held = key, tool.name, shown
+            names = key, tool.name, shown
             for name in (tool_id(key, tool.name), f"{key.name}/{tool.name}"):
                 if name in tools:
-                    twice.add(name)
-                tools[name] = held
-            tools[f"{key}/{tool.name}"] = held
+                    ambiguous.add(name)
+                tools[name] = names
+            tools[f"{key}/{tool.name}"] = names
             if shown is not None:
-                tools[shown] = held
-    return {name: held for name, held in tools.items() if name not in twice}
+                tools[shown] = names
+    return {name: names for name, names in tools.items() if name not in ambiguous}

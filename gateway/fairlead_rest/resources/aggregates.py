@@ -1,4 +1,4 @@
-"""`GET /v1/aggregates`: the histograms of calls that an installation may publish, where it keeps them."""
+"""REST resource `GET /v1/aggregates`: histograms of calls, which an installation may publish."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ class _Info(msgspec.Struct):
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/aggregates`."""
+    """Make the route of `/v1/aggregates`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
     @routes.get("/aggregates", **describe_route("Show the histograms of calls since the start", Aggregates, EXAMPLE))
     async def aggregates(request: Request) -> Response:
-        seen = context.seen(request)
-        return await context.answer(lambda: visible_aggregates(context.records.tallies, seen))
+        catalog = context.catalog(request)
+        return await context.answer(lambda: visible_aggregates(context.records.tallies, catalog))
 
     return routes
 
 
-def visible_aggregates(tallies: Tallies | None, seen: SubjectCatalog) -> Aggregates:
-    """Histograms of the tools that the principal may see. Raises Problem where none are kept."""
+def visible_aggregates(tallies: Tallies | None, catalog: SubjectCatalog) -> Aggregates:
+    """Histograms of the tools that the principal may see. Raises Problem if histograms are turned off."""
     if tallies is None:
-        raise Problem(NOT_KEPT, "no histograms are kept: start the gateway with FAIRLEAD_AGGREGATES=true")
-    return gather(tallies.origin, _lines(tallies, seen))
+        raise Problem(NOT_KEPT, "this gateway records no histograms: start it with FAIRLEAD_AGGREGATES=true")
+    return gather(tallies.origin, _lines(tallies, catalog))
 
 
-def _lines(tallies: Tallies, seen: SubjectCatalog) -> Iterator[Line]:
-    for server in seen.servers():
-        view, info = seen.of_server(server.key), _info(server.catalog.server_info)
+def _lines(tallies: Tallies, catalog: SubjectCatalog) -> Iterator[Line]:
+    for server in catalog.servers():
+        view, info = catalog.of_server(server.key), _info(server.catalog.server_info)
         for tool in server.tools:
             tally = tallies.of(server.key, tool.name)
             if tally is not None and view is not None and tool.name in view.everything:

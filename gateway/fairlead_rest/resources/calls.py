@@ -1,4 +1,4 @@
-"""`GET /v1/calls`: the last calls that this replica ended, one of them with what its time went to, and a live tail."""
+"""REST resource `GET /v1/calls`: the last ended calls of this replica, one call by phases, and a live tail."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fairlead_gateway.recent.ended_call import EndedCall
 from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
-from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, newest, values_of
+from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, matching, values_of
 from fairlead_rest.event_stream import (
     HEARTBEAT,
     MEDIA_TYPE,
@@ -30,73 +30,73 @@ from fairlead_rest.event_stream import (
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import describe_route
 
-MOST_READERS: Final = 64
-"""Live tails at once."""
+MAX_READERS: Final = 64
+"""Maximum number of live tails."""
 GATHER_SECONDS: Final = 0.5
-"""How long a tail lets calls gather, so that a busy gateway does not wake for each."""
-MOST_TOLD: Final = 50
-"""Calls of one event; the others are counted."""
+"""Seconds for which a tail collects calls before an event, so that it does not wake for each call of a busy gateway."""
+MAX_CALLS_OF_EVENT: Final = 50
+"""Maximum number of calls in an event. Further calls are counted."""
 STRIDE: Final = 256
-"""Calls between two breaths of a search."""
+"""Number of calls between two pauses of the thread."""
 ENDED: Final = "calls.ended"
 
 
 class CallList(msgspec.Struct, frozen=True, rename="camel"):
-    """Calls, the newest first."""
+    """Ended calls, the newest first."""
 
     calls: list[CallSummary]
     next: str | None
-    """`before` of a request for older ones; null: there are none."""
+    """Value of `before` in a request for older calls; null if there are none."""
     visible: int = msgspec.field(name="kept")
-    """Calls that the reader may see, whatever the filters say."""
+    """Number of stored calls that the reader may see, without filters."""
     values: CallValues
 
 
 class CallsEnded(msgspec.Struct, frozen=True, rename="camel"):
-    """Event of the live tail: calls that ended since the last one, and pass its filters."""
+    """Event of the live tail: calls that ended since the last event and match the filters."""
 
     id: str
     type: str
     """`calls.ended`."""
     calls: list[CallSummary]
-    """The newest first."""
+    """Calls, the newest first."""
     more: int
-    """Further ones that are left out, for there are too many."""
+    """Number of further calls that were left out because there are too many."""
     missed: bool
-    """Others may have ended that are not kept any more."""
+    """Whether other calls may have ended that are no longer stored."""
 
 
-Agent = Annotated[str, Query(max_length=256, description="Agent or principal.")]
-Place = Annotated[str, Query(max_length=256, description="`namespace/name` of the server, or the name alone.")]
-Called = Annotated[str, Query(max_length=256, description="Exposed name, id, or the name that its server gives it.")]
-Outcome = Annotated[str, Query(max_length=256, description="`ok`, `failed` for all but that, or one outcome.")]
-Slow = Annotated[float, Query(ge=0, description="Calls that took so many milliseconds at least.")]
+Agent = Annotated[str, Query(max_length=256, description="Name of an agent or principal.")]
+ServerName = Annotated[str, Query(max_length=256, description="`namespace/name` of the server, or the name alone.")]
+ToolName = Annotated[str, Query(max_length=256, description="Exposed name, id, or the server's name of a tool.")]
+Outcome = Annotated[str, Query(max_length=256, description="`ok`, `failed` for all others, or one outcome.")]
+Slow = Annotated[float, Query(ge=0, description="Minimum duration of calls in milliseconds.")]
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/calls`."""
+    """Make the routes of `/v1/calls`."""
     routes = APIRouter(prefix="/v1", tags=["calls"])
-    readers = Shares("event_streams", MOST_READERS)
+    readers = Shares("event_streams", MAX_READERS)
 
     @routes.get("/calls", **describe_route("List the last calls", CallList, examples.RECENT))
     async def list_calls(
         request: Request,
         agent: Agent = "",
-        server: Place = "",
-        tool: Called = "",
+        server: ServerName = "",
+        tool: ToolName = "",
         outcome: Outcome = "",
         slow: Slow = 0.0,
-        before: Annotated[str, Query(max_length=64, description="Older ones than this `next` of an answer.")] = "",
-        limit: Annotated[int, Query(ge=1, le=200, description="So many at most.")] = 50,
+        before: Annotated[str, Query(max_length=64, description="Calls older than this `next` of an answer.")] = "",
+        limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of calls.")] = 50,
     ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
-        wanted = CallFilter(agent, server, tool, outcome, slow)
-        calls_kept, number = recent.snapshot(), None
+        call_filter = CallFilter(agent, server, tool, outcome, slow)
+        stored, number = recent.snapshot(), None
         if before:
             number = recent.number_of(before)
             if number is None:
-                raise Problem(INVALID_ARGUMENTS, "before: no call of this replica; begin with the newest")
-        return await context.answer(lambda: _list(recent, reader, wanted, calls_kept, number, limit))
+                raise Problem(INVALID_ARGUMENTS, "before: this replica has no such call; begin with the newest calls")
+        return await context.answer(lambda: _list(recent, reader, call_filter, stored, number, limit))
 
     @routes.get(
         "/calls/events",
@@ -105,36 +105,38 @@ def router(context: RestContext) -> APIRouter:
     async def follow_calls(
         request: Request,
         agent: Agent = "",
-        server: Place = "",
-        tool: Called = "",
+        server: ServerName = "",
+        tool: ToolName = "",
         outcome: Outcome = "",
         slow: Slow = 0.0,
         last_event_id: Annotated[
-            str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
+            str | None, Header(description="Last `id` that was read, after which the stream continues.")
         ] = None,
     ) -> Response:
-        recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
+        recent, call_filter = _recent(context), CallFilter(agent, server, tool, outcome, slow)
         check_room(readers, request.scope, context.records.shares)
         identity = context.seen(request).identity
-        sent = _tail(context, recent, request, wanted, last_event_id)
+        sent = _tail(context, recent, request, call_filter, last_event_id)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
-    @routes.get("/calls/{id}", **describe_route("Show one call and what its time went to", CallDetails, examples.CALL))
+    @routes.get(
+        "/calls/{id}", **describe_route("Show one call, with the phases of its duration", CallDetails, examples.CALL)
+    )
     async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
         recent, reader = _recent(context), _reader(context, request)
-        calls_kept, number = recent.snapshot(), recent.number_of(id)
-        call = calls_kept.call(number) if number is not None and number >= calls_kept.first else None
+        stored, number = recent.snapshot(), recent.number_of(id)
+        call = stored.call(number) if number is not None and number >= stored.first else None
         if call is None or not reader.visible(call):
-            raise Problem(NOT_FOUND, "this replica keeps no call of that id that you may see")
-        return await context.answer(lambda: reader.details(call, id, calls_kept.epoch, recent.tell))
+            raise Problem(NOT_FOUND, "this replica has no call with this id that you may see")
+        return await context.answer(lambda: reader.details(call, id, stored.epoch, recent.tell))
 
     return routes
 
 
 def _recent(context: RestContext) -> RecentCalls:
-    """Raises Problem where no calls are kept."""
+    """Stored calls. Raises Problem if calls are not stored."""
     if context.records.recent is None:
-        raise Problem(NOT_KEPT, "calls are not kept here: FAIRLEAD_RECENT_CALLS is 0")
+        raise Problem(NOT_KEPT, "this gateway does not store calls, as FAIRLEAD_RECENT_CALLS is 0")
     return context.records.recent
 
 
@@ -144,55 +146,56 @@ def _reader(context: RestContext, request: Request) -> CallReader:
 
 
 def _list(
-    recent: RecentCalls, reader: CallReader, wanted: CallFilter, calls_kept: KeptCalls, before: int | None, limit: int
+    recent: RecentCalls, reader: CallReader, call_filter: CallFilter, stored: KeptCalls, before: int | None, limit: int
 ) -> CallList:
-    visible = [(number, call) for number, call in breathing(calls_kept.newest_first(), STRIDE) if reader.visible(call)]
+    numbered = with_pauses(stored.newest_first(), STRIDE)
+    visible = [(number, call) for number, call in numbered if reader.visible(call)]
     older = visible if before is None else [(number, call) for number, call in visible if number < before]
-    listed = [*_first(limit + 1, reader, wanted, older)]
-    shown = [reader.summary(call, recent.ident(number), calls_kept.epoch) for number, call in listed[:limit]]
+    listed = [*_first(limit + 1, reader, call_filter, older)]
+    shown = [reader.summary(call, recent.ident(number), stored.epoch) for number, call in listed[:limit]]
     values = values_of(reader, [call for _, call in visible])
     return CallList(shown, shown[-1].id if len(listed) > limit else None, len(visible), values)
 
 
 def _first(
-    most: int, reader: CallReader, wanted: CallFilter, calls: Sequence[tuple[int, EndedCall]]
+    count: int, reader: CallReader, call_filter: CallFilter, calls: Sequence[tuple[int, EndedCall]]
 ) -> list[tuple[int, EndedCall]]:
     first: list[tuple[int, EndedCall]] = []
-    for call in newest(reader, wanted, breathing(calls, STRIDE)):
+    for call in matching(reader, call_filter, with_pauses(calls, STRIDE)):
         first.append(call)
-        if len(first) == most:
+        if len(first) == count:
             break
     return first
 
 
 async def _tail(
-    context: RestContext, recent: RecentCalls, request: Request, wanted: CallFilter, last: str | None
+    context: RestContext, recent: RecentCalls, request: Request, call_filter: CallFilter, last: str | None
 ) -> AsyncIterator[bytes]:
-    """The bytes of a live tail that goes on behind the call `last`, or begins now."""
+    """Yield the bytes of a live tail, which continues after the call `last`, or begins now."""
     resumed = None if last is None else recent.number_of(last)
     number = recent.number if resumed is None else resumed
     yield opened_piece(recent.ident(number), missed=last is not None and resumed is None)
-    told_at = time.monotonic()
+    sent_at = time.monotonic()
     while not recent.closed:
         if await recent.wait_newer(number, HEARTBEAT):
             await asyncio.sleep(GATHER_SECONDS)
-        event = _end_of(recent, _reader(context, request), wanted, number)
+        event = _make_event(recent, _reader(context, request), call_filter, number)
         number = recent.number
         if event is not None:
             yield event_piece(event.id, event.type, encode(event))
-        elif time.monotonic() - told_at >= HEARTBEAT:
+        elif time.monotonic() - sent_at >= HEARTBEAT:
             yield b": heartbeat\n\n"
         else:
             continue
-        told_at = time.monotonic()
+        sent_at = time.monotonic()
 
 
-def _end_of(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
-    """The event about calls behind a number; None where none passes."""
-    calls_kept = recent.snapshot().after(number)
-    newest_calls = [*newest(reader, wanted, calls_kept.newest_first())]
+def _make_event(recent: RecentCalls, reader: CallReader, call_filter: CallFilter, number: int) -> CallsEnded | None:
+    """Make the event about calls after a number; None if no call matches the filter."""
+    stored = recent.snapshot().after(number)
+    newest_calls = [*matching(reader, call_filter, stored.newest_first())]
     if not newest_calls:
         return None
-    shown = [reader.summary(call, recent.ident(at), calls_kept.epoch) for at, call in newest_calls[:MOST_TOLD]]
-    missed = calls_kept.first > number + 1
-    return CallsEnded(recent.ident(calls_kept.number), ENDED, shown, len(newest_calls) - len(shown), missed)
+    shown = [reader.summary(call, recent.ident(at), stored.epoch) for at, call in newest_calls[:MAX_CALLS_OF_EVENT]]
+    missed = stored.first > number + 1
+    return CallsEnded(recent.ident(stored.number), ENDED, shown, len(newest_calls) - len(shown), missed)

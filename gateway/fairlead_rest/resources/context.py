@@ -1,4 +1,6 @@
-"""`POST /v1/executions` and `/v1/context`: `execute_tool` and `retrieve_context` of the router, over REST."""
+"""REST resources `POST /v1/executions` and `/v1/context`: the router endpoint's `execute_tool` and
+`retrieve_context`.
+"""
 
 from __future__ import annotations
 
@@ -26,45 +28,46 @@ Words = Annotated[str | None, Query(max_length=MAX_QUERY)]
 
 
 class ExecutionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One call, and the session that its result is kept in."""
+    """Call of a tool, and the session in which its result is stored."""
 
     name: str
     arguments: dict[str, Raw] = {}
     session_id: str | None = None
-    """As an earlier result named it; without it a new one is begun."""
+    """Session id from an earlier result; default: a new session."""
     tier: str | None = None
     result_tokens: ResultTokens | None = msgspec.field(name="resultTokens", default=None)
-    """Tokens of the result: of a longer one come beginning, end and shape."""
+    """Maximum tokens of the result. A longer result is cut to its beginning, end and shape."""
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
-    """The MCP result. Its `_meta["fairlead.dev/context"]` has `sessionId`, `recorded` and `entryId`."""
+    """MCP result of a call. Its `_meta["fairlead.dev/context"]` has `sessionId`, `recorded` and `entryId`."""
 
     result: Raw
 
 
 class Forgotten(msgspec.Struct, frozen=True):
-    """Number of deleted entries."""
+    """Deleted results of a session."""
 
     entries: int
+    """Number of deleted results."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resources `/v1/executions` and `/v1/context`."""
+    """Make the routes of `/v1/executions` and `/v1/context`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["calls"])
 
     @routes.post(
         "/executions",
         **describe_route(
-            "Call a tool and keep its result", ExecutionAnswer, examples.EXECUTED, ExecutionBody, examples.EXECUTION
+            "Call a tool and store its result", ExecutionAnswer, examples.EXECUTED, ExecutionBody, examples.EXECUTION
         ),
     )
     async def execute(request: Request) -> Response:
         execution = decode(await context.read(request), ExecutionBody)
-        return answer(await context.when_ready(request, lambda seen: _execute(context, request, seen, execution)))
+        return answer(await context.when_ready(request, lambda catalog: _execute(context, request, catalog, execution)))
 
-    @routes.get("/context", **describe_route("Read kept results", RetrievedContext, examples.RETRIEVED))
+    @routes.get("/context", **describe_route("Read stored results", RetrievedContext, examples.RETRIEVED))
     async def retrieve(
         request: Request,
         session_id: Words = None,
@@ -76,12 +79,14 @@ def router(context: RestContext) -> APIRouter:
         token_budget: Annotated[int, Query(alias="tokenBudget", ge=LEAST_TOKENS, le=100_000)] = DEFAULT_TOKENS,
     ) -> Response:
         arguments = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
-        return answer(await services.results.retrieve(context.seen(request), arguments))
+        return answer(await services.results.retrieve(context.catalog(request), arguments))
 
-    @routes.delete("/context", **describe_route("Forget a session", Forgotten, examples.FORGOTTEN))
+    @routes.delete("/context", **describe_route("Delete the results of a session", Forgotten, examples.FORGOTTEN))
     async def forget(request: Request, session_id: Annotated[str, Query(max_length=MAX_QUERY)]) -> Response:
         try:
-            return answer(Forgotten(await services.results.recorder.forget(context.seen(request).identity, session_id)))
+            return answer(
+                Forgotten(await services.results.recorder.forget(context.catalog(request).identity, session_id))
+            )
         except ContextUnavailable as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
 
@@ -89,26 +94,26 @@ def router(context: RestContext) -> APIRouter:
 
 
 async def _execute(
-    context: RestContext, request: Request, seen: SubjectCatalog, execution: ExecutionBody
+    context: RestContext, request: Request, catalog: SubjectCatalog, execution: ExecutionBody
 ) -> ExecutionAnswer:
-    """Raises Problem."""
+    """Call a tool and store its result. Raises Problem."""
     services = context.services
     recorder, arguments = services.results.recorder, msgspec.json.encode(execution.arguments)
     try:
-        session = recorder.session(seen.identity, execution.session_id)
+        session = recorder.session(catalog.identity, execution.session_id)
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
-    visible = await services.work.do(lambda: services.catalogs.visible(seen, execution.tier))
+    visible = await services.work.do(lambda: services.catalogs.visible(catalog, execution.tier))
     entry = (
         visible.find(execution.name)
-        or visible.unlisted(execution.name)
-        or visible.reader(execution.name)
+        or visible.find_hidden(execution.name)
+        or visible.find_reader(execution.name)
         or visible.tool(execution.name)
     )
-    origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
+    origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), catalog.identity)
     direct_call = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
-    made = await services.caller.call(origin, visible.view, direct_call)
-    if isinstance(made, Unknown):
-        raise Problem(INVALID_ARGUMENTS, made.message)
-    services.counts.count_call(seen.identity.principal, entry.name)
-    return ExecutionAnswer(made)
+    result = await services.caller.call(origin, visible.view, direct_call)
+    if isinstance(result, Unknown):
+        raise Problem(INVALID_ARGUMENTS, result.message)
+    services.counts.count_call(catalog.identity.principal, entry.name)
+    return ExecutionAnswer(result)

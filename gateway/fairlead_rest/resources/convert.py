@@ -1,6 +1,7 @@
-"""`POST /v1/convert`: definitions from any format to any other, and `/v1/convert/messages`: calls and their results.
+"""REST resources `POST /v1/convert` and `/v1/convert/messages`: convert the caller's definitions, calls and results
+between formats.
 
-All of it is the caller's own, and nothing of it is kept.
+Nothing of the caller's data is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.conversion.jobs import ConvertBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_offers.job import ConvertedBody, Job
 from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_offers.workers.heavy_work import HeavyWork, breathing
+from fairlead_offers.workers.heavy_work import HeavyWork, with_pauses
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_offers.workers.throttle import by_process, in_thread
 from fairlead_rest.context import RestContext
@@ -26,11 +27,13 @@ from fairlead_rest.openapi import describe_route
 from fairlead_web.bodies import json_response
 
 SMALL: Final = 32 << 10
-"""Bytes of a body that is converted in this process: about fifty tools, a few milliseconds with breaths in between."""
+"""Size up to which a body is converted in this process: about fifty tools, which take a few
+milliseconds with pauses.
+"""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/convert`."""
+    """Make the routes of `/v1/convert`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["formats"])
 
@@ -54,17 +57,17 @@ def router(context: RestContext) -> APIRouter:
 
 
 def _convert_here(body: bytes) -> ConvertedBody | Declined:
-    """The loop waits for two tools at most, 0.1 ms."""
-    return jobs.convert(body, pace=partial(breathing, stride=2))
+    """Convert a body with pauses, so that the event loop waits for at most two tools, or 0.1 ms."""
+    return jobs.convert(body, pace=partial(with_pauses, stride=2))
 
 
 async def _finish(
     work: HeavyWork,
     job: Job[ConvertedBody | Declined],
     body: list[bytes],
-    here: Callable[[bytes], ConvertedBody | Declined],
+    convert_here: Callable[[bytes], ConvertedBody | Declined],
 ) -> ConvertedBody | Declined:
-    """Small bodies by `here`, in this process; larger ones in another. Raises Problem."""
+    """Convert a small body by `convert_here` in this process, and a larger one in another process. Raises Problem."""
     size = sum(map(len, body))
     try:
         if size <= SMALL:
@@ -72,17 +75,17 @@ async def _finish(
         elif work.converting is not None:
             await work.throttle.turn(by_process(size))
             return await work.converting.do(job, body)
-        return await work.do(lambda: here(b"".join(body)))
+        return await work.do(lambda: convert_here(b"".join(body)))
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     except NotDone as error:
         raise Problem(INTERNAL, f"the conversion failed: {error}") from error
 
 
-def _answer(made: ConvertedBody | Declined) -> Response:
-    """Raises Problem."""
-    if isinstance(made, ConvertedBody):
-        return json_response(made.parts)
-    if made.unknown_format:
-        find_format(made.unknown_format)
-    raise Problem(INVALID_ARGUMENTS, made.unreadable)
+def _answer(converted: ConvertedBody | Declined) -> Response:
+    """Make the response of a conversion. Raises Problem for a declined one."""
+    if isinstance(converted, ConvertedBody):
+        return json_response(converted.parts)
+    if converted.unknown_format:
+        find_format(converted.unknown_format)
+    raise Problem(INVALID_ARGUMENTS, converted.unreadable)

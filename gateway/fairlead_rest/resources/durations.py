@@ -1,4 +1,4 @@
-"""`GET /v1/durations`: how long calls of a tool took, as a histogram of the process that answers."""
+"""REST resource `GET /v1/durations`: histogram of the durations of a tool's calls in the answering process."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ EXAMPLE: Final[dict[str, Any]] = {
 
 
 class DurationsDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """Durations of all answered calls of one tool since the start of the process, failed ones too."""
+    """Durations of all answered calls of one tool since the start of the process, including failed calls."""
 
     tool: str
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     bounds_ms: tuple[int, ...]
-    """Upper bounds of all buckets but the last, in milliseconds: those of `mcp.server.operation.duration`."""
+    """Upper bounds in milliseconds of all buckets except the last, as in `mcp.server.operation.duration`."""
     buckets: tuple[int, ...]
-    """Calls in each bucket, not cumulated; one more than there are bounds."""
+    """Number of calls in each bucket, not cumulative. There is one more bucket than bounds."""
     calls: int
     mean_ms: float | None
-    """null before the first call."""
+    """Mean duration; null before the first call."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/durations`."""
+    """Make the route of `/v1/durations`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
-    @routes.get("/durations", **describe_route("Show how long calls of a tool took", DurationsDocument, EXAMPLE))
+    @routes.get("/durations", **describe_route("Show the durations of a tool's calls", DurationsDocument, EXAMPLE))
     async def durations(
-        request: Request, tool: Annotated[str, Query(description="By its name on `/mcp`, or id.")]
+        request: Request, tool: Annotated[str, Query(description="Name of the tool on `/mcp`, or id.")]
     ) -> Response:
         return await context.answer_when_ready(
-            request, lambda seen: _count(context, services.catalogs.visible(seen, None), tool)
+            request, lambda catalog: _count(context, services.catalogs.visible(catalog, None), tool)
         )
 
     return routes
 
 
 def _count(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
-    """Raises Problem for a tool that the principal does not see."""
-    entry = visible.find(name) or visible.unlisted(name) or visible.tool(name)
+    """Make the document of one tool. Raises Problem for a tool that the principal may not see."""
+    entry = visible.find(name) or visible.find_hidden(name) or visible.tool(name)
     histogram = context.records.calls.durations(entry.tool.name, str(entry.server))
     calls = histogram.count
     mean = round(histogram.total / calls / 1e6, 3) if calls else None

@@ -1,6 +1,6 @@
-"""`GET /v1/events`: what becomes of servers and their tools, as a stream of server-sent events.
+"""REST resource `GET /v1/events`: changes of servers and their tools, as a stream of server-sent events.
 
-What a stream sends is read from the ring of `events`. A reader that was cut off resumes by `Last-Event-ID`.
+Events are read from the ring buffer of `events`. A client that was disconnected resumes by `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import describe_route
 
-MOST_READERS: Final = 256
+MAX_READERS: Final = 256
 _encode = msgspec.json.Encoder().encode
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/events`."""
+    """Make the route of `/v1/events`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
-    readers = Shares("event_streams", MOST_READERS)
+    readers = Shares("event_streams", MAX_READERS)
 
     @routes.get(
         "/events", **describe_route("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
@@ -44,36 +44,37 @@ def router(context: RestContext) -> APIRouter:
     async def follow(
         request: Request,
         last_event_id: Annotated[
-            str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
+            str | None, Header(description="Last `id` that was read, after which the stream continues.")
         ] = None,
         tail: Annotated[
-            int, Query(ge=0, le=KEPT, description="So many of the last events first; not with `Last-Event-ID`.")
+            int, Query(ge=0, le=KEPT, description="Number of past events to send first; ignored with `Last-Event-ID`.")
         ] = 0,
     ) -> Response:
         check_room(readers, request.scope, context.records.shares)
-        identity = context.seen(request).identity
+        identity = context.catalog(request).identity
         reader = EventFilter(
             lambda: context.services.catalogs.seen_by(identity), files=may_read(context, request, identity)
         )
-        sent = pieces(context.records.events, last_event_id, told=reader.visible, tail=tail)
+        sent = pieces(context.records.events, last_event_id, filter_events=reader.visible, tail=tail)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
     return routes
 
 
 class EventFilter:
-    """Reduces each event to what its subject may see: of servers and tools that it sees, or saw when they went; events
-    of `files` where it may read what servers print.
-    """
+    """Reduces events to servers and tools that a subject may see, or could see before their removal."""
 
-    def __init__(self, look: Callable[[], SubjectCatalog], *, files: bool) -> None:
-        self._look = look
-        self._before = look()
+    def __init__(self, get_catalog: Callable[[], SubjectCatalog], *, files: bool) -> None:
+        """`get_catalog`: returns the current catalog of the subject. `files`: whether the subject may see events about
+        files, as it may read the output of servers.
+        """
+        self._get_catalog = get_catalog
+        self._before = get_catalog()
         self._files = files
 
     def visible(self, events: Iterable[Event]) -> list[Event]:
-        """Events of one activation of a catalog, or of several since the last read."""
-        before, now = self._before, self._look()
+        """Filter the events since the last call, which may be from several activations."""
+        before, now = self._before, self._get_catalog()
         self._before = now
         if not self._files:
             events = [event for event in events if not event.file]
@@ -89,11 +90,12 @@ class EventFilter:
             tools = sum(len(view.everything) for view in servers)
             return msgspec.structs.replace(event, servers=len(servers), tools=tools)
         key = ServerKey(*event.server.split("/", 1))
-        was, view = before.of_server(key), now.of_server(key)
-        if was is None and view is None:
-            may_know = event.type == FAILED and any(entry.key == key for entry in now.unready_servers())
-            return event if may_know else None
-        routes = {**(was.everything if was is not None else {}), **(view.everything if view is not None else {})}
+        old_view, view = before.of_server(key), now.of_server(key)
+        if old_view is None and view is None:
+            may_see = event.type == FAILED and any(entry.key == key for entry in now.unready_servers())
+            return event if may_see else None
+        old_routes = old_view.everything if old_view is not None else {}
+        routes = {**old_routes, **(view.everything if view is not None else {})}
         lists = (event.added, event.removed, event.changed)
         added, removed, changed = (tuple(name for name in names if name in routes) for names in lists)
         if any(lists) and not (added or removed or changed):
@@ -106,11 +108,11 @@ async def pieces(
     last: str | None,
     heartbeat: float = HEARTBEAT,
     *,
-    told: Callable[[list[Event]], list[Event]] = list,
+    filter_events: Callable[[list[Event]], list[Event]] = list,
     tail: int = 0,
 ) -> AsyncIterator[bytes]:
-    """The bytes of a stream that goes on behind the event `last`, or begins now, with the last `tail` events first.
-    `told` is what its reader may know of events.
+    """Yield the bytes of a stream, which continues after the event `last`, or begins with the last `tail` events.
+    `filter_events`: reduces events to those that the reader may see.
     """
     missed = False
     try:
@@ -120,21 +122,21 @@ async def pieces(
     yield _open_event(events, number, missed=missed)
     while not events.closed:
         try:
-            happened = await events.after(number, heartbeat)
+            new_events = await events.after(number, heartbeat)
         except Missed:
             number = events.number
             yield _open_event(events, number, missed=True)
             continue
-        if not happened:
+        if not new_events:
             yield b": heartbeat\n\n"
             continue
-        number += len(happened)
-        yield b"".join(_event(event) for event in told(happened))
+        number += len(new_events)
+        yield b"".join(_encode_event(event) for event in filter_events(new_events))
 
 
 def _open_event(events: EventLog, number: int, *, missed: bool) -> bytes:
     return opened_piece(events.ident(number), missed=missed)
 
 
-def _event(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     return event_piece(event.id, event.type, _encode(event))

@@ -1,4 +1,4 @@
-"""`GET /v1/tools/{name}/explain`: why a tool is, or is not, in each latency tier."""
+"""REST resource `GET /v1/tools/{name}/explain`: why each latency tier shows or hides a tool."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ EXAMPLE: Final[dict[str, Any]] = {
 
 
 class TierVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """One tier's decision about a tool."""
+    """Decision of one tier about a tool."""
 
     tier: str
     shown: bool
@@ -66,7 +66,7 @@ class TierVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    """Everything that decided about one tool, of any tier."""
+    """Decisions of all tiers about one tool, with the measurements behind them."""
 
     id: str
     name: str
@@ -74,36 +74,36 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     latency: LatencyDocument
     measured: MeasuredDocument
     min_tier: str | None
-    """The fastest tier that may show it to this caller, however fast it is; null: any."""
+    """Fastest tier that may show the tool to this caller, whatever its latency; null: any."""
     no_calls_by: str | None
-    """ToolPolicy whose `limits.callsPerMinute: 0` leaves this caller no calls; null: none does."""
+    """ToolPolicy whose `limits.callsPerMinute: 0` refuses all calls of this caller; null: there is none."""
     tiers: list[TierVerdict]
-    """The fastest first."""
+    """Decisions by tier, the fastest tier first."""
     decided_at: str
-    """RFC 3339, of the oldest decision; empty while nothing was measured."""
+    """Time of the oldest decision (RFC 3339); empty if nothing was measured."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/tools/{name}/explain`, to be included before `/v1/tools/{name}`."""
+    """Make the route of `/v1/tools/{name}/explain`, which must precede `/v1/tools/{name}`."""
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
     @routes.get(
         "/tools/{name:path}/explain",
-        **describe_route("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
+        **describe_route("Explain why tiers show or hide a tool, by name or id", Explanation, EXAMPLE),
     )
     async def explain_tool(request: Request, name: str) -> Response:
-        return await context.answer_when_ready(request, lambda seen: explained(seen, name))
+        return await context.answer_when_ready(request, lambda catalog: explain(catalog, name))
 
     return routes
 
 
-def explained(seen: SubjectCatalog, name: str) -> Explanation:
-    """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
-    snapshot = seen.snapshot
-    exposed, server, tool = _find_tool(snapshot, seen.view(None).everything, name)
-    state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
-    floor = seen.floor(tool)
-    quota = seen.decision(server.key, tool.name).quota
+def explain(catalog: SubjectCatalog, name: str) -> Explanation:
+    """Explain a tool that any tier shows or hides. Raises Problem for other tools."""
+    snapshot = catalog.snapshot
+    exposed, server, tool = _find_tool(snapshot, catalog.view(None).everything, name)
+    state, shown = snapshot.states.get(server.key, {}).get(tool.name), catalog.tiers
+    floor = catalog.floor(tool)
+    quota = catalog.decision(server.key, tool.name).quota
     return Explanation(
         id=tool_id(server.key, tool.name),
         name=exposed,
@@ -118,7 +118,7 @@ def explained(seen: SubjectCatalog, name: str) -> Explanation:
 
 
 def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | None) -> TierVerdict:
-    """By the same decision that every list is made by."""
+    """Decide about a tool by the same function as for lists."""
     hidden = why_hidden(tier, tool, state, floor)
     if hidden is not None:
         return TierVerdict(tier.name, False, hidden)
@@ -130,15 +130,15 @@ def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | Non
 
 
 def _find_tool(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
-    """A tool by exposed name or id, of those that the principal may see."""
+    """Find a tool by exposed name or id among those that the principal may see."""
     merged = snapshot.merged
     if name in visible and name in merged:
         return name, *merged[name]
-    of_id = [
+    matches = [
         (exposed, *merged[exposed])
         for exposed in visible
         if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].name) == name
     ]
-    if len(of_id) == 1:
-        return of_id[0]
+    if len(matches) == 1:
+        return matches[0]
     raise unknown_tool(name, did_you_mean(name, visible))

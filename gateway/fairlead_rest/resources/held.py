@@ -1,8 +1,8 @@
-"""`/v1/servers/{server}/held` and `…/approve`: definitions that wait for an approval, and giving it.
+"""REST resources `/v1/servers/{server}/held` and `…/approve`: shows and approves definitions that are held back.
 
-For administrators, who see of them what `fairlead diff` shows. An approval names the hash of what somebody has read,
-and the operator, which fetches it, lets exactly that through. Where the installation does not take approvals from
-gateways, the answer has the command that does it instead.
+They are for administrators, who see the same as in `fairlead diff`. An approval contains the hash of what its author
+has read. The operator fetches the approval, and publishes exactly the definitions with this hash. If the installation
+does not accept approvals from gateways, the answer has the command that approves the definitions instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.pins import PinsUnreadable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import held as examples
 from fairlead_rest.known_servers import find_server
@@ -28,73 +28,73 @@ from fairlead_tools.definitions.difference import HeldChange, held_change
 from fairlead_tools.definitions.printable import fit
 from fairlead_web.bodies import answer
 
-MOST_AT_ONCE: Final = 100
-"""Definitions of one answer."""
-DEFAULT_AT_ONCE: Final = 20
+MAX_LIMIT: Final = 100
+"""Maximum number of definitions in an answer."""
+DEFAULT_LIMIT: Final = 20
 _WHAT: Final = "definitions that are held back are"
 
 
 class PastApproval(msgspec.Struct, frozen=True):
-    """One approval that was given."""
+    """Past approval."""
 
     at: str
-    """RFC 3339."""
+    """Time of the approval (RFC 3339)."""
     by: str
-    """Empty where nobody said."""
+    """Principal that approved; empty if unknown."""
     hash: str
     definitions: int
-    """Number of definitions that it let through."""
+    """Number of approved definitions."""
 
 
 class HeldDocument(msgspec.Struct, frozen=True):
-    """Held-back definitions of one server with `pin: true`."""
+    """Definitions of one server with `pin: true` that are held back."""
 
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     hash: str | None
-    """Approves everything that is held back now, in these bytes; null where nothing is."""
+    """Hash that approves all definitions that are currently held back; null if there are none."""
     total: int
     """Number of definitions that are held back."""
     approvable: bool
-    """Whether this gateway takes approvals; else `command` gives one."""
+    """Whether this gateway accepts approvals; otherwise use `command`."""
     command: str | None
-    """Command that approves everything, for users who may edit the McpServer; null where nothing is held back."""
+    """Command that approves all definitions, for users who may edit the McpServer; null if nothing is held back."""
     definitions: list[HeldChange]
-    """Those from `offset` on."""
+    """Definitions that are held back, from `offset` on."""
     approvals: list[PastApproval]
-    """The last ones, newest first."""
+    """Last approvals, the newest first."""
 
 
 class ApproveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An approval."""
+    """Body of an approval."""
 
     hash: str
     """`hash` of the document, or of one of its definitions."""
 
 
 class ApprovalAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """An approval that waits for the operator to fetch it; in force once the definitions are held back no more."""
+    """Requested approval, which the operator will fetch. It is applied when the definitions are no longer held back."""
 
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     hash: str
     definitions: list[str]
-    """Kind and name of what it is for."""
+    """Kind and name of the definitions to approve."""
     held: str
-    """Hash of everything that was held back when it was asked."""
+    """Hash of all definitions that were held back at the time of the request."""
     operator_seen_at: str | None
-    """When an operator last asked this gateway for requests, RFC 3339; null: none has."""
+    """Time at which an operator last fetched requests from this gateway (RFC 3339); null: never."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resources `/v1/servers/{server}/held` and `/v1/servers/{server}/approve`."""
+    """Make the routes of `/v1/servers/{server}/held` and `/v1/servers/{server}/approve`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     async def pins_of(request: Request, server: str) -> tuple[ServerKey, Pins | None]:
-        seen = context.seen(request)
-        admit(context, request, seen.identity, _WHAT)
-        key = find_server(seen, server).key
+        catalog = context.catalog(request)
+        admit(context, request, catalog.identity, _WHAT)
+        key = find_server(catalog, server).key
         try:
             return key, await context.administration.pins.read(key)
         except PinsUnreadable as error:
@@ -107,14 +107,14 @@ def router(context: RestContext) -> APIRouter:
     async def show_held(
         request: Request,
         server: str,
-        offset: Annotated[int, Query(ge=0, description="So many definitions are left out.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = DEFAULT_AT_ONCE,
+        offset: Annotated[int, Query(ge=0, description="Number of definitions to skip.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
     ) -> Response:
         key, pins = await pins_of(request, server)
-        made = services.work.do(
+        body = services.work.do(
             lambda: encode(held_document(key, pins, offset, limit, approvable=context.administration.approvals))
         )
-        return answer(await made)
+        return answer(await body)
 
     @routes.post(
         "/servers/{server:path}/approve",
@@ -129,33 +129,37 @@ def router(context: RestContext) -> APIRouter:
         ),
     )
     async def approve(request: Request, server: str) -> Response:
-        wanted = decode(await context.read(request), ApproveRequest).hash
+        approval = decode(await context.read(request), ApproveRequest).hash
         key, pins = await pins_of(request, server)
-        held = await services.work.do(lambda: approved_by(wanted, pins))
+        held = await services.work.do(lambda: approved_by(approval, pins))
         if not held:
-            raise Problem(NOT_HELD, f"nothing of {key} that is held back now has that hash: look at it again")
+            raise Problem(
+                NOT_HELD, f"no definition of {key} that is held back has this hash: read the current definitions again"
+            )
         if not context.administration.approvals:
-            command = command_for(key, wanted)
-            raise Problem(FORBIDDEN, f"this gateway takes no approvals (FAIRLEAD_GATEWAY_APPROVALS); run {command}")
-        identity = context.seen(request).identity
+            command = command_for(key, approval)
+            raise Problem(
+                FORBIDDEN, f"this gateway does not accept approvals (FAIRLEAD_GATEWAY_APPROVALS); run {command}"
+            )
+        identity = context.catalog(request).identity
         names = [f"{change.sort} {fit(change.name)}".strip() for change in held]
         context.administration.requests.ask_approval(
-            key, wanted, "" if context.guard.identities.open else identity.principal
+            key, approval, "" if context.guard.identities.open else identity.principal
         )
-        context.guard.record_change(request.scope, "definitions/approve", wanted, key, ", ".join(names))
+        context.guard.record_change(request.scope, "definitions/approve", approval, key, ", ".join(names))
         asked_at = context.administration.requests.asked_at
         at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
-        everything = "" if pins is None else pins.held_hash
-        return answer(ApprovalAsked(str(key), wanted, names, everything, at), 202)
+        held_hash = "" if pins is None else pins.held_hash
+        return answer(ApprovalAsked(str(key), approval, names, held_hash, at), 202)
 
     return routes
 
 
 def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *, approvable: bool) -> HeldDocument:
-    """The document about some of the definitions. Not in the loop."""
+    """Document about definitions from `offset` on. Must not be called in the event loop."""
     held, past = ((), ()) if pins is None else (pins.held, pins.approvals)
     hash_ = None if pins is None or not held else pins.held_hash
-    shown = [] if pins is None else [held_change(change, pins) for change in breathing(held[offset : offset + limit])]
+    shown = [] if pins is None else [held_change(change, pins) for change in with_pauses(held[offset : offset + limit])]
     return HeldDocument(
         str(key),
         hash_,
@@ -168,7 +172,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
 
 
 def approved_by(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:
-    """The definitions that an approval is for; none where it is for other bytes than those that are held back now."""
+    """Definitions that an approval applies to; empty if no definition that is held back has its hash."""
     if pins is None or not pins.held:
         return ()
     if approval == pins.held_hash:
@@ -177,7 +181,7 @@ def approved_by(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:
 
 
 def command_for(key: ServerKey, approval: str) -> str:
-    """Command line that approves exactly what has that hash."""
+    """Command line that approves exactly the definitions with a hash."""
     return f"fairlead approve {key} --hash {approval}"
 
 

@@ -26,7 +26,7 @@ from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import admit
 from fairlead_rest.openapi import describe_route
 
-MOST_KNOWN: Final = 100
+MAX_NAMES: Final = 100
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 """A name that a command may hold without quotes."""
 """Servers that a problem names."""
@@ -98,7 +98,7 @@ def _server_key(context: RestContext, seen: SubjectCatalog, name: str) -> Server
     ]
     if len(matches) == 1:
         return matches[0]
-    names = tuple(sorted(map(str, matches or prefixes)))[:MOST_KNOWN]
+    names = tuple(sorted(map(str, matches or prefixes)))[:MAX_NAMES]
     if matches:
         raise Problem(
             UNKNOWN_SERVER, f"{name[:128]!r} may be any of {', '.join(names)}: say namespace/name", existing=names

@@ -1,6 +1,7 @@
-"""`POST /v1/plan`: which model to use for a conversation, and which tools it gets.
+"""REST resource `POST /v1/plan`: chooses the model for a conversation, and the tools that it gets.
 
-The decision is `budget.plan`'s; here the parts of a request are measured and the outcome is put in the model's form.
+`fairlead_formats.tokens.plan` decides. This module counts the tokens of the request's parts, and writes the outcome in
+the model's format.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fairlead_formats.tokens.routes import (
 from fairlead_formats.tool_format import Options
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.formats import find_format
-from fairlead_offers.conversion.jobs import AS_IT_CAME, TWICE
+from fairlead_offers.conversion.jobs import TWICE, UNCHANGED
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.plan.caller_tools import parse_caller_tools
@@ -41,7 +42,7 @@ from fairlead_offers.plan.exposed_tools import (
     requested_tools,
     tools_of_other_tiers,
 )
-from fairlead_offers.plan.offered_tools import OfferedTools, candidates, convert_tools, fitting
+from fairlead_offers.plan.offered_tools import OfferedTools, candidates, convert_tools, require_plan
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_rest.context import RestContext
@@ -54,32 +55,32 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class PlanBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A conversation, and what may be used for it: a route of the configuration, or models in order."""
+    """Conversation, and the models that may be used for it: a configured route, or models in order of preference."""
 
     models: Annotated[tuple[ModelChoice | str, ...], Meta(max_length=MAX_MODELS)] = ()
     route: str | None = None
     messages: Any = None
-    """In any provider's form."""
+    """Messages of the conversation in any provider's format."""
     system: Any = None
     tier: str | None = None
     tags: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
-    """Tools that are never cut, by exposed name or id; they come first."""
+    """Exposed names or ids of tools that are listed first and never left out."""
     max_tools: Positive | None = None
     tool_tokens: Positive | None = None
     reserved_output_tokens: Annotated[int, Meta(ge=0)] | None = None
     shorten_descriptions: bool = False
     strict: bool = False
     tools: Any = None
-    """The caller's own definitions: counted, kept whatever the limits, and carried over."""
+    """Definitions of the caller's tools. They are counted, converted, and never left out."""
     tools_format: str = registry.MCP
     task: PlannedTask | None = None
-    """A task, to say whether lists, tiers or search are cheapest for it; `{}` is one call."""
+    """Task for which the costs of lists, tiers and search are compared; `{}` is a task with one call."""
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The model to use, with its tools in its form."""
+    """Model to use, with the tools in its format."""
 
     model: str
     offer: OfferedTools
@@ -87,16 +88,16 @@ class PlanAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     """Tools whose descriptions were shortened."""
     cut: tuple[Cut, ...]
     offline: tuple[str, ...]
-    """Tools left out because their server is offline."""
+    """Tools that were left out because their server is offline."""
     skipped: tuple[SkippedModel, ...]
-    """Models before this one, and what they lack."""
+    """Preferred models that were skipped, with the reasons."""
     numbers: Numbers
     exposure: ExposureAdvice | None = None
-    """Cost of the `task` of the request by list, tier and search; absent without one."""
+    """Costs of the request's `task` by list, tier and search; absent without a task."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/plan`."""
+    """Make the route of `/v1/plan`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
@@ -109,12 +110,14 @@ def router(context: RestContext) -> APIRouter:
         conversation = await services.work.measure(body)
         if conversation.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
-        rest = b"".join(body) if conversation.rest == AS_IT_CAME else bytes(conversation.rest)
+        rest = b"".join(body) if conversation.rest == UNCHANGED else bytes(conversation.rest)
         plan_body = decode(rest, PlanBody)
         return answer(
             await context.when_ready(
                 request,
-                lambda seen: services.work.stepwise(lambda: plan_calls(services, seen, plan_body, conversation.tokens)),
+                lambda catalog: services.work.stepwise(
+                    lambda: plan_calls(services, catalog, plan_body, conversation.tokens)
+                ),
             )
         )
 
@@ -122,24 +125,24 @@ def router(context: RestContext) -> APIRouter:
 
 
 async def plan_calls(
-    services: ToolServices, seen: SubjectCatalog, body: PlanBody, conversation: ConversationTokens
+    services: ToolServices, catalog: SubjectCatalog, body: PlanBody, conversation: ConversationTokens
 ) -> bytes:
-    """The answer for a conversation of that size, encoded. In steps only. Raises Problem."""
+    """Plan a conversation and encode the answer. Must be awaited in `stepwise`. Raises Problem."""
     route = _route(services.models, body)
-    visible = services.catalogs.visible(seen, body.tier)
+    visible = services.catalogs.visible(catalog, body.tier)
     tags, servers = frozenset(body.tags), frozenset(body.servers)
     pins = {visible.tool(name).name for name in body.pinned}
     entries = requested_tools(visible, tags, servers, pins)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = online(entries)
-    own = parse_caller_tools(body.tools, body.tools_format, visible)
+    caller_tools = parse_caller_tools(body.tools, body.tools_format, visible)
     ways: Sequence[ExposedTools] = ()
     if body.task is not None:
-        tiers = tools_of_other_tiers(services.catalogs, seen, visible.view.tier, (tags, servers))
-        ways = await exposure_options(services.work, visible.view.tier, entries, tiers, own)
+        tiers = tools_of_other_tiers(services.catalogs, catalog, visible.view.tier, (tags, servers))
+        ways = await exposure_options(services.work, visible.view.tier, entries, tiers, caller_tools)
     models, limits = _models(services.models, route), _limits(body).within(route.limits)
-    counted = await candidates(services.work, entries, pins, own)
-    outcome = fitting(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
+    counted = await candidates(services.work, entries, pins, caller_tools)
+    outcome = require_plan(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
     names = frozenset(outcome.tools)
     offer = await convert_tools(
         services.work,
@@ -148,7 +151,7 @@ async def plan_calls(
         find_format(outcome.format),
         Options(strict=body.strict, model=outcome.model),
         short=frozenset(outcome.shortened),
-        own=own,
+        caller_tools=caller_tools,
     )
     offer = msgspec.structs.replace(offer, hidden=visible.hidden(tags, servers))
     exposure = None
@@ -164,19 +167,19 @@ async def plan_calls(
 
 def _route(models: ModelFacts, body: PlanBody) -> ModelRoute:
     if (body.route is None) == (not body.models):
-        raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
+        raise Problem(INVALID_ARGUMENTS, "the body must have either route or models")
     if body.route is None:
         return ModelRoute(body.models, reserved_output_tokens=0)
     route = models.routes.get(body.route)
     if route is None:
-        raise Problem(UNKNOWN_ROUTE, f"there is no route {body.route[:64]!r}", existing=tuple(models.routes))
+        raise Problem(UNKNOWN_ROUTE, f"the route {body.route[:64]!r} does not exist", existing=tuple(models.routes))
     return route
 
 
 def _models(models: ModelFacts, route: ModelRoute) -> list[RouteModel]:
-    most = {name: format_.max_tools for name, format_ in registry.FORMATS.items()}
+    max_tools = {name: format_.max_tools for name, format_ in registry.FORMATS.items()}
     try:
-        return models_for(route.models, models.windows, most)
+        return models_for(route.models, models.windows, max_tools)
     except registry.UnknownFormat as error:
         raise Problem(UNKNOWN_FORMAT, str(error), existing=error.known) from error
 

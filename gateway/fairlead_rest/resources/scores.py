@@ -1,5 +1,6 @@
-"""`GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks by what was measured, how honest tools are, and
-how often they were called and failed.
+"""REST resources `GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks by measured latency.
+
+They also compare declared with measured latency, and count calls and errors.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fairlead_offers.catalogs.latency import measured_at
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.plan.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import describe_route
@@ -31,18 +32,18 @@ Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
 Verdict = Literal["cautious", "honest", "optimistic", "misleading", "unproven"]
 
 BADGES: Final[tuple[tuple[float, Badge], ...]] = ((50, "Lightning"), (200, "Fast"), (1000, "Standard"))
-"""A badge is for a median below so many milliseconds."""
+"""Badges by the median in milliseconds below which a tool gets them, the smallest first."""
 SLOW: Final[Badge] = "Slow"
 PROVEN: Final = 5
-"""Calls from which declared is held against measured."""
+"""Minimum number of measured calls for a verdict about the declared latency."""
 CAUTIOUS: Final = 0.5
 HONEST: Final = 1.25
 OPTIMISTIC: Final = 2.0
-"""Measured by declared, up to which a tool is called so."""
+"""Maximum ratios of measured to declared latency for these verdicts."""
 STRIDE: Final = 64
-"""Tools between two breaths of the thread; one takes about 5 µs."""
+"""Number of tools between two pauses of the thread. One takes about 5 µs."""
 NEGLIGIBLE_MS: Final = 20.0
-"""Milliseconds that a network adds, which are not held against a tool."""
+"""Differences of declared and measured milliseconds that do not affect the verdict, as the network may cause them."""
 
 _SCORE: Final[dict[str, Any]] = {
     "name": "images__generate",
@@ -69,115 +70,113 @@ LEADERS: Final[dict[str, Any]] = {
 
 
 class Honesty(msgspec.Struct, frozen=True, rename="camel"):
-    """Declared latency of a tool beside the measured one, in milliseconds."""
+    """Comparison of a tool's declared and measured latency, in milliseconds."""
 
     declared_ms: int
     measured_ms: float
     ratio: float | None
-    """Measured by declared; null where 0 is declared."""
+    """Ratio of measured to declared latency; null if 0 is declared."""
     past_maximum: bool
-    """Whether its p99 is above the maximum that it declares."""
+    """Whether the measured p99 is above the declared maximum."""
     verdict: Verdict
 
 
 class Score(msgspec.Struct, frozen=True, rename="camel"):
-    """One tool."""
+    """Score of one tool."""
 
     name: str
     id: str
     server: str
     categories: tuple[str, ...]
     badge: Badge | None
-    """By the measured median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow. null where
+    """Badge by the measured median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow. Null if
     nothing was measured.
     """
     median_ms: float | None
     basis: Basis
-    """Where the median is from: one that is only declared earns no rank."""
+    """Source of the median. Tools with only a declared median are not ranked."""
     p95_ms: float | None
-    """95th percentile of the same calls; null where nothing was measured."""
+    """Measured 95th percentile; null if nothing was measured."""
     samples: int
     measured_at: str | None
-    """RFC 3339, of the last call behind the figures; null where nothing was measured."""
+    """Time of the last measured call (RFC 3339); null if nothing was measured."""
     tier: str | None
-    """The fastest tier that shows it to the principal; null where none does, or there is none."""
+    """Fastest tier that shows the tool to the principal; null if there is none."""
     tags: tuple[str, ...]
-    """`FAST compatible`: the fastest tier that shows it; `DEEP only`: no other than the slowest does. Empty where
-    nothing was measured.
+    """`FAST compatible`: `fast` is the fastest tier that shows the tool. `DEEP only`: only the slowest tier shows it.
+    Empty if nothing was measured.
     """
     honesty: Honesty | None
-    """null where nothing is declared or nothing measured."""
+    """Comparison with the declared latency; null if nothing was declared or measured."""
     count: CallCount | None
-    """Calls since the start of the process that answers; null for a tool that it cannot count on its own, as it serves
-    too many.
-    """
+    """Calls since the start of the answering process; null if the process has too many tools to count each of them."""
 
 
 class Scores(msgspec.Struct, frozen=True, rename="camel"):
-    """All tools that the principal may see, in the order of their names."""
+    """Scores of all tools that the principal may see, sorted by name."""
 
     origin: str
-    """Opaque id of the process that answers: counts of two of them, replicas or runs, are apart."""
+    """Opaque id of the answering process. Counts with different ids, of replicas or restarts, are independent."""
     tools: list[Score]
 
 
 class Rank(msgspec.Struct, frozen=True, rename="camel"):
-    """A place; tools with equal medians share one."""
+    """Rank of a tool. Tools with equal medians have the same rank."""
 
     rank: int
     score: Score
 
 
 class Leaderboard(msgspec.Struct, frozen=True, rename="camel"):
-    """The tools of one category, the fastest first."""
+    """Ranked tools of one category, the fastest first."""
 
     category: str
     ranks: list[Rank]
     unranked: list[Score]
-    """Not measured yet."""
+    """Tools that were not measured yet."""
 
 
 class Leaderboards(msgspec.Struct, frozen=True, rename="camel"):
-    """In the order of their names."""
+    """Leaderboards, sorted by category."""
 
     boards: list[Leaderboard]
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resources `/v1/scores` and `/v1/leaderboard`."""
+    """Make the routes of `/v1/scores` and `/v1/leaderboard`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
     @routes.get("/scores", **describe_route("Show badges, tags, honesty and calls of tools", Scores, SCORES))
     async def scores(request: Request) -> Response:
-        seen = context.seen(request)
+        catalog = context.catalog(request)
         return await context.answer(
-            lambda: Scores(context.records.calls.origin, score_tools(seen, context.records.calls.read()))
+            lambda: Scores(context.records.calls.origin, score_tools(catalog, context.records.calls.read()))
         )
 
     @routes.get(
         "/leaderboard", **describe_route("Rank the tools of a category by their medians", Leaderboards, LEADERS)
     )
     async def leaderboard(
-        request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
+        request: Request, category: Annotated[str | None, Query(description="One category; default: all.")] = None
     ) -> Response:
-        seen = context.seen(request)
+        catalog = context.catalog(request)
         return await context.answer(
-            lambda: Leaderboards(boards(score_tools(seen, context.records.calls.read()), category))
+            lambda: Leaderboards(boards(score_tools(catalog, context.records.calls.read()), category))
         )
 
     return routes
 
 
-def score_tools(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
-    """Every tool of any tier that the merged endpoint shows or hides."""
-    snapshot, visible = seen.snapshot, seen.view(None).everything
-    tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]
+def score_tools(catalog: SubjectCatalog, counts: CallCountReading) -> list[Score]:
+    """Score all tools that the merged endpoint shows, or that a tier hides."""
+    snapshot, visible = catalog.snapshot, catalog.view(None).everything
+    tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in catalog.tiers]
     entries = {key: {entry.name: entry for entry in server.catalog.tools} for key, server in snapshot.servers.items()}
     scores = []
-    for name, (server, tool) in breathing(snapshot.merged.items(), STRIDE):
+    for name, (server, tool) in with_pauses(snapshot.merged.items(), STRIDE):
         if name in visible:
             state = snapshot.states.get(server.key, {}).get(tool.name)
-            entry, fits = entries[server.key][tool.name], _fits(tool, state, tiers, seen.floor(tool))
+            entry, fits = entries[server.key][tool.name], _fits(tool, state, tiers, catalog.floor(tool))
             count = counts.of(tool.name, str(server.key))
             scores.append(score(name, server, tool, entry, state, count, _tags(fits, tiers), next(iter(fits), None)))
     return scores
@@ -193,37 +192,37 @@ def score(
     tags: tuple[str, ...],
     tier: str | None,
 ) -> Score:
-    """One tool, with the tags of the tiers that it fits, and the fastest of them."""
-    figures = state.quantiles if state is not None else None
+    """Score one tool. `tags` and `tier`: tags by the tiers that show the tool, and the fastest of these tiers."""
+    quantiles = state.quantiles if state is not None else None
     median: float | None = tool.estimated_duration_ms
     basis: Basis = UNKNOWN if median is None else DECLARED
-    if figures is not None:
-        median, basis = figures.p50_ms, MEASURED
+    if quantiles is not None:
+        median, basis = quantiles.p50_ms, MEASURED
     return Score(
         name=name,
         id=tool_id(server.key, tool.name),
         server=str(server.key),
         categories=entry.categories,
-        badge=None if figures is None else badge(figures.p50_ms),
+        badge=None if quantiles is None else badge(quantiles.p50_ms),
         median_ms=median,
         basis=basis,
-        p95_ms=None if figures is None else figures.p95_ms,
-        samples=figures.samples if figures is not None else 0,
+        p95_ms=None if quantiles is None else quantiles.p95_ms,
+        samples=quantiles.samples if quantiles is not None else 0,
         measured_at=measured_at(state),
         tier=tier,
-        tags=() if figures is None else tags,
+        tags=() if quantiles is None else tags,
         honesty=_honesty(tool, state),
         count=count,
     )
 
 
 def badge(median_ms: float) -> Badge:
-    """The badge of a median."""
+    """Badge for a median."""
     return next((name for below, name in BADGES if median_ms < below), SLOW)
 
 
 def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
-    """Verdict about a declared latency."""
+    """Compare a declared with a measured latency."""
     if samples < PROVEN:
         return "unproven"
     if measured_ms < CAUTIOUS * declared_ms and declared_ms - measured_ms > NEGLIGIBLE_MS:
@@ -234,14 +233,14 @@ def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
 
 
 def boards(scores: Iterable[Score], category: str | None) -> list[Leaderboard]:
-    """One per category, or the one that is asked for. Raises Problem for one that no visible tool is in."""
+    """Make the leaderboard of each category, or of one. Raises Problem for a category without visible tools."""
     by_category: dict[str, list[Score]] = {}
     for score in scores:
         for name in score.categories:
             by_category.setdefault(name, []).append(score)
     if category is not None and category not in by_category:
         categories = tuple(sorted(by_category))
-        raise Problem(INVALID_ARGUMENTS, f"no visible tool is in a category {category[:64]!r}", existing=categories)
+        raise Problem(INVALID_ARGUMENTS, f"no visible tool has the category {category[:64]!r}", existing=categories)
     return [_board(name, by_category[name]) for name in sorted(by_category) if category in (None, name)]
 
 
@@ -255,12 +254,12 @@ def _board(category: str, scores: list[Score]) -> Leaderboard:
 
 
 def _fits(tool: Tool, state: ToolState | None, tiers: list[Tier], floor: Floor | None) -> list[str]:
-    """Names of the tiers that show a tool, of tiers that are given the fastest first, and in that order."""
+    """Names of the tiers that show a tool, in the order of `tiers`, which is the fastest first."""
     return [tier.name for tier in tiers if why_hidden(tier, tool, state, floor) is None]
 
 
 def _tags(fits: list[str], tiers: list[Tier]) -> tuple[str, ...]:
-    """Tags of a tool that fits some of the tiers, both the fastest first."""
+    """Tags of a tool that the tiers in `fits` show, out of all `tiers`. Both are sorted, the fastest first."""
     if not fits:
         return ()
     only = len(tiers) > 1 and fits[0] == tiers[-1].name
@@ -271,7 +270,7 @@ def _honesty(tool: Tool, state: ToolState | None) -> Honesty | None:
     declared = tool.estimated_duration_ms
     if declared is None or state is None or state.quantiles is None:
         return None
-    figures = state.quantiles
-    past = tool.max_duration_ms is not None and figures.p99_ms > tool.max_duration_ms
-    ratio = round(figures.p50_ms / declared, 2) if declared else None
-    return Honesty(declared, figures.p50_ms, ratio, past, verdict(declared, figures.p50_ms, figures.samples))
+    quantiles = state.quantiles
+    past = tool.max_duration_ms is not None and quantiles.p99_ms > tool.max_duration_ms
+    ratio = round(quantiles.p50_ms / declared, 2) if declared else None
+    return Honesty(declared, quantiles.p50_ms, ratio, past, verdict(declared, quantiles.p50_ms, quantiles.samples))

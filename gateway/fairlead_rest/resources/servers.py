@@ -1,7 +1,7 @@
-"""`/v1/servers`: which servers there are, how each fares, and a request to ask one again.
+"""REST resource `/v1/servers`: lists servers with their state, and requests the discovery of a server's tools.
 
-Servers that never answered are among them; policies decide who may know of these (`policy.unready`). What a server
-wrote, and what its process takes up, is for those who may read logs.
+The list includes servers that never answered; policies decide who may see these (`policy.unready_servers`). Output and
+memory of a server's process are only shown to principals who may read logs.
 """
 
 from __future__ import annotations
@@ -26,139 +26,144 @@ from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.capabilities import extensions
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import NOT_DISCOVERED, Problem
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.known_servers import existing, find_server, server_state, undisputed
+from fairlead_rest.known_servers import current_entry, find_server, list_servers, server_state
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import describe_route
-from fairlead_rest.process_facts import ProcessFacts, resident, running
+from fairlead_rest.process_facts import ProcessFacts, collect_facts, measure_memory
 from fairlead_web.bodies import answer
 
-_UNTOLD: Final = "it brought nothing; an administrator of the gateway sees why"
-"""In place of a failure, which may quote the server's standard error."""
-_PREFIX_HELD: Final = (
-    "another server holds its prefix, so its tools are at its own endpoint only; an administrator sees which"
+_HIDDEN_FAILURE: Final = "the discovery failed; an administrator of the gateway can see the reason"
+"""Replacement for the reason of a failure, which may quote the server's standard error."""
+_PREFIX_TAKEN: Final = (
+    "another server has this server's prefix, so its tools are listed only at its own endpoint; an administrator can "
+    "see which server"
 )
-"""In place of a conflict, which names a server that the asker may not know of."""
+"""Replacement for the message of a conflict, which names a server that the caller may not be allowed to see."""
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """Last requested discovery."""
+    """Last requested discovery of a server's tools."""
 
     at: str
-    """When it began, RFC 3339."""
+    """Start of the discovery (RFC 3339)."""
     failure: str | None = None
-    """Why it brought nothing; null where it succeeded."""
+    """Reason why the discovery failed; null if it succeeded."""
 
 
 class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """One server. Its address and credentials are not shown. Unknown members are absent."""
+    """State of one server, without its address and credentials. Members without a known value are absent."""
 
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     state: str
-    """`ready`; `waiting`, `installing`, `starting`: it has not answered yet; `offline`: it answered before and cannot
-    be reached now; `stopped`: its replicas are 0; `failed`.
+    """State of the server. `ready`; `waiting`, `installing` or `starting` if it has not answered yet; `offline` if it
+    answered before but cannot be reached; `stopped` if it has 0 replicas; `failed`.
     """
     prefix: str | None
-    """Prefix of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them; empty: they are
-    shown under their own names.
+    """Prefix of the server's tools on `/mcp`. Empty: tools have no prefix. Null: another server has the prefix, and
+    the tools are listed only at the server's own endpoint.
     """
     offline: bool
-    """Whether its tools cannot be called now, for whatever reason."""
+    """Whether the server's tools cannot be called, for any reason."""
     endpoint: str
-    """Path of the MCP endpoint that shows this server alone."""
+    """Path of the MCP endpoint that has only this server."""
     refreshed: RefreshDocument | None
-    """Null before the first requested discovery. Discoveries of the operator's own are not recorded here."""
+    """Last discovery that was requested over REST; null if there was none. Regular discoveries are not included."""
     problems: tuple[str, ...]
-    """A sentence for each tool that could not be taken in; for those who see all of its tools."""
+    """One message for each tool that was left out; only for principals who may see all tools of the server."""
     reason: str | UnsetType = UNSET
-    """Reason of its condition Ready, where it is not simply ready."""
+    """Reason of the condition Ready, if the server is not simply ready."""
     cause: str | UnsetType = UNSET
-    """Observation in one word; the page of reasons explains each."""
+    """Observed cause in one word, which the page of reasons explains."""
     conflict: str | UnsetType = UNSET
-    """Sentence that says that another server holds its prefix; names it for administrators. Absent otherwise."""
+    """Message if another server has the prefix, with the name of that server for administrators."""
     breaker: str | UnsetType = UNSET
-    """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
-    one is a trial. Of the replica that answers.
+    """State of the circuit breaker in the gateway replica that answers. `closed`: calls are sent; `open`: calls are
+    refused for a while after consecutive failures; `half-open`: the next call is a trial.
     """
     pods_left: int | UnsetType = UNSET
-    """Pods that get no calls, for they do not answer the replica that answers this; absent for none."""
+    """Number of pods that get no calls, as they do not answer this gateway replica; absent if there are none."""
     tools: int | UnsetType = UNSET
-    """Those that are enabled and listable; absent until it answered."""
+    """Number of enabled tools that can be listed; absent until the server has answered."""
     p95_ms: float | UnsetType = UNSET
-    """95th percentile of its slowest measured tool, in milliseconds."""
+    """95th percentile of the server's slowest measured tool, in milliseconds."""
     transport: str | UnsetType = UNSET
-    """How the gateway reaches it: `streamable-http`, `sse`, `stdio-child`, `stdio-tcp` or `local`."""
+    """Transport to the server: `streamable-http`, `sse`, `stdio-child`, `stdio-tcp` or `local`."""
     protocol_version: str | UnsetType = UNSET
     """Revision of MCP that the server negotiated."""
     extensions: list[str] | UnsetType = UNSET
-    """Extensions of MCP that the server declares, by their identifiers."""
+    """Identifiers of the MCP extensions that the server declares."""
     server_info: Raw | UnsetType = UNSET
-    """`serverInfo` of the server, or null."""
+    """`serverInfo` of the server; null if it sent none."""
     hash: str | UnsetType = UNSET
-    """Over all its definitions."""
+    """Hash of all definitions of the server."""
     updated_at: str | UnsetType = UNSET
-    """When those last changed, RFC 3339."""
+    """Time of the last change of the definitions (RFC 3339)."""
     message: str | UnsetType = UNSET
-    """Why it is not simply ready, and what to do; may quote what the server wrote. For administrators."""
+    """Message about the state, with what to do. It may quote output of the server, and is only for administrators."""
     restarts: int | UnsetType = UNSET
-    """Starts of its process after the first; where this process runs it. For administrators, like what follows."""
+    """Restarts of the server's process, if it is a child process of this gateway. This and the following members are
+    only for administrators.
+    """
     last_words: str | UnsetType = UNSET
-    """The line of its standard error that says most."""
+    """Most informative line of the process's standard error."""
     rss_bytes: int | UnsetType = UNSET
-    """Resident memory of its process and of all that this started."""
+    """Resident memory of the server's process and its descendants, in bytes."""
     held: int | UnsetType = UNSET
-    """Definitions of a server with `pin: true` that wait for an approval; absent for none."""
+    """Number of definitions that are held back until their approval, for servers with `pin: true`; absent if none."""
 
 
 class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """A request that waits for the operator to fetch it. It is done when the server's `refreshed.at` is another one."""
+    """Requested discovery, which the operator will fetch. It is finished when the server's
+    `refreshed.at` has changed.
+    """
 
     server: str
-    """`namespace/name`."""
+    """Server as `namespace/name`."""
     before: str | None
-    """`refreshed.at` of the server now."""
+    """Current `refreshed.at` of the server."""
     operator_seen_at: str | None
-    """When an operator last asked this gateway for requests, RFC 3339; null: none has."""
+    """Time at which an operator last fetched requests from this gateway (RFC 3339); null: never."""
 
 
 class FileProblemDocument(msgspec.Struct, frozen=True):
-    """Problem of a file that declares servers, which is not one of a single server."""
+    """Problem of a file that declares servers, which does not concern a single server."""
 
     file: str
     message: str
-    """File, line and column, what is wrong and what to do."""
+    """Message with file, line, column, the problem and what to do."""
 
 
 class ServerList(msgspec.Struct, frozen=True, rename="camel"):
-    """Servers by namespace and name."""
+    """List of servers, sorted by namespace and name."""
 
     servers: list[ServerDocument]
     file_problems: list[FileProblemDocument] | UnsetType = UNSET
-    """Problems of the files that `fairlead up` reads; absent where there are none. For administrators."""
+    """Problems of the files that `fairlead up` reads, for administrators; absent if there are none."""
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/servers`."""
+    """Make the routes of `/v1/servers`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     @routes.get("/servers", **describe_route("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
-        seen = context.seen(request)
-        inside = _inside(context, request, seen, [server.key for server in existing(seen)])
-        return await context.answer(lambda: listed(seen, inside))
+        catalog = context.catalog(request)
+        facts = _admin_facts(context, request, catalog, [server.key for server in list_servers(catalog)])
+        return await context.answer(lambda: listed(catalog, facts))
 
     @routes.get(
         "/servers/{server:path}",
         **describe_route("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
     )
     async def show_server(request: Request, server: str) -> Response:
-        seen = context.seen(request)
-        known_server = find_server(seen, server)
-        inside = _inside(context, request, seen, [known_server.key])
-        return await context.answer(lambda: document(seen, known_server.key, inside))
+        catalog = context.catalog(request)
+        key = find_server(catalog, server).key
+        facts = _admin_facts(context, request, catalog, [key])
+        return await context.answer(lambda: document(catalog, key, facts))
 
     @routes.post(
         "/servers/{server:path}/refresh",
@@ -166,14 +171,14 @@ def router(context: RestContext) -> APIRouter:
         **describe_route("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
     )
     async def refresh(request: Request, server: str) -> Response:
-        seen = context.seen(request)
-        key = find_server(seen, server).key
-        served = seen.snapshot.servers.get(key)
-        if served is not None and isinstance(served.catalog.endpoint, LocalEndpoint):
-            raise Problem(NOT_DISCOVERED, f"the tools of {key} are functions of this gateway")
+        catalog = context.catalog(request)
+        key = find_server(catalog, server).key
+        server_in_snapshot = catalog.snapshot.servers.get(key)
+        if server_in_snapshot is not None and isinstance(server_in_snapshot.catalog.endpoint, LocalEndpoint):
+            raise Problem(NOT_DISCOVERED, f"{key} has no discovery, as its tools are functions in this gateway")
         asked_at = context.administration.requests.asked_at
         context.administration.requests.ask_refresh(key)
-        refreshed = _last_refresh(served, seen.snapshot.entries.get(key))
+        refreshed = _last_refresh(server_in_snapshot, catalog.snapshot.entries.get(key))
         at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
         return answer(RefreshAsked(str(key), refreshed.at if refreshed else None, at), 202)
 
@@ -181,40 +186,47 @@ def router(context: RestContext) -> APIRouter:
 
 
 class AdminFacts(msgspec.Struct, frozen=True):
-    """Facts about servers that only administrators read."""
+    """Facts about servers that only administrators may see."""
 
-    told: bool = False
+    visible: bool = False
+    """Whether the caller is an administrator."""
     running: Mapping[ServerKey, ProcessFacts] = {}
 
 
-def _inside(context: RestContext, request: Request, seen: SubjectCatalog, servers: Collection[ServerKey]) -> AdminFacts:
-    """Facts for those who may read the logs of servers, for both hold texts of a server. In the loop."""
-    if not may_read(context, request, seen.identity):
+def _admin_facts(
+    context: RestContext, request: Request, catalog: SubjectCatalog, servers: Collection[ServerKey]
+) -> AdminFacts:
+    """Collect the facts, if the caller may read the logs of servers, as both contain text from servers. Must be called
+    in the event loop.
+    """
+    if not may_read(context, request, catalog.identity):
         return AdminFacts()
-    return AdminFacts(True, running(context.records.children, servers))
+    return AdminFacts(True, collect_facts(context.records.children, servers))
 
 
-def listed(seen: SubjectCatalog, inside: AdminFacts) -> ServerList:
-    """The documents of all of them. Not in the loop."""
-    sizes = resident(inside.running)
-    files = [FileProblemDocument(each.file, each.message) for each in seen.snapshot.files] if inside.told else []
-    return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))], files or UNSET)
+def listed(catalog: SubjectCatalog, facts: AdminFacts) -> ServerList:
+    """Documents of all servers that the subject may see. Must not be called in the event loop."""
+    sizes = measure_memory(facts.running)
+    files = [FileProblemDocument(each.file, each.message) for each in catalog.snapshot.files] if facts.visible else []
+    return ServerList(
+        [_document(catalog, each.key, facts, sizes) for each in with_pauses(list_servers(catalog))], files or UNSET
+    )
 
 
-def document(seen: SubjectCatalog, key: ServerKey, inside: AdminFacts) -> ServerDocument:
-    """Document of a server for a subject that may see it. Not in the loop."""
-    return _document(seen, key, inside, resident(inside.running))
+def document(catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts) -> ServerDocument:
+    """Document of a server that the subject may see. Must not be called in the event loop."""
+    return _document(catalog, key, facts, measure_memory(facts.running))
 
 
 def _document(
-    seen: SubjectCatalog, key: ServerKey, inside: AdminFacts, sizes: Mapping[ServerKey, int]
+    catalog: SubjectCatalog, key: ServerKey, facts: AdminFacts, sizes: Mapping[ServerKey, int]
 ) -> ServerDocument:
-    server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
-    last, process = _last_refresh(server, entry), inside.running.get(key)
-    conflict, entry = _conflict(server, entry, inside), undisputed(server, entry)
+    server, entry = catalog.snapshot.servers.get(key), catalog.snapshot.entries.get(key)
+    last, process = _last_refresh(server, entry), facts.running.get(key)
+    conflict, entry = _conflict(server, entry, facts), current_entry(server, entry)
     failure = None if last is None else last.failure or None
-    if failure is not None and not inside.told:
-        failure = _UNTOLD
+    if failure is not None and not facts.visible:
+        failure = _HIDDEN_FAILURE
     shown = ServerDocument(
         server=str(key),
         state=server_state(server, entry)[0],
@@ -226,29 +238,29 @@ def _document(
         reason=entry.reason if entry is not None and entry.reason else UNSET,
         cause=entry.cause if entry is not None and entry.cause else UNSET,
         conflict=conflict,
-        message=entry.message if entry is not None and entry.message and inside.told else UNSET,
+        message=entry.message if entry is not None and entry.message and facts.visible else UNSET,
         restarts=UNSET if process is None else process.restarts,
         last_words=UNSET if process is None or not process.last_words else process.last_words,
         rss_bytes=sizes.get(key, UNSET),
     )
     if server is None:
         return shown
-    held = server.catalog.held if inside.told else 0
-    return msgspec.structs.replace(_with_tools(shown, server, seen), held=held or UNSET)
+    held = server.catalog.held if facts.visible else 0
+    return msgspec.structs.replace(_with_tools(shown, server, catalog), held=held or UNSET)
 
 
-def _conflict(server: Server | None, entry: ServerEntry | None, inside: AdminFacts) -> str | UnsetType:
-    """The entry's sentence. The catalog and the entry are separate documents, and arrive apart."""
+def _conflict(server: Server | None, entry: ServerEntry | None, facts: AdminFacts) -> str | UnsetType:
+    """Message about a taken prefix. Catalog and entry of a server are separate documents that may arrive separately."""
     if server is not None and server.catalog.prefix is not None:
         return UNSET
     if entry is not None and entry.conflict:
-        return entry.conflict if inside.told else _PREFIX_HELD
-    return UNSET if server is None else _PREFIX_HELD
+        return entry.conflict if facts.visible else _PREFIX_TAKEN
+    return UNSET if server is None else _PREFIX_TAKEN
 
 
-def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> ServerDocument:
-    """The document of a server that answered, with what it said."""
-    view = seen.of_server(server.key)
+def _with_tools(shown: ServerDocument, server: Server, catalog: SubjectCatalog) -> ServerDocument:
+    """Add members to the document of a server that has answered."""
+    view = catalog.of_server(server.key)
     routes = {} if view is None else view.everything
     route = next(iter(routes.values()), None)
     catalog, info = server.catalog, server_info(server)
@@ -257,7 +269,7 @@ def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> 
         breaker=CLOSED if route is None else route.guard.state,
         pods_left=UNSET if route is None else route.upstream.gauges().pods_left or UNSET,
         tools=len(routes),
-        p95_ms=_slowest(seen.snapshot.states.get(server.key, {}), routes),
+        p95_ms=_slowest(catalog.snapshot.states.get(server.key, {}), routes),
         transport=str(catalog.endpoint.__struct_config__.tag),
         protocol_version=catalog.protocol_version,
         extensions=sorted(extensions(catalog.capabilities)),
@@ -274,6 +286,6 @@ def _slowest(states: Mapping[str, ToolState], tools: Collection[str]) -> float |
 
 
 def _last_refresh(server: Server | None, entry: ServerEntry | None) -> Refreshed | None:
-    """The last answer to a request: of the catalog, or of the entry of a server that brought none."""
-    told = (server.catalog.refreshed if server is not None else None, entry.refreshed if entry is not None else None)
-    return max((report for report in told if report is not None), key=attrgetter("at"), default=None)
+    """Last requested discovery, from the server's catalog, or from the entry of a server without a catalog."""
+    reports = (server.catalog.refreshed if server is not None else None, entry.refreshed if entry is not None else None)
+    return max((report for report in reports if report is not None), key=attrgetter("at"), default=None)

@@ -13,7 +13,7 @@ from fairlead_gateway.conversation.turn import Choice, Turn
 from fairlead_gateway.conversation.wait_estimate import SPEECH_TURN_MS, outlook
 from fairlead_gateway.policy.tiers import by_speed, in_tier
 from fairlead_gateway.policy.view import MERGED
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, limit_tier
 from fairlead_offers.documents import decode
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
 from fairlead_rest.context import RestContext
@@ -117,7 +117,7 @@ def chosen(context: RestContext, seen: SubjectCatalog, wanted: TierRequest) -> T
     except ForgedState as error:
         raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
     choice, after = chooser.choose(wanted, state, choosers.clock())
-    choice = attainable(choice, seen)
+    choice = limit_tier(choice, seen)
     view = seen.view(choice.tier)
     ahead = outlook(view, seen.snapshot, choice.limit_ms, wanted.speech_turn_ms)
     return TierAnswer(

@@ -1,7 +1,7 @@
-"""`POST /v1/tool-calls`: a model's message in, the messages that answer its calls out.
+"""REST resource `POST /v1/tool-calls`: runs the calls in a model's message, and returns the messages with the results.
 
-`requested_calls` reads the message, finds the tools and calls them; here the results are written in the form in which
-the calls came.
+`requested_calls` reads the message, finds the tools and calls them. This module writes the results in the format of the
+message.
 """
 
 from __future__ import annotations
@@ -44,38 +44,43 @@ State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
 
 class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Outcome of one call. `state`: `done`; `failed` (the tool says so); with a code, `invalid` (its arguments
-    cannot be read, or do not fit), `refused` (whatever else kept a tool from answering) and `unknown`; `pending` (the
-    caller runs it).
+    """Outcome of one call. Values of `state`:
+
+    - `done`: the tool succeeded.
+    - `failed`: the tool reported an error.
+    - `invalid`: the arguments cannot be read, or do not match the schema; `code` is set.
+    - `refused`: the tool did not answer for another reason; `code` is set.
+    - `unknown`: the tool does not exist; `code` is set.
+    - `pending`: the caller runs the call.
     """
 
     id: str
     name: str
-    """As the model wrote it."""
+    """Name of the tool as the model wrote it."""
     state: State
     tool: str | None = None
-    """The exposed name, or the caller's own for what is pending."""
+    """Exposed name of the tool; for a pending call, the caller's name of its tool."""
     duration_ms: float | None = None
     code: str | None = None
     message: str | None = None
     retry_after_ms: int | None = None
     did_you_mean: str | None = None
     arguments: JsonObject | None = None
-    """Arguments of a pending call: decoded, and without the nulls that strict mode asks for."""
+    """Decoded arguments of a pending call, without the nulls that strict mode requires."""
     warning: str | None = None
-    """A code and a sentence where a result does not fit the tool's `outputSchema`; the model got it as it is."""
+    """Code and message if the result does not match the tool's `outputSchema`. The model gets the result unchanged."""
 
 
 class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """Messages to append behind the model's, in the order of its calls."""
+    """Messages to append after the model's message, in the order of its calls."""
 
     format: str
     messages: tuple[JsonObject, ...]
     calls: list[CallDocument]
     pending: tuple[str, ...]
-    """Ids of the calls that the caller runs and answers itself."""
+    """Ids of the calls that the caller must run and answer."""
     report: tuple[ResultLoss, ...]
-    """Parts of the results that the format does not hold as they were."""
+    """Parts of the results that the format cannot represent without a change."""
     cost: Cost
     """Predicted and measured duration of the batch."""
 
@@ -84,7 +89,7 @@ _NOTHING: Final = Guess(None, None, "unknown")
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resource `/v1/tool-calls`."""
+    """Make the routes of `/v1/tool-calls`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["calls"])
 
@@ -94,10 +99,10 @@ def router(context: RestContext) -> APIRouter:
     )
     async def tool_calls(request: Request) -> Response:
         body = await context.read(request)
-        request_body, visible, planned = await _patiently_read(context, request, body)
-        seen = context.seen(request)
+        request_body, visible, planned = await _read_when_ready(context, request, body)
+        catalog = context.catalog(request)
         at_once = 1 if request_body.strategy == "sequential" else request_body.limit
-        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), catalog.identity)
         with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
@@ -110,32 +115,36 @@ def router(context: RestContext) -> APIRouter:
             )
             outcomes = await while_connected(request, runs)
             if outcomes is None:
-                return Response(status_code=499)  # nobody reads it; an exception would be logged with its traceback
+                return Response(status_code=499)  # the client is gone; an exception would be logged with a traceback
             cost = _cost(request_body, visible, planned, (time.monotonic() - began) * 1000)
             return await services.work.do(lambda: _response(_answer(request_body, planned, outcomes, cost)))
 
     @routes.post(
         "/tool-calls/predict",
         **describe_route(
-            "Say what a model's tool calls would take", Prediction, examples.PREDICTED, ToolCallsBody, examples.CALLS
+            "Predict the duration of a model's tool calls",
+            Prediction,
+            examples.PREDICTED,
+            ToolCallsBody,
+            examples.CALLS,
         ),
     )
     async def predict(request: Request) -> Response:
         body = await context.read(request)
-        read = await _patiently_read(context, request, body)
+        read = await _read_when_ready(context, request, body)
         return await context.answer(lambda: _predict(*read))
 
     return routes
 
 
-async def _patiently_read(
+async def _read_when_ready(
     context: RestContext, request: Request, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
-    """The calls of a body with their tools, after a wait for the servers of some that start. Raises Problem."""
+    """Match the calls of a body to their tools, after waiting for servers that are starting. Raises Problem."""
     services = context.services
     end = time.monotonic() + services.catalogs.patience.seconds
     while True:
-        read = await services.work.do(partial(read_calls, services.catalogs, context.seen(request), body))
+        read = await services.work.do(partial(read_calls, services.catalogs, context.catalog(request), body))
         starting = next((plan.unready for plan in read[2] if services.catalogs.starts(plan.unready)), None)
         left, agent = end - time.monotonic(), agent_in(request.scope)
         if starting is None or not await services.catalogs.patience.wait(starting.key, left, agent):
@@ -143,11 +152,11 @@ async def _patiently_read(
 
 
 def _predict(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned]) -> Prediction:
-    """Nothing is called, counted or checked against a schema."""
+    """Predict the cost of calls, without running or counting them or checking their arguments by a schema."""
     calls = []
     for plan in planned:
-        own, prediction = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
-        tool = None if own is None else own.name
+        entry, prediction = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
+        tool = None if entry is None else entry.name
         calls.append(
             PredictedCall(
                 prediction.usual_ms, prediction.slow_ms, prediction.basis, plan.call.id, plan.call.wire_name, tool
@@ -181,16 +190,16 @@ def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutc
     )
 
 
-def _response(made: ToolCallsAnswer) -> Response:
-    """The answer; where some calls were too many or came before their server, with `Retry-After`. Raises Problem where
-    all did: nothing was done, and the same request can be made again.
+def _response(body: ToolCallsAnswer) -> Response:
+    """Make the response. It has `Retry-After` if calls were rate-limited or their server is starting. If this applies
+    to all calls, raises Problem, as nothing was done and the request can be repeated.
     """
-    limited = [call for call in made.calls if call.code in (RATE_LIMITED, STARTING)]
+    limited = [call for call in body.calls if call.code in (RATE_LIMITED, STARTING)]
     after = max((call.retry_after_ms or 0 for call in limited), default=0)
-    if limited and len(limited) == len(made.calls):
+    if limited and len(limited) == len(body.calls):
         code = RATE_LIMITED if any(call.code == RATE_LIMITED for call in limited) else STARTING
-        raise Problem(code, limited[0].message or "too many calls", retry_after_ms=after or 1000)
-    response = answer(encode(made))
+        raise Problem(code, limited[0].message or "too many calls: retry later", retry_after_ms=after or 1000)
+    response = answer(encode(body))
     if limited:
         response.headers["Retry-After"] = seconds_of(after or 1000)
     return response
@@ -200,32 +209,41 @@ def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) ->
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:
-        own = plan.own or {"name": None}
+        definition = plan.client_definition or {"name": None}
         return CallDocument(
             call.id,
             call.wire_name,
             "pending",
-            own["name"],
-            arguments=arguments_for(own, call.arguments),
-            did_you_mean=plan.near,
+            definition["name"],
+            arguments=arguments_for(definition, call.arguments),
+            did_you_mean=plan.similar_name,
         )
     if isinstance(call.arguments, InvalidCall):
         return CallDocument(
             call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason
         )
     state: State
-    took = round(outcome.seconds * 1000, 3)
+    duration_ms = round(outcome.seconds * 1000, 3)
     if outcome.result is None:
         text = result["content"][0]["text"]
-        return CallDocument(call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.near)
+        return CallDocument(
+            call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.similar_name
+        )
     error = _refusal(result)
     if error is not None:
         state = "invalid" if error["code"] == INVALID_ARGUMENTS else "refused"
         return CallDocument(
-            call.id, call.wire_name, state, tool, took, error["code"], error["message"], error.get("retryAfterMs")
+            call.id,
+            call.wire_name,
+            state,
+            tool,
+            duration_ms,
+            error["code"],
+            error["message"],
+            error.get("retryAfterMs"),
         )
     state = "failed" if result.get("isError") else "done"
-    return CallDocument(call.id, call.wire_name, state, tool, took, warning=_warning(result))
+    return CallDocument(call.id, call.wire_name, state, tool, duration_ms, warning=_warning(result))
 
 
 def _warning(result: JsonObject) -> str | None:
@@ -235,7 +253,7 @@ def _warning(result: JsonObject) -> str | None:
 
 
 def _refusal(result: JsonObject) -> JsonObject | None:
-    """The gateway's own refusal in a result. A server's own result in that form is taken for one."""
+    """Extract the gateway's refusal from a result. A server's result in the same form counts as one, too."""
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):

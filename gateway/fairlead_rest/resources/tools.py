@@ -1,5 +1,5 @@
-"""`GET /v1/tools` and `GET /v1/tools/{name}`: what may be called, in MCP's form or a provider's; `POST /v1/tools`: the
-same together with tools of the caller's own.
+"""REST resources `GET /v1/tools` and `GET /v1/tools/{name}`: visible tools in MCP's or a provider's format. `POST
+/v1/tools` lists them together with the caller's tools.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairlead_offers.plan.caller_tools import parse_caller_tools
 from fairlead_offers.plan.offered_tools import OfferedTools, convert_tools, fit_tools, single_model
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.openapi import describe_route
@@ -33,23 +33,23 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class ToolsAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Visible tools in the order of their names, with the gateway's `read_result` where one's results are bounded."""
+    """Visible tools sorted by name. Includes the gateway's `read_result` if the results of any tool are limited."""
 
     tools: list[ToolDocument]
     hidden: HiddenTools | None = None
-    """Tools that were asked for and the tier does not show; absent where there is none."""
+    """Matching tools that the tier hides; absent if there are none."""
 
 
 class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Parameters of `GET /v1/tools`, and the caller's own tools."""
+    """Parameters of `GET /v1/tools`, and the caller's tools."""
 
     format: str
     tools: Any
-    """The caller's definitions: a list, one tool, or a request that holds them. Counted, and kept whatever the
-    limits.
+    """Definitions of the caller's tools: a list, one tool, or a request that contains tools. They are counted, and
+    never left out.
     """
     tools_format: str | None = None
-    """Theirs; `format` by default."""
+    """Format of `tools`; default: `format`."""
     tier: str | None = None
     model: str | None = None
     max_tools: Positive | None = None
@@ -61,7 +61,7 @@ class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 
 class ToolsQuery(msgspec.Struct, frozen=True):
-    """Either of the two."""
+    """Parameters of `GET` or `POST /v1/tools`."""
 
     format: str | None
     tier: str | None
@@ -71,49 +71,59 @@ class ToolsQuery(msgspec.Struct, frozen=True):
     gemini_field: GeminiField
     tags: frozenset[str]
     servers: frozenset[str]
-    own: Any = None
-    own_format: str = registry.MCP
+    caller_tools: Any = None
+    caller_format: str = registry.MCP
 
 
 def router(context: RestContext) -> APIRouter:
-    """The resources `/v1/tools` and below."""
+    """Make the routes of `/v1/tools` and `/v1/tools/{name}`."""
     services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
     @routes.get("/tools", **describe_route("List tools", ToolsAnswer | OfferedTools, examples.TOOLS))
     async def list_tools(
         request: Request,
-        format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
+        format: Annotated[str | None, Query(description="Format of a provider; default: MCP definitions.")] = None,  # noqa: A002 - its word in the URL
         tier: Annotated[
-            str | None, Query(description="A latency tier; without it the default one, else every tool.")
+            str | None, Query(description="Latency tier; default: the default tier, or all tools if there is none.")
         ] = None,
-        model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
+        model: Annotated[
+            str | None, Query(description="Model that gets the tools, which decides about context window and rules.")
+        ] = None,
         max_tools: Annotated[int | None, Query(alias="maxTools", ge=1)] = None,
         tool_tokens: Annotated[
-            int | None, Query(alias="toolTokens", ge=1, description="In the model's own tokens.")
+            int | None, Query(alias="toolTokens", ge=1, description="Token limit, in the model's tokens.")
         ] = None,
-        strict: Annotated[bool, Query(description="Strict where that loses nothing.")] = False,
+        strict: Annotated[bool, Query(description="Strict mode for tools that lose nothing by it.")] = False,
         gemini_field: Annotated[GeminiField, Query(alias="geminiField")] = GEMINI_JSON_SCHEMA,
-        tags: Annotated[list[str] | None, Query(description="With one of these; commas or repeated.")] = None,
-        servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
+        tags: Annotated[
+            list[str] | None, Query(description="Tools with one of these tags; comma-separated or repeated.")
+        ] = None,
+        servers: Annotated[
+            list[str] | None, Query(description="Tools of one of these servers, by `namespace/name`, name or prefix.")
+        ] = None,
     ) -> Response:
         limits = PlanLimits(max_tools, tool_tokens, reserved_output=0)
         wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, words(tags), words(servers))
         return answer(
-            await context.when_ready(request, lambda seen: services.work.stepwise(lambda: listed(services, seen, wish)))
+            await context.when_ready(
+                request, lambda catalog: services.work.stepwise(lambda: list_encoded(services, catalog, wish))
+            )
         )
 
     @routes.post(
         "/tools",
-        **describe_route("List tools and the caller's own", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY),
+        **describe_route(
+            "List tools together with the caller's tools", OfferedTools, examples.CARRIED, ToolsBody, examples.CARRY
+        ),
     )
     async def list_tools_with_own(request: Request) -> Response:
         body = await context.read(request)
         return answer(
             await context.when_ready(
                 request,
-                lambda seen: services.work.stepwise(
-                    lambda: listed(services, seen, read_query(decode(body, ToolsBody)))
+                lambda catalog: services.work.stepwise(
+                    lambda: list_encoded(services, catalog, read_query(decode(body, ToolsBody)))
                 ),
             )
         )
@@ -121,14 +131,14 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/tools/{name:path}", **describe_route("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
         return await context.answer_when_ready(
-            request, lambda seen: document(services.catalogs.visible(seen, tier).tool(name))
+            request, lambda catalog: document(services.catalogs.visible(catalog, tier).tool(name))
         )
 
     return routes
 
 
 def read_query(body: ToolsBody) -> ToolsQuery:
-    """The body as a query with tools."""
+    """Convert a body to a query."""
     return ToolsQuery(
         body.format,
         body.tier,
@@ -143,27 +153,34 @@ def read_query(body: ToolsBody) -> ToolsQuery:
     )
 
 
-async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
-    """The answer to a query, encoded. In steps only. Raises Problem."""
-    visible = services.catalogs.visible(seen, wish.tier)
-    entries = visible.with_reader(visible.select(wish.tags, wish.servers))
+async def list_encoded(services: ToolServices, catalog: SubjectCatalog, wish: ToolsQuery) -> bytes:
+    """Answer a query and encode the answer. Must be awaited in `stepwise`. Raises Problem."""
+    visible = services.catalogs.visible(catalog, wish.tier)
+    entries = visible.add_reader(visible.select(wish.tags, wish.servers))
     hidden = visible.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
         if budgeted:
-            raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
-        return encode(ToolsAnswer([document(entry) for entry in breathing(entries)], hidden))
+            raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens require format, for example `mcp`")
+        return encode(ToolsAnswer([document(entry) for entry in with_pauses(entries)], hidden))
     format_ = find_format(wish.format)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
-    own = parse_caller_tools(wish.own, wish.own_format, visible)
-    if not budgeted or not (entries or own.tools):
-        offer = await convert_tools(services.work, visible, entries, format_, options, own=own)
+    caller_tools = parse_caller_tools(wish.caller_tools, wish.caller_format, visible)
+    if not budgeted or not (entries or caller_tools.tools):
+        offer = await convert_tools(services.work, visible, entries, format_, options, caller_tools=caller_tools)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
-    plan = await fit_tools(services.work, entries, single_model(services.models, format_, wish.model), wish.limits, own)
+    plan = await fit_tools(
+        services.work, entries, single_model(services.models, format_, wish.model), wish.limits, caller_tools
+    )
     names = frozenset(plan.tools)
     offer = await convert_tools(
-        services.work, visible, [entry for entry in entries if entry.name in names], format_, options, own=own
+        services.work,
+        visible,
+        [entry for entry in entries if entry.name in names],
+        format_,
+        options,
+        caller_tools=caller_tools,
     )
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))

@@ -1,1 +1,3 @@
-"""Cascaded engine: speech to text, a model, text to speech, as one session of OpenAI Realtime in this process."""
+"""Cascaded engine: speech to text, a model and text to speech, offered as an OpenAI Realtime session in
+this process.
+"""

@@ -1,5 +1,7 @@
-"""Answers turns of another session by a cascaded engine: tools run as in a session of its own, and the engine's events
-go to the client of the other session.
+"""Answers turns of a provider's session by a cascaded engine.
+
+The engine has an inner session, in which it calls tools. Its events are forwarded to the client of the provider's
+session, which is called the other session here.
 """
 
 from __future__ import annotations
@@ -23,48 +25,48 @@ from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
 TRANSCRIPT_SECONDS: Final = 3.0
-"""Time for the transcript of a turn; after it, the provider of the other session answers."""
+"""Seconds to wait for the transcript of a turn, after which the provider of the other session answers the turn."""
 MAX_REMEMBERED: Final = 2048
-"""Ids of the engine's items, and of its calls, that are remembered."""
+"""Maximum number of ids of the engine's items, and of its calls, that are stored."""
 MAX_CALL_ID: Final = 256
-"""Characters of the id of a call that is remembered after its result."""
+"""Maximum characters of a call id that is stored after the result of the call."""
 _SHARED_MEMBERS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEECH_STARTED: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _BUFFER_CLEARED: Final = b'{"type":"input_audio_buffer.cleared"}'
-"""Events of the provider by which the inner session requests no response, and may request one again."""
+"""Events of a provider: the first makes the inner session stop requesting responses, the second lets it continue."""
 OnTurnEnd = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
-"""Called at the end of a turn, with the outcome, and the ids and texts of the engine's messages."""
+"""Function that is called at the end of a turn, with the outcome and the (id, text) of each message of the engine."""
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
 
 class RelayedEvents:
-    """Forwards the engine's events to the client of the other session."""
+    """Forwards the engine's events to the client of the other session, and records the ids of its items and calls."""
 
     def __init__(self, client: MessageSink) -> None:
         self._client = client
         self._created: bytes | None = None
-        """Held `response.created` of a response without output."""
+        """`response.created` that is held back until the response has output."""
         self.last_item: str | None = None
-        """Id of the other session's last item that the client has."""
+        """Id of the last item of the other session that the client has received."""
         self._engine_items: dict[str, None] = {}
         self.response: str | None = None
-        """Id of the response in progress."""
+        """Id of the response in progress; None: there is none."""
         self.made_calls: dict[str, None] = {}
-        """Ids of all calls of the client's tools; a result may come after an interruption."""
+        """Ids of the engine's calls of the client's tools, with or without a result, as results may arrive late."""
         self.open_calls: set[str] = set()
-        """Ids of calls of the client's tools without a result."""
+        """Ids of the engine's calls of the client's tools that have no result yet."""
 
     def __contains__(self, item: str) -> bool:
         """Whether the engine made an item."""
         return item in self._engine_items
 
     async def send_audio(self, payload: bytes) -> None:
-        """Forward audio, or its transcript, of an item that has begun."""
+        """Forward an event with audio, or with its transcript, of an item in progress."""
         await self._client.send(payload)
 
     async def send(self, payload: bytes) -> None:
-        """Forward events of responses and items, errors, and events of the gateway."""
+        """Forward an event about a response or an item, an error, or an event of the gateway. Drop all others."""
         kind = events.event_type(payload)
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
@@ -78,10 +80,10 @@ class RelayedEvents:
         self._remember(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
-            return  # it failed without output: hidden from the client
+            return  # a response that failed without output is hidden from the client
         if created is not None:
             await self._client.send(created)
-        await self._client.send(self._with_known_predecessor(event) if "previous_item_id" in event else payload)
+        await self._client.send(self._with_visible_predecessor(event) if "previous_item_id" in event else payload)
 
     def _remember(self, kind: str, event: Event) -> None:
         item = member(event, "item")
@@ -92,19 +94,19 @@ class RelayedEvents:
             if len(text(item, "call_id")) <= MAX_CALL_ID:
                 _add_bounded(self.made_calls, text(item, "call_id"))
 
-    def _with_known_predecessor(self, event: Event) -> bytes:
-        """Encode an event with a `previous_item_id` that the client has."""
+    def _with_visible_predecessor(self, event: Event) -> bytes:
+        """Encode an event, and replace a `previous_item_id` that the client never received."""
         before = event["previous_item_id"]
         return _encode({**event, "previous_item_id": before if before in self._engine_items else self.last_item})
 
 
 class TurnAnswerer:
-    """Answers turns by one engine, one at a time. `aclose` it."""
+    """Answers turns of another session by one engine, one at a time. Its owner calls `aclose` at the end."""
 
     def __init__(
         self, engine: CascadedSession, session: RealtimeSession, relay: RelayedEvents, tier: SpokenTier
     ) -> None:
-        """`session`: the inner session between relay and engine. `tier`: its tier."""
+        """`session`: the inner session between relay and engine. `tier`: the tier of the inner session."""
         self.engine = engine
         self.relay = relay
         self._idle = asyncio.Event()
@@ -115,21 +117,23 @@ class TurnAnswerer:
         self._items_before: set[str] = set()
         self._cancelled = False
         self._turn = 0
-        """Number of the turn; an interruption raises it, too."""
+        """Number of the turn, which an interruption increases, too, so that a suspended `answer` notices it."""
         self._request_id = ""
         """`event_id` of the turn's first `response.create`."""
         self._session_config: Event = {}
         self._open = asyncio.Event()
-        self._pump_task = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
+        self._pump_task = asyncio.create_task(self._pump(), name="cascaded engine of a routed speech session")
 
     @property
     def active(self) -> bool:
-        """Whether the engine answers a turn."""
+        """Whether the engine is answering a turn."""
         return not self._idle.is_set()
 
     async def answer(self, tier: str | None, session: Event, response: Event, on_end: OnTurnEnd) -> None:
-        """Answer the last turn. `session`: instructions, tools and modalities of the client's session. `response`: that
-        of the client's `response.create`. `on_end` is called at the end. Raises UnknownTier.
+        """Answer the last turn. Raises UnknownTier.
+
+        `session`: instructions, tools and modalities of the client's session. `response`: the member of the client's
+        `response.create`. `on_end`: called at the end of the turn.
         """
         self._tier.select(tier)
         self._idle.clear()
@@ -149,14 +153,14 @@ class TurnAnswerer:
             await self._send({**update, "session": {"type": "realtime", **session}})
         if turn == self._turn:
             await self._session.show()
-        if turn == self._turn:  # nobody would cancel a response that is requested after an interruption
+        if turn == self._turn:  # a response requested after an interruption would not be cancelled
             self._request_id = events.new_id()
             await self._send(
                 {"type": "response.create", "event_id": self._request_id, "response": _functions_only(response)}
             )
 
     async def wait(self) -> None:
-        """Wait until the engine answers no turn."""
+        """Wait until the engine is not answering a turn."""
         await self._idle.wait()
 
     def add_message(self, role: str, words: str) -> str:
@@ -165,17 +169,17 @@ class TurnAnswerer:
         return self.engine.state.conversation.last or ""
 
     async def take_client_event(self, event: Event) -> None:
-        """Take an event of the client about an item or call of the engine."""
+        """Handle an event of the client about an item or call of the engine."""
         if event.get("type") == "conversation.item.create":
             self.relay.open_calls.discard(text(member(event, "item"), "call_id"))
         await self._send(event)
 
     async def finish_client_calls(self) -> None:
-        """Go on after all results of the client's tools, for a client that sends no `response.create`."""
+        """Let the engine continue after the results of the client's tools, if the API has no `response.create`."""
         await self._session.finish_client_calls()
 
     async def interrupt(self, reason: str) -> None:
-        """Interrupt the answer. Calls that change nothing are cancelled; results of others are for the next turn."""
+        """Interrupt the answer. Read-only tool calls are cancelled; the results of others are used in the next turn."""
         self._cancelled = True
         self._turn += 1
         await self._session.from_provider(_SPEECH_STARTED)
@@ -189,7 +193,7 @@ class TurnAnswerer:
         self._idle.set()
         self._pump_task.cancel()
         await asyncio.gather(self._pump_task, return_exceptions=True)
-        await self._session.aclose()  # before the engine: a result would have it create another response
+        await self._session.aclose()  # before the engine, which would respond to a late result
         await self.engine.close(Closing(1000))
 
     async def _send(self, event: Event) -> None:
@@ -214,7 +218,7 @@ class TurnAnswerer:
                 if events.event_type(received) == "response.done":
                     await self._on_response_done(member(events.read(received), "response"))
             except Exception:
-                log.exception("A turn of a speech session was not answered by its cascaded engine")
+                log.exception("A cascaded engine failed to answer a turn of a speech session")
                 await self._finish(ERROR)
         log.info("The cascaded engine of a speech session closed: %s", received.reason)
         self._session.end.request(PROVIDER_CLOSED, received.for_other_side())
@@ -222,13 +226,15 @@ class TurnAnswerer:
         await self._finish(ERROR)
 
     async def _on_error(self, event_id: str) -> None:
-        """Take the engine's refusal of an event of the gateway: without its first response, the turn ends."""
+        """Handle the engine's refusal of an event of the gateway. If the turn's first `response.create` was refused,
+        the turn ends.
+        """
         log.info("A cascaded engine refused an event of the gateway")
         if event_id == self._request_id:
             await self._finish(ERROR)
 
     async def _on_response_done(self, response: Event) -> None:
-        """Finish the turn where a response was its last one."""
+        """Finish the turn if this was its last response."""
         status = response.get("status")
         if self._cancelled or status == "cancelled":
             await self._finish(CANCELLED)
@@ -258,27 +264,27 @@ class TurnAnswerer:
 
 
 def shared_config(session: dict[str, Any]) -> Event:
-    """Members of a client's session that an engine's answers follow."""
+    """Members of a client's session that also apply to answers of the engine."""
     return _functions_only({name: session[name] for name in _SHARED_MEMBERS if name in session})
 
 
 def _functions_only(config: Event) -> Event:
-    """A client's configuration with its tools of type `function` alone, which an engine can call."""
+    """Remove the tools that are not of type `function` from a configuration, as an engine cannot call them."""
     if "tools" not in config:
         return config
     return {**config, "tools": [tool for tool in members(config, "tools") if tool.get("type") == "function"]}
 
 
 def _add_bounded(ids: dict[str, None], ident: str) -> None:
-    """Add an id; the oldest one beyond MAX_REMEMBERED is dropped."""
+    """Add an id, and drop the oldest if there are more than MAX_REMEMBERED."""
     ids[ident] = None
     if len(ids) > MAX_REMEMBERED:
         del ids[next(iter(ids))]
 
 
 def _refused_gateway_event(payload: bytes) -> str:
-    """`event_id` of the gateway's event that an `error` names; empty where it is another event."""
+    """`event_id` of the gateway's event that an `error` refuses; empty for other events."""
     if events.event_type(payload) != "error":
         return ""
-    named = text(member(events.read(payload), "error"), "event_id")
-    return named if named.startswith(events.ID_PREFIX) else ""
+    event_id = text(member(events.read(payload), "error"), "event_id")
+    return event_id if event_id.startswith(events.ID_PREFIX) else ""

@@ -1,4 +1,4 @@
-"""Audio of a session: PCM of 24 kHz, 16 bits, mono, little-endian. No I/O here."""
+"""Functions for the audio of a session: PCM with 24 kHz, 16 bits, mono, little-endian. Does no I/O."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Final
 
 RATE: Final = 24_000
 BYTES_PER_MS: Final = RATE * 2 // 1000
-_EVERY: Final = 4
-"""Every fourth sample is measured: 6 kHz are enough for loudness, in a quarter of the time."""
+_SAMPLE_STEP: Final = 4
+"""Step between measured samples: 6 kHz are enough for the loudness, in a quarter of the time."""
 _FULL_SCALE: Final = 32768
 _PIECE: Final = 1 << 20
-"""Characters of base64 that are decoded in one step of the event loop, 4 for each 3 bytes: 2 ms."""
-_NOT_BASE64: Final = "audio must be base64"
+"""Characters of base64 that are decoded before other tasks run, which takes 2 ms. Divisible by 4."""
+_NOT_BASE64: Final = "audio is not valid base64"
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
@@ -26,13 +26,13 @@ class BadAudio(ValueError):
 
 
 async def decode(text: str) -> bytes:
-    """Decode audio from base64 of either alphabet, in steps that leave the event loop to others. Raises BadAudio."""
+    """Decode audio from base64, standard or URL-safe, and let other tasks run in between. Raises BadAudio."""
     audio = bytearray()
     for start in range(0, len(text), _PIECE):
         if start:
             await asyncio.sleep(0)
         piece = text[start : start + _PIECE]
-        if "=" in piece and start + _PIECE < len(text):  # padding in the middle
+        if "=" in piece and start + _PIECE < len(text):  # padding is only allowed at the end
             raise BadAudio(_NOT_BASE64)
         try:
             audio += base64.b64decode(piece.translate(_STANDARD), validate=True)
@@ -42,21 +42,21 @@ async def decode(text: str) -> bytes:
 
 
 def milliseconds(audio: bytes | int) -> int:
-    """Length of audio, given as bytes or as their number."""
+    """Duration of audio, which is passed as bytes or as a number of bytes."""
     return (audio if isinstance(audio, int) else len(audio)) // BYTES_PER_MS
 
 
 def loudness(audio: bytes) -> float:
-    """Mean amplitude from 0 to 1."""
+    """Mean amplitude of audio, from 0 to 1."""
     samples = array.array("h", audio[: len(audio) // 2 * 2])
     if sys.byteorder == "big":
         samples.byteswap()
-    some = samples[::_EVERY]
-    return sum(map(abs, some)) / len(some) / _FULL_SCALE if some else 0.0
+    measured = samples[::_SAMPLE_STEP]
+    return sum(map(abs, measured)) / len(measured) / _FULL_SCALE if measured else 0.0
 
 
 def wav(audio: bytes, rate: int = RATE) -> bytes:
-    """Make a WAV file (RIFF) of audio with `rate` samples a second."""
+    """Make a WAV file (RIFF) from audio with `rate` samples per second."""
     head = b"RIFF" + struct.pack("<I", 36 + len(audio)) + b"WAVE"
     form = b"fmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, rate * 2, 2, 16)
     return head + form + b"data" + struct.pack("<I", len(audio)) + audio

@@ -16,14 +16,14 @@ from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
 MAX_TRANSCRIPT_BYTES: Final = 64 << 10
-"""Bytes of an answer with a transcript; more is not a transcript of one turn."""
+"""Maximum size of an answer with a transcript, far above that of one turn."""
 MAX_SPEECH_BYTES: Final = 16 << 20
-"""Bytes of audio for one piece of text: six minutes."""
+"""Maximum bytes of audio for one piece of text: six minutes."""
 _OK: Final = 200
 
 
 class BackendFailed(Exception):
-    """A speech server or the model failed. The message says which, without address or key."""
+    """Failure of a speech server or of the model. The message names which of them, without address or key."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class SpeechBackends:
     def __init__(
         self, name: str, stt: SpeechToText, tts: TextToSpeech, client: ProviderClient, metrics: SpeechMetrics
     ) -> None:
-        """`name`: that of the engine in the providers file."""
+        """`name`: name of the engine in the providers file."""
         self._name = name
         self._metrics = metrics
         self.stt = stt
@@ -46,64 +46,69 @@ class SpeechBackends:
         self._tts_provider = _provider(tts)
 
     async def transcribe(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
-        """Transcribe audio of `rate` samples a second. Raises BackendFailed."""
+        """Transcribe audio with `rate` samples per second. Raises BackendFailed."""
         fields = {"model": self.stt.model, "response_format": "json"}
         if language or self.stt.language:
             fields["language"] = language or self.stt.language
         kind, body = _form(fields, wav(audio, rate))
         path = "/audio/transcriptions"
         try:
-            async with self._request(self._stt_provider, path, body, kind, "speech to text") as answer:
+            async with self._request(self._stt_provider, path, body, kind, "speech-to-text") as answer:
                 self._metrics.transcribed_seconds[self._name] += len(audio) / (2 * rate)
                 answer_body = bytearray()
                 async for piece in answer.pieces():
                     answer_body += piece
                     if len(answer_body) > MAX_TRANSCRIPT_BYTES:
                         raise BackendFailed(
-                            "stt_failed", f"speech to text answered over {MAX_TRANSCRIPT_BYTES >> 10} KiB"
+                            "stt_failed",
+                            f"the speech-to-text server answered with over {MAX_TRANSCRIPT_BYTES >> 10} KiB",
                         )
             text = msgspec.json.decode(bytes(answer_body), type=dict[str, Any]).get("text")
         except ProviderUnavailable as error:
-            raise BackendFailed("stt_unavailable", f"speech to text: {error}") from error
+            raise BackendFailed("stt_unavailable", f"the speech-to-text server: {error}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BackendFailed("stt_failed", "speech to text answered no JSON object") from error
+            raise BackendFailed("stt_failed", "the answer of the speech-to-text server is not a JSON object") from error
         if not isinstance(text, str):
-            raise BackendFailed("stt_failed", "speech to text answered without a text")
+            raise BackendFailed("stt_failed", "the answer of the speech-to-text server has no text")
         return text.strip()
 
     async def synthesize(self, text: str, voice: str, speed: float = 1.0) -> AsyncGenerator[bytes, None]:
-        """Synthesize a text; audio is yielded as it comes, in whole samples. Raises BackendFailed."""
+        """Synthesize a text. Yields audio as it arrives, in whole samples. Raises BackendFailed."""
         request: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
         if speed != 1:
             request["speed"] = speed
         size, odd = 0, b""
         try:
             async with self._request(
-                self._tts_provider, "/audio/speech", msgspec.json.encode(request), "application/json", "text to speech"
+                self._tts_provider, "/audio/speech", msgspec.json.encode(request), "application/json", "text-to-speech"
             ) as answer:
                 self._metrics.synthesized_characters[self._name] += len(text)
                 async for piece in answer.pieces():
                     size += len(piece)
                     if size > MAX_SPEECH_BYTES:
-                        raise BackendFailed("tts_failed", f"text to speech answered over {MAX_SPEECH_BYTES >> 20} MiB")
+                        raise BackendFailed(
+                            "tts_failed", f"the text-to-speech server answered with over {MAX_SPEECH_BYTES >> 20} MiB"
+                        )
                     piece = odd + piece
                     whole = len(piece) // 2 * 2
                     odd = piece[whole:]
                     if whole:
                         yield piece[:whole]
         except ProviderUnavailable as error:
-            raise BackendFailed("tts_unavailable", f"text to speech: {error}") from error
+            raise BackendFailed("tts_unavailable", f"the text-to-speech server: {error}") from error
 
     @contextlib.asynccontextmanager
     async def _request(
         self, provider: Provider, path: str, body: bytes, kind: str, what: str
     ) -> AsyncIterator[ProviderAnswer]:
-        """Send a request; its answer has status 200. Raises ProviderUnavailable, BackendFailed."""
+        """Send a request to a server of kind `what`, and open its answer, whose status is 200. Raises
+        ProviderUnavailable and BackendFailed.
+        """
         answer = await self._client.send(provider, ProviderRequest(path, body, content_type=kind))
         try:
             if answer.status != _OK:
                 code = "stt_refused" if provider is self._stt_provider else "tts_refused"
-                raise BackendFailed(code, f"{what} answered with status {answer.status}")
+                raise BackendFailed(code, f"the {what} server answered with status {answer.status}")
             yield answer
         finally:
             answer.close()

@@ -1,4 +1,4 @@
-"""Model of a cascaded engine, by OpenAI's Chat Completions whatever its provider speaks; and ids of its calls."""
+"""Model of a cascaded engine, through OpenAI's Chat Completions for every provider, and the ids of its calls."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.tool_calls import MAX_IDS
 
 MAX_TEXT: Final = 64 << 10
-"""Characters of text of one answer."""
+"""Maximum characters of text in one answer."""
 MAX_ARGUMENTS: Final = 256 << 10
-"""Characters of names and arguments of all calls of one answer."""
+"""Maximum characters of names and arguments of all calls in one answer."""
 MAX_CALLS: Final = 128
 _MAX_EVENT: Final = 1 << 20
 _DONE: Final = b"[DONE]"
 
 
 class ChatModel(Protocol):
-    """Models of the installation, by Chat Completions."""
+    """Interface to the models of the installation through Chat Completions."""
 
-    def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """Stream the answer to a request, as server-sent events. `wanted`: a model or a route. Raises LlmError."""
+    def stream(self, model: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """Stream the answer to a request as server-sent events. `model`: name of a model or route. Raises LlmError."""
         ...
 
 
 class GrowingCall(msgspec.Struct):
-    """Call of the model, as far as it was streamed."""
+    """Tool call of the model while it is streamed."""
 
     id: str = ""
     name: str = ""
     pieces: list[str] = []
-    """Pieces of the arguments: appending to one text would copy all of it with each chunk."""
+    """Pieces of the arguments, as appending to one string would copy the whole string for each piece."""
 
     @property
     def arguments(self) -> str:
-        """Arguments as far as they have come."""
+        """Arguments received so far."""
         return "".join(self.pieces)
 
 
@@ -75,7 +75,7 @@ _chunk: Final = msgspec.json.Decoder(_AnswerPart).decode
 
 
 class SpokenAnswer:
-    """Answer of the model that is being streamed. Pure."""
+    """Answer of the model while it is streamed. Does no I/O."""
 
     def __init__(self) -> None:
         self._parser = EventParser(_MAX_EVENT)
@@ -87,11 +87,11 @@ class SpokenAnswer:
 
     @property
     def written(self) -> int:
-        """Characters of the answer so far, names and arguments of calls included."""
+        """Characters of the answer so far, including names and arguments of calls."""
         return self._text_size + self._arguments_size
 
     def feed(self, piece: bytes) -> str:
-        """Read a part of the stream. Returns the text that it adds. Raises BackendFailed."""
+        """Parse a piece of the stream. Returns the text that the piece adds. Raises BackendFailed."""
         texts = []
         try:
             for event in self._parser.feed(piece):
@@ -105,7 +105,7 @@ class SpokenAnswer:
 
     def _take(self, chunk: _AnswerPart) -> str:
         if chunk.error is not None:
-            raise BackendFailed("llm_failed", "the model failed in the middle of its answer")
+            raise BackendFailed("llm_failed", "the model failed during its answer")
         if chunk.usage is not None:
             self.usage = chunk.usage
         choice = chunk.choices[0] if chunk.choices else _ChoicePart()
@@ -118,16 +118,16 @@ class SpokenAnswer:
         content = delta.content or ""
         self._text_size += len(content)
         if self._text_size > MAX_TEXT:
-            raise BackendFailed("llm_failed", f"the model answered over {MAX_TEXT >> 10} Ki characters")
+            raise BackendFailed("llm_failed", f"the model answered with over {MAX_TEXT >> 10} Ki characters")
         return content
 
     def _take_call(self, delta: _CallPart) -> None:
         index = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
         before = self.calls[index] if 0 <= index < len(self.calls) else None
         if before is not None and delta.id and before.id and delta.id != before.id:
-            index = len(self.calls)  # some servers give all calls the index 0, or none: a new id is a new call
+            index = len(self.calls)  # a new id means a new call, as some servers send index 0, or none, for all calls
         if not 0 <= index <= len(self.calls) or index >= MAX_CALLS:
-            raise BackendFailed("llm_failed", "the model's calls are out of order, or too many")
+            raise BackendFailed("llm_failed", f"the model's calls are out of order, or more than {MAX_CALLS}")
         if index == len(self.calls):
             self.calls.append(GrowingCall())
         call, function = self.calls[index], delta.function or _FunctionPart()
@@ -137,20 +137,22 @@ class SpokenAnswer:
             call.pieces.append(function.arguments)
         self._arguments_size += len(function.name or "") + len(function.arguments or "")
         if self._arguments_size > MAX_ARGUMENTS:
-            raise BackendFailed("llm_failed", f"the model's calls have over {MAX_ARGUMENTS >> 10} Ki characters")
+            raise BackendFailed(
+                "llm_failed", f"the model's calls have over {MAX_ARGUMENTS >> 10} Ki characters of arguments"
+            )
 
 
 class CallIds:
-    """Call ids of one session, each of one call: some servers begin to count again in every answer."""
+    """Assigns call ids that are unique in one session, as some servers count from the start in every answer."""
 
     def __init__(self, new: Callable[[], str]) -> None:
-        """`new` makes an id."""
+        """`new`: makes an id."""
         self._new = new
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def assign(self, calls: Sequence[GrowingCall]) -> list[str]:
-        """Assign ids to the calls of one answer: the model's, or a new one where another call had it. An equal call in
-        the same answer keeps its id, as it is run once.
+        """Assign ids to the calls of one answer: the model's id, or a new id if another call has the model's. Equal
+        calls in one answer share an id, as they are run once.
         """
         made: dict[str, tuple[str, str]] = {}
         ids = []

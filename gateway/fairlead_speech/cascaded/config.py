@@ -1,4 +1,4 @@
-"""Configuration of a session of a cascaded engine, as clients see and change it. Pure module."""
+"""Configuration of a session with a cascaded engine, which clients change by `session.update`. Does no I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.session import SESSION_SECONDS
 
 MAX_CONFIG_BYTES: Final = 1 << 20
-"""Bytes of instructions and tools of one session."""
+"""Maximum size of a session's configuration, most of which are instructions and tools."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _SETTABLE: Final = frozenset(
     {
@@ -32,13 +32,13 @@ _SETTABLE: Final = frozenset(
         "reasoning",
     }
 )
-"""Members that a client may set; those after `max_output_tokens` are stored, and have no effect."""
+"""Members that a client may set. Those after `max_output_tokens` are stored without any effect."""
 _FUNCTION: Final = ("name", "description", "parameters")
 _encode: Final = msgspec.json.encode
 
 
 class BadEvent(Exception):
-    """Event of a client that is answered with an `error`."""
+    """Invalid event of a client, which is answered with an `error`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class BadEvent(Exception):
 
 
 class SessionConfig:
-    """Configuration of one session as it is now."""
+    """Current configuration of one session."""
 
     def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
         self.detection: DetectionSettings | None = DetectionSettings()
@@ -86,17 +86,17 @@ class SessionConfig:
 
     @property
     def speed(self) -> float:
-        """Speed of the speech; 1 is the voice's own."""
+        """Speed of the speech; 1 is the normal speed of the voice."""
         return float(member(member(self.session, "audio"), "output").get("speed", 1.0))
 
     @property
     def transcribes(self) -> bool:
-        """Whether the client gets transcripts of the user's audio."""
+        """Whether the client receives transcripts of the user's audio."""
         return bool(self._input.get("transcription"))
 
     @property
     def language(self) -> str:
-        """Language of transcription that the client named; empty: none."""
+        """Language that the client set for transcription; empty: none."""
         return text(member(self._input, "transcription"), "language")
 
     @property
@@ -104,8 +104,8 @@ class SessionConfig:
         return member(member(self.session, "audio"), "input")
 
     def update(self, session: Event, *, voice_fixed: bool) -> bool:
-        """Apply a client's `session.update`, all of it or nothing. True where the turn detection changed. Raises
-        BadEvent.
+        """Apply a client's `session.update`, or change nothing and raise BadEvent. Returns whether the turn detection
+        changed.
         """
         if session.get("type") != "realtime":
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
@@ -119,12 +119,14 @@ class SessionConfig:
         detection = _check(changed, input_config, output_config)
         if voice_fixed and output_config["voice"] != self.voice:
             raise BadEvent(
-                "cannot_update_voice", "the voice cannot change once it was heard", "session.audio.output.voice"
+                "cannot_update_voice",
+                "the voice of a session cannot be changed after its first audio",
+                "session.audio.output.voice",
             )
-        other = detection != self.detection
+        detection_changed = detection != self.detection
         self.session = changed
         self.detection = detection
-        return other
+        return detection_changed
 
 
 def _check(changed: Event, input_config: Event, output_config: Event) -> DetectionSettings | None:
@@ -133,20 +135,22 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
         form = side.get("format")
         if not isinstance(form, dict) or form.get("type") != "audio/pcm" or form.get("rate", RATE) != RATE:
             raise BadEvent(
-                "invalid_value", f"audio is audio/pcm of {RATE} Hz here", f"session.audio.{direction}.format"
+                "invalid_value", f"format must be audio/pcm with {RATE} Hz", f"session.audio.{direction}.format"
             )
     if not isinstance(output_config.get("voice"), str) or not 0 < len(output_config["voice"]) <= 128:
-        raise BadEvent("invalid_value", "voice must be a name", "session.audio.output.voice")
+        raise BadEvent("invalid_value", "voice must be a name of 1 to 128 characters", "session.audio.output.voice")
     speed = output_config.get("speed")
     if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 1.5:
-        raise BadEvent("invalid_value", "speed is from 0.25 to 1.5", "session.audio.output.speed")
+        raise BadEvent("invalid_value", "speed must be a number from 0.25 to 1.5", "session.audio.output.speed")
     if changed["output_modalities"] not in (["audio"], ["text"]):
-        raise BadEvent("invalid_value", "output_modalities is [audio] or [text]", "session.output_modalities")
+        raise BadEvent("invalid_value", "output_modalities must be [audio] or [text]", "session.output_modalities")
     for number, tool in enumerate(members(changed, "tools")):
         if tool.get("type") != "function" or not text(tool, "name"):
-            raise BadEvent("invalid_value", "tools are functions with a name here", f"session.tools[{number}]")
+            message = "tools must be of type function and have a name"
+            raise BadEvent("invalid_value", message, f"session.tools[{number}]")
     if len(_encode(changed)) > MAX_CONFIG_BYTES:
-        raise BadEvent("string_above_max_length", f"a session's configuration may have {MAX_CONFIG_BYTES >> 20} MiB")
+        message = f"the configuration of a session may have at most {MAX_CONFIG_BYTES >> 20} MiB"
+        raise BadEvent("string_above_max_length", message)
     detection = input_config.get("turn_detection")
     if detection is None:
         return None
@@ -157,14 +161,14 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
 
 
 def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
-    """Tools of type `function` in the form of Chat Completions."""
+    """Convert tools of type `function` to the format of Chat Completions."""
     return [
         {"type": "function", "function": {name: tool[name] for name in _FUNCTION if name in tool}} for tool in tools
     ]
 
 
 def chat_choice(choice: object) -> object:
-    """`tool_choice` in the form of Chat Completions."""
+    """Convert `tool_choice` to the format of Chat Completions."""
     if isinstance(choice, dict) and choice.get("type") == "function":
         return {"type": "function", "function": {"name": text(choice, "name")}}
     return choice if choice in ("none", "required") else "auto"

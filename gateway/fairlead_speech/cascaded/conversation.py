@@ -1,6 +1,6 @@
-"""Conversation of one session: its items, bounded in bytes, and as messages of Chat Completions. Pure module.
+"""Conversation of one session: its items, limited in bytes, and their conversion to messages. Does no I/O.
 
-Wire format of items: OpenAI Realtime API. Of messages for the model: `POST /v1/chat/completions`.
+Wire format of the items: OpenAI Realtime API. Wire format of the messages for the model: OpenAI Chat Completions.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
 from fairlead_speech.realtime.events import Event, members, text
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes of all items; the oldest are dropped beyond it."""
+"""Maximum size of all items, beyond which the oldest are dropped."""
 MAX_ITEMS: Final = 2000
 MAX_RESULT_BYTES: Final = 128 << 10
-"""Bytes of JSON of one result of a call."""
+"""Maximum size of the JSON of one result of a call."""
 NO_RESULT: Final = "(there is no result yet)"
 _OVERHEAD: Final = 128
-"""Bytes that an empty item counts for."""
+"""Bytes that are added to the size of each item's JSON, for its objects in memory."""
 _encode: Final = msgspec.json.encode
 MAX_PARTS: Final = 64
-"""Parts of one message."""
+"""Maximum number of parts of one message."""
 _CUT: Final = " (cut off here: the result is too long)"
 _PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
-"""Types of parts that a message of a client may have."""
+"""Types of parts that are allowed in a message of a client."""
 
 
 class SpokenPiece(msgspec.Struct):
@@ -36,19 +36,19 @@ class SpokenPiece(msgspec.Struct):
 
     text: str
     audio: int = 0
-    """Bytes of its audio."""
+    """Bytes of audio of the piece."""
 
 
 class ConversationItem(msgspec.Struct):
-    """Conversation item, with what the engine needs beside its form on the wire."""
+    """Item of the conversation: its wire form, and data for the engine."""
 
     wire: Event
-    """Item in its form on the wire."""
+    """Item in the wire format."""
     size: int
     spoken: list[SpokenPiece] = []
-    """Pieces that were spoken, of an assistant's message."""
+    """Spoken pieces of an assistant's message; empty for other items."""
     filler: bool = False
-    """Whether it is a filler, which is left out for the model."""
+    """Whether the item is a filler, which the model does not get."""
 
     @property
     def id(self) -> str:
@@ -56,7 +56,7 @@ class ConversationItem(msgspec.Struct):
 
 
 class TooLargeItem(ValueError):
-    """Item that is larger than a conversation may be."""
+    """Item that exceeds the maximum size of a conversation."""
 
 
 class SpokenConversation:
@@ -66,13 +66,13 @@ class SpokenConversation:
         self._items: dict[str, ConversationItem] = {}
         self._size = 0
         self.last: str | None = None
-        """Id of the last item."""
+        """Id of the last item; None: the conversation is empty."""
 
     def __contains__(self, ident: str) -> bool:
         return ident in self._items
 
     def get(self, ident: str) -> ConversationItem | None:
-        """Item of an id; None where there is none."""
+        """Item with an id; None if the conversation has none."""
         return self._items.get(ident)
 
     def items(self) -> list[ConversationItem]:
@@ -82,12 +82,12 @@ class SpokenConversation:
     def add(
         self, wire: Event, *, filler: bool = False, after: str | None = None
     ) -> tuple[ConversationItem, str | None]:
-        """Add an item at the end, or after another one. Returns it, and the id of the item before it. Raises
+        """Add an item after the item `after`, or at the end. Returns the item and the id of the previous item. Raises
         TooLargeItem.
         """
         item = ConversationItem(wire, _size(wire), filler=filler)
         if item.size > MAX_BYTES:
-            raise TooLargeItem(f"an item may have {MAX_BYTES >> 10} KiB")
+            raise TooLargeItem(f"an item of the conversation may have at most {MAX_BYTES >> 10} KiB")
         previous = self.last
         if after is not None and after in self._items and after != self.last:
             previous = after
@@ -104,7 +104,7 @@ class SpokenConversation:
         return item, previous
 
     def update(self, item: ConversationItem, wire: Event) -> None:
-        """Replace the wire form of an item by another one of the same id."""
+        """Replace the wire form of an item. The new form has the same id."""
         size = _size(wire)
         if item.id in self._items:
             self._size += size - item.size
@@ -113,7 +113,7 @@ class SpokenConversation:
         self._forget()
 
     def remove(self, ident: str) -> bool:
-        """Remove an item; False where there is none."""
+        """Remove an item. Returns False if the conversation has none with this id."""
         item = self._items.pop(ident, None)
         if item is None:
             return False
@@ -123,8 +123,8 @@ class SpokenConversation:
         return True
 
     def result_room(self, call: str) -> int:
-        """Bytes of JSON that the result of a call may have: the calls of one response share half of the conversation,
-        so that their results do not push out the question. 0 where there is no such call.
+        """Maximum bytes of JSON of a call's result; 0 if the conversation has no such call. The calls of one response
+        share half of the conversation's size, so that their results do not displace the question.
         """
         calls_in_round, is_round = 0, False
         for each in self._items.values():
@@ -137,13 +137,13 @@ class SpokenConversation:
         return min(MAX_RESULT_BYTES, MAX_BYTES // 2 // calls_in_round) if is_round else 0
 
     def _forget(self) -> None:
-        """Drop the oldest items beyond the bounds. `chat_messages` leaves out results whose calls are gone."""
+        """Drop the oldest items beyond the limits. `chat_messages` leaves out results whose calls were dropped."""
         while len(self._items) > 1 and (self._size > MAX_BYTES or len(self._items) > MAX_ITEMS):
             self.remove(next(iter(self._items)))
 
 
 def truncate(item: ConversationItem, played_ms: int) -> Event | None:
-    """Cut an answer to the audio that was played; None where its audio is shorter than that."""
+    """Cut the transcript of an answer to the audio that was played. Returns None if the audio is shorter."""
     if played_ms > milliseconds(sum(each.audio for each in item.spoken)):
         return None
     texts, remaining_ms = [], played_ms
@@ -161,7 +161,7 @@ def truncate(item: ConversationItem, played_ms: int) -> Event | None:
 
 
 def chat_messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
-    """Messages for the model. Results follow the message with their calls, as its API demands."""
+    """Convert items to messages for the model. Results follow the message with their calls, as the API requires."""
     visible = [item.wire for item in items if not item.filler]
     results = {
         text(each, "call_id"): text(each, "output") for each in visible if each.get("type") == "function_call_output"
@@ -190,11 +190,13 @@ def _role(item: Event) -> str:
 def _call_messages(
     calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Message of the model with its calls, and their results. Text before the calls is joined to it."""
+    """Message of the model with its calls, followed by the results. Text before the calls becomes part of the message
+    and is removed from `before`.
+    """
     if not calls:
         return []
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
-    made = [
+    call_parts = [
         {
             "id": text(each, "call_id"),
             "type": "function",
@@ -204,13 +206,13 @@ def _call_messages(
     ]
     answers = [
         {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}
-        for each in made
+        for each in call_parts
     ]
-    return [{"role": "assistant", "content": content, "tool_calls": made}, *answers]
+    return [{"role": "assistant", "content": content, "tool_calls": call_parts}, *answers]
 
 
 def spoken_text(item: Event) -> str:
-    """Text of a message: written, transcribed or spoken."""
+    """Text of a message, whether written, transcribed or spoken."""
     parts = [text(part, "text") or text(part, "transcript") for part in members(item, "content")]
     return " ".join(part for part in parts if part).strip()
 
@@ -220,38 +222,40 @@ def _size(wire: Event) -> int:
 
 
 async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
-    """Read the parts of a client's message. Returns them without their audio, and the audio to transcribe, joined.
-    `room`: bytes of audio that are allowed. Raises BadEvent.
+    """Read the parts of a client's message. Returns the parts without audio, and all audio that must be transcribed.
+    `room`: maximum bytes of audio. Raises BadEvent.
     """
-    given = members(item, "content")
-    if len(given) > MAX_PARTS:
-        raise BadEvent("array_above_max_length", f"a message has up to {MAX_PARTS} parts here", "item.content")
-    if any(part.get("type") not in _PARTS for part in given):
-        raise BadEvent("invalid_value", "messages have text and audio here", "item.content")
-    if sum(len(text(part, "audio")) * 3 // 4 for part in given) > room:
-        raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already", "item.content")
+    content = members(item, "content")
+    if len(content) > MAX_PARTS:
+        raise BadEvent("array_above_max_length", f"a message may have at most {MAX_PARTS} parts", "item.content")
+    if any(part.get("type") not in _PARTS for part in content):
+        raise BadEvent("invalid_value", "parts of messages must be text or audio", "item.content")
+    if sum(len(text(part, "audio")) * 3 // 4 for part in content) > room:
+        message = "the buffer is full with 4 minutes of audio: wait for transcripts"
+        raise BadEvent("input_audio_buffer_full", message, "item.content")
     audio = bytearray()
     try:
-        for part in given:
+        for part in content:
             audio += await decode(text(part, "audio"))
     except BadAudio as error:
         raise BadEvent("invalid_value", str(error), "item.content.audio") from error
-    parts = [{name: value for name, value in part.items() if name != "audio"} for part in given]
+    parts = [{name: value for name, value in part.items() if name != "audio"} for part in content]
     if not audio or any(text(part, "transcript") for part in parts):
         return parts, b""
     if milliseconds(len(audio)) < MIN_TURN_MS:
-        raise BadEvent("invalid_value", f"the audio of a message has at least {MIN_TURN_MS} ms", "item.content.audio")
+        message = f"the audio of a message must have at least {MIN_TURN_MS} ms"
+        raise BadEvent("invalid_value", message, "item.content.audio")
     return parts, bytes(audio)
 
 
 def cut_result(item: Event, room: int) -> Event:
-    """Cut the output of a call to `room` bytes of JSON, with a mark at the cut."""
+    """Cut the output of a call to `room` bytes of JSON, and mark the cut."""
     output = text(item, "output")
     size = len(_encode(output))
     if size <= room:
         return item
     while size > room - len(_CUT) and output:
-        # by bytes of JSON, as a character may have up to six of them
+        # measured as JSON, in which one character may have up to six bytes
         output = output[: min(len(output) * (room - len(_CUT)) // size, len(output) - 1)]
         size = len(_encode(output))
     return {**item, "output": output + _CUT}

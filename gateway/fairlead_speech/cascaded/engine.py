@@ -1,4 +1,4 @@
-"""Cascaded engines of a gateway: what all sessions of one engine share."""
+"""Cascaded engines of a gateway: the objects that all sessions of one engine share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_speech.metrics import SpeechMetrics
 
 
 class CascadedEngine:
-    """Cascaded engine, as it is configured now."""
+    """Cascaded engine with one configuration."""
 
     def __init__(
         self, name: str, provider: CascadedProvider, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics
@@ -26,7 +26,7 @@ class CascadedEngine:
 
 
 class CascadedEngines:
-    """Cascaded engines of one gateway, made again as their configuration changes."""
+    """Cascaded engines of one gateway, each of which is replaced when its configuration changes."""
 
     def __init__(self, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics) -> None:
         self._make: Callable[[str, CascadedProvider], CascadedEngine] = lambda name, provider: CascadedEngine(
@@ -35,7 +35,7 @@ class CascadedEngines:
         self._engines: dict[str, CascadedEngine] = {}
 
     def engine(self, name: str, provider: CascadedProvider) -> CascadedEngine:
-        """Engine of a name; a new one where `provider` has changed."""
+        """Return the engine with a name. If `provider` has changed, a new engine is made."""
         engine = self._engines.get(name)
         if engine is None or engine.provider != provider:
             engine = self._engines[name] = self._make(name, provider)

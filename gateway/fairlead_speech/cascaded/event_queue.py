@@ -1,4 +1,4 @@
-"""Queue of events from an engine in this process to its client, bounded in bytes."""
+"""Queue of events from a cascaded engine in this process to its client, limited in bytes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 
 AUDIO_BYTES: Final = 512 << 10
-"""Queued bytes above which audio waits."""
+"""Queued bytes above which audio waits for room."""
 MAX_QUEUED_BYTES: Final = 4 << 20
-"""Queued bytes at which the session ends: answers to a client that sends and does not read."""
-_FLOODED: Final = Closing(TRY_AGAIN_LATER, "the client did not read what the engine said")
+"""Queued bytes above which the session ends, as the client sends events without reading the answers."""
+_FLOODED: Final = Closing(TRY_AGAIN_LATER, "the client did not read the events of the session")
 
 
 class EventQueue:
-    """Events in their order, then the close."""
+    """Queue of a session's events in order, which ends with a close."""
 
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
@@ -30,7 +30,7 @@ class EventQueue:
         self._taken = False
 
     def put(self, payload: bytes) -> None:
-        """Add an event. No-op once the queue is closed."""
+        """Add an event, unless the queue is closed."""
         if self._closing is not None:
             return
         self._frames.append(payload)
@@ -43,12 +43,12 @@ class EventQueue:
         self._more.set()
 
     async def put_when_room(self, payload: bytes) -> None:
-        """Add an event once there is room for audio."""
+        """Wait until the queue has room for audio, then add an event."""
         await self._room.wait()
         self.put(payload)
 
     async def get(self) -> bytes | Closing:
-        """Wait for the next event; asking for it says that the one before was handled."""
+        """Wait for the next event. A call means that the previous event was handled."""
         if self._taken:
             self._taken = False
             self._handled_count += 1
@@ -66,14 +66,14 @@ class EventQueue:
         return payload
 
     async def wait_until_handled(self) -> None:
-        """Wait until all events so far were handled, or the queue is closed."""
+        """Wait until all events that are queued now were handled, or the queue is closed."""
         mark = self._put_count
         while self._handled_count < mark and self._closing is None:
             self._step.clear()
             await self._step.wait()
 
     def close(self, closing: Closing) -> None:
-        """Close the queue. Queued events come before the close, and are dropped where the client did not read."""
+        """Close the queue. The close follows the queued events, which are dropped if the client did not read them."""
         if self._closing is not None:
             return
         self._closing = closing

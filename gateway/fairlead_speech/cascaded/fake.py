@@ -1,7 +1,7 @@
-"""Scripted servers of a cascaded engine: speech to text, a model, text to speech, over HTTP.
+"""Scripted servers of a cascaded engine over HTTP, for tests: speech to text, a model, and text to speech.
 
-They keep the rules that clients trip over: a form with a WAV file, audio that is asked for as PCM, results right behind
-the calls that they answer.
+The servers enforce the rules that clients tend to break: transcription takes a form with a WAV file, speech is
+requested as PCM, and results directly follow the calls that they answer.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from fairlead_speech.scripted import MadeCall, SpeechScript, SpokenReply, audio_
 
 STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
 _WAV_HEAD: Final = 44
-"""Bytes in front of the audio of a WAV file."""
+"""Size of the header of a WAV file in bytes."""
 
 
 class ScriptedFault(msgspec.Struct, frozen=True):
-    """Fault that one request gets in place of an answer."""
+    """Fault that one request gets instead of an answer."""
 
     status: int = 200
-    """Other than 200: an error."""
+    """Status of the answer; the body is an error unless it is 200."""
     body: bytes | None = None
-    """The whole answer."""
+    """Body of the answer; None: empty."""
     hangs: bool = False
-    """Whether no answer comes."""
+    """Whether the request never gets an answer."""
     cut: bool = False
-    """Whether the connection breaks in the middle of the answer."""
+    """Whether the connection is aborted during the answer."""
 
 
 class ScriptedCascade:
-    """Scripted servers, at one port."""
+    """Scripted servers for speech to text, a model and text to speech, at one port."""
 
     def __init__(self, script: SpeechScript, key: str = "", delay: float = 0.0) -> None:
-        """With a `key`, requests without it are refused. `delay`: seconds in front of each answer."""
+        """`key`: API key that requests must present; empty: none. `delay`: seconds before each answer."""
         self.script = script
         self._key = key
         self.delay = delay
         self.heard: list[tuple[bytes, Mapping[str, str]]] = []
-        """Audio of each transcription, with the other fields of its form."""
+        """Audio of each transcription request, with the other fields of its form."""
         self.requests: list[dict[str, Any]] = []
-        """Requests to the model."""
+        """Bodies of the requests to the model."""
         self.requested_at: list[float] = []
-        """Times of `requests`, in seconds of the monotonic clock."""
+        """Arrival times of `requests`, in seconds of the monotonic clock."""
         self.made: dict[str, MadeCall] = {}
-        """Calls that the model made, by their ids."""
+        """Calls that the model made, by id."""
         self.spoken: list[dict[str, Any]] = []
-        """Requests for speech."""
+        """Bodies of the requests for speech."""
         self.faults: dict[str, list[ScriptedFault | None]] = {STT: [], LLM: [], TTS: []}
-        """Faults of the next requests, by path; None: an answer."""
+        """Faults of the next requests by path; None stands for a request that is answered."""
         self.gone = 0
-        """Number of requests whose client left before the answer was complete."""
+        """Number of requests whose client disconnected before the answer was complete."""
         self.changed = asyncio.Condition()
         self._held: asyncio.Event | None = None
         self._numbers = itertools.count(1)
@@ -66,7 +66,7 @@ class ScriptedCascade:
 
     @contextlib.asynccontextmanager
     async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[ScriptedCascade]:
-        """Serve at a free port of that address; `port` says which."""
+        """Serve at a free port of a local address; `port` is its number."""
         runner = web.ServerRunner(web.Server(self._answer, handler_cancellation=True), shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, host, 0)
@@ -78,13 +78,13 @@ class ScriptedCascade:
             await runner.cleanup()
 
     async def until(self, path: str, count: int) -> None:
-        """Wait for `count` requests at a path."""
+        """Wait until `count` requests to a path have arrived."""
         seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.requests, TTS: self.spoken}
         async with self.changed:
             await self.changed.wait_for(lambda: len(seen[path]) >= count)
 
     async def until_gone(self, count: int = 1) -> None:
-        """Wait until `count` clients left before their answer was complete."""
+        """Wait until `count` clients have disconnected before their answer was complete."""
         async with self.changed:
             await self.changed.wait_for(lambda: self.gone >= count)
 
@@ -103,7 +103,7 @@ class ScriptedCascade:
             raise
 
     async def _take(self, path: str, seen: list[Any], what: Any) -> ScriptedFault | None:
-        """Record a request. Returns the fault that it gets."""
+        """Record a request. Returns the fault that the request gets, or None."""
         async with self.changed:
             seen.append(what)
             self.changed.notify_all()
@@ -127,9 +127,9 @@ class ScriptedCascade:
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        wrong = _misplaced(body["messages"])
-        if wrong:
-            return _error(400, wrong)
+        problem = _misplaced_results(body["messages"])
+        if problem:
+            return _error(400, problem)
         self.requested_at.append(time.monotonic())
         fault = await self._take(LLM, self.requests, body)
         if fault is not None:
@@ -145,7 +145,7 @@ class ScriptedCascade:
         return response
 
     def _chunks(self, reply: SpokenReply) -> list[bytes]:
-        words = reply.text.split() or [reply.text] * bool(reply.text)  # or white space alone
+        words = reply.text.split() or [reply.text] * bool(reply.text)  # the text may be only white space
         chunks = [
             _chunk({"content": f"{word} " if number < len(words) else word}) for number, word in enumerate(words, 1)
         ]
@@ -171,7 +171,7 @@ class ScriptedCascade:
     async def _speak(self, request: web.BaseRequest) -> web.StreamResponse:
         body = msgspec.json.decode(await request.read(), type=dict[str, Any])
         if body.get("response_format") != "pcm" or not body.get("input") or not body.get("voice"):
-            return _error(400, "input, voice and the format pcm are wanted here")
+            return _error(400, "input, voice and the response_format pcm are required")
         held = self._held
         fault = await self._take(TTS, self.spoken, body)
         if fault is not None:
@@ -187,7 +187,7 @@ class ScriptedCascade:
 
 
 async def _form(request: web.BaseRequest) -> tuple[bytes | None, dict[str, str]]:
-    """Content of the field `file` of a multipart form, and its texts, in UTF-8 whatever charset a part names."""
+    """Read a multipart form: the content of its field `file`, and its text fields, which are UTF-8 by definition."""
     content, fields = None, {}
     if request.content_type == "multipart/form-data":
         async for part in await request.multipart():
@@ -219,8 +219,8 @@ async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -
     return response
 
 
-def _misplaced(messages: list[dict[str, Any]]) -> str:
-    """Sentence about results that do not follow their calls; empty: none."""
+def _misplaced_results(messages: list[dict[str, Any]]) -> str:
+    """Describe the first result that does not follow its call; empty if all results do."""
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":

@@ -1,4 +1,4 @@
-"""Fillers: short phrases that are said while an answer takes longer, synthesized once in the engine's own voice."""
+"""Fillers: short phrases spoken while an answer takes longer, synthesized once in the engine's configured voice."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 
 MAX_CACHED_BYTES: Final = 8 << 20
-"""Bytes of audio of all cached phrases."""
+"""Maximum bytes of audio of all cached phrases."""
 MAX_PHRASE_BYTES: Final = 15 * RATE * 2
-"""Bytes of audio of one cached phrase: 15 seconds."""
+"""Maximum bytes of audio of one cached phrase: 15 seconds."""
 
 
 class FillerAudio:
-    """Cache of phrases in the engine's own voice, for all its sessions. A voice or speed that a client chose is not
-    cached: clients would fill the cache with theirs.
+    """Cache of phrases in the engine's configured voice, which all sessions of the engine share. Phrases in a voice or
+    at a speed that a client chose are not cached, as clients could fill the cache with them.
     """
 
     def __init__(self, voice: str) -> None:
@@ -27,19 +27,19 @@ class FillerAudio:
         self._size = 0
 
     def caches(self, voice: str, speed: float) -> bool:
-        """Whether phrases in that voice and at that speed are cached."""
+        """Whether phrases with this voice and speed are cached."""
         return voice == self._voice and speed == 1
 
     def audio(self, phrase: str, voice: str, speed: float) -> bytes | None:
-        """Cached audio of a phrase; None where there is none."""
+        """Cached audio of a phrase; None if it is not cached."""
         audio = self._audio.get(phrase) if self.caches(voice, speed) else None
         if audio is not None:
             self._audio.move_to_end(phrase)
         return audio
 
     def add(self, phrase: str, voice: str, speed: float, audio: bytes) -> None:
-        """Cache the audio of a phrase; those that were not used for the longest time are dropped. Empty audio is not
-        cached: the server is asked again the next time.
+        """Cache the audio of a phrase, and drop the least recently used phrases if the cache is full. Empty audio is
+        not cached, so that the phrase is requested again the next time.
         """
         if not 0 < len(audio) <= MAX_PHRASE_BYTES or phrase in self._audio or not self.caches(voice, speed):
             return
@@ -49,7 +49,7 @@ class FillerAudio:
             self._size -= len(self._audio.popitem(last=False)[1])
 
     async def prepare(self, backends: SpeechBackends, phrase: str) -> None:
-        """Synthesize a phrase that is not cached. Raises BackendFailed."""
+        """Synthesize a phrase and cache it, unless it is cached. Raises BackendFailed."""
         voice = self._voice
         if self.audio(phrase, voice, 1) is not None:
             return
@@ -63,7 +63,7 @@ class FillerAudio:
 
 
 class FillerTurns:
-    """Fillers of one session: one in each turn of the user."""
+    """Chooses the fillers of one session, at most one in each turn of the user."""
 
     def __init__(self, setting: FillerSetting | None) -> None:
         self._setting = setting
@@ -71,23 +71,23 @@ class FillerTurns:
         self._phrase_used = False
 
     def begin_turn(self) -> None:
-        """Begin a turn, in which a filler may be said."""
+        """Begin a turn, in which one filler may be spoken."""
         self._phrase_used = False
 
     def phrase(self, language: str) -> str:
-        """Filler of this turn; empty where it was said already, or there are none."""
+        """Filler of this turn; empty if it was spoken already, or the engine has no fillers."""
         if self._setting is None or self._phrase_used:
             return ""
         return self.next_phrase(language)
 
     def next_phrase(self, language: str) -> str:
-        """Filler that is said next; empty where there are none."""
+        """Filler that is spoken next; empty if the engine has no fillers."""
         if self._setting is None:
             return ""
         phrases = self._setting.languages.get(language) or self._setting.phrases
         return phrases[self._next % len(phrases)]
 
     def use_phrase(self) -> None:
-        """Record that the filler of this turn is said."""
+        """Record that the filler of this turn is spoken."""
         self._phrase_used = True
         self._next += 1

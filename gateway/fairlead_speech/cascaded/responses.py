@@ -1,4 +1,4 @@
-"""Responses of one session: one at a time in the conversation, and some out of band."""
+"""Responses of one session: one at a time in the conversation, and a few in parallel outside of it (out of band)."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ from fairlead_speech.cascaded.transcription import TurnTranscription
 from fairlead_speech.realtime.events import Event, members, text
 
 MAX_OUT_OF_BAND: Final = 4
-"""Out-of-band responses at a time."""
+"""Maximum number of out-of-band responses in progress."""
 MAX_METADATA: Final = 16
-_OWN: Final = ("instructions", "tools", "input")
+_LARGE_MEMBERS: Final = ("instructions", "tools", "input")
 
 
 class Responses:
-    """Creates the responses of one session. `aclose` it."""
+    """Creates the responses of one session. Its owner calls `aclose` at the end."""
 
-    def __init__(self, state: SessionState, hearing: TurnTranscription) -> None:
+    def __init__(self, state: SessionState, transcription: TurnTranscription) -> None:
         self._state = state
-        self._transcription = hearing
+        self._transcription = transcription
         self._task: asyncio.Task[None] | None = None
-        """Task that waits for transcripts, then starts the response."""
+        """Task that waits for transcripts and then starts the response."""
         self._request: Event | None = None
-        """The client's request for the response that waits; None: the engine responds by itself."""
+        """The client's request for the waiting response; None: the engine responds to speech without a request."""
         self._response: SpokenResponse | None = None
         self._answers_later = False
-        """Whether the user spoke during a response that was not interrupted, and is answered after it."""
+        """Whether the user spoke during a response without interrupting it, and gets an answer after that response."""
         self._out_of_band: set[SpokenResponse] = set()
 
     def answer_speech(self) -> None:
-        """Respond to speech, once it is transcribed."""
+        """Respond to speech as soon as it is transcribed."""
         if self._response is not None:
-            self._answers_later = True  # speech does not interrupt this client's responses
+            self._answers_later = True  # the client configured that speech does not interrupt responses
         elif self._task is None:
             self._start(None)
 
     def create(self, request: Event) -> None:
-        """Create the response that a client requests. Raises BadEvent."""
+        """Create a response that the client requests. Raises BadEvent."""
         metadata = request.get("metadata")
         if metadata is not None and not (
             isinstance(metadata, dict)
             and len(metadata) <= MAX_METADATA
             and all(isinstance(each, str) and len(each) <= 512 for each in metadata.values())
         ):
-            raise BadEvent("invalid_value", "metadata is an object of up to 16 short texts", "response.metadata")
+            message = f"metadata must be an object of at most {MAX_METADATA} strings of at most 512 characters"
+            raise BadEvent("invalid_value", message, "response.metadata")
         self._check(request)
         if request.get("conversation") == "none":
             if len(self._out_of_band) >= MAX_OUT_OF_BAND:
-                raise BadEvent("rate_limit_exceeded", f"{MAX_OUT_OF_BAND} responses are made beside already", None)
+                raise BadEvent("rate_limit_exceeded", f"{MAX_OUT_OF_BAND} out-of-band responses are in progress", None)
             response = SpokenResponse(self._state, metadata, out_of_band=True)
             self._out_of_band.add(response)
             response.start(self._plan(request), self._out_of_band.discard)
@@ -65,12 +66,12 @@ class Responses:
         self._start(request)
 
     async def interrupt(self, reason: str) -> bool:
-        """Cancel the response in progress, or the one that waits. True where there was one."""
+        """Cancel the response that is in progress or waits. Returns False if there is none."""
         self._answers_later = False
-        asking, self._task = self._task, None
-        if asking is not None:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+        waiting, self._task = self._task, None
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
             if self._request is not None and self._response is None:
                 details = {"type": "cancelled", "reason": reason}
                 SpokenResponse(self._state, self._request.get("metadata"), out_of_band=False).finish_empty(
@@ -79,7 +80,7 @@ class Responses:
         response = self._response
         if response is not None:
             await response.cancel(reason)
-        return asking is not None or response is not None
+        return waiting is not None or response is not None
 
     async def aclose(self) -> None:
         """Cancel all responses."""
@@ -95,9 +96,9 @@ class Responses:
         state = self._state
         while True:
             await self._transcription.wait()
-            await state.queue.wait_until_handled()  # the transcript may have changed the tier, and its tools
+            await state.queue.wait_until_handled()  # the bridge may have changed tier and tools by the transcript
             if not self._transcription.busy:
-                break  # else another turn ended meanwhile: it gets the same response
+                break  # otherwise another turn has ended, which is answered by the same response
         self._task = None
         response = SpokenResponse(state, (request or {}).get("metadata"), out_of_band=False)
         failure = self._transcription.failure
@@ -117,13 +118,13 @@ class Responses:
             self._start(None)
 
     def _unanswered(self) -> bool:
-        """Whether the last item waits for an answer, though the last turn was silent."""
+        """Whether the last item that is not a silent turn needs an answer."""
         visible = [each.wire for each in self._state.conversation.items() if not each.filler]
-        rest = [each for each in visible if each.get("role") != "user" or spoken_text(each)]
-        return bool(rest) and rest[-1].get("role") != "assistant"
+        audible = [each for each in visible if each.get("role") != "user" or spoken_text(each)]
+        return bool(audible) and audible[-1].get("role") != "assistant"
 
     def _plan(self, request: Event) -> ResponsePlan:
-        """Plan a response. Members of `request` override those of the session."""
+        """Plan a response. Members of `request` override the session's configuration."""
         state, config = self._state, self._state.config.session
         merged = {
             name: config[name]
@@ -157,18 +158,19 @@ class Responses:
 
     def _check(self, request: Event) -> None:
         """Check the sizes of a request. Raises BadEvent."""
-        own = {name: request[name] for name in _OWN if name in request}
-        if len(msgspec.json.encode(own)) > MAX_CONFIG_BYTES:
-            message = f"instructions, tools and input of a response may have {MAX_CONFIG_BYTES >> 20} MiB"
+        large = {name: request[name] for name in _LARGE_MEMBERS if name in request}
+        if len(msgspec.json.encode(large)) > MAX_CONFIG_BYTES:
+            limit = f"at most {MAX_CONFIG_BYTES >> 20} MiB"
+            message = f"instructions, tools and input of a response may have {limit} together"
             raise BadEvent("string_above_max_length", message, "response")
-        given = members(request, "input")
-        named = [text(each, "id") for each in given if each.get("type") == "item_reference"]
-        if len(given) > MAX_ITEMS or len(set(named)) < len(named):
-            message = f"input has up to {MAX_ITEMS} items, and refers to each one once"
+        input_items = members(request, "input")
+        referenced = [text(each, "id") for each in input_items if each.get("type") == "item_reference"]
+        if len(input_items) > MAX_ITEMS or len(set(referenced)) < len(referenced):
+            message = f"input may have at most {MAX_ITEMS} items, and may reference an item only once"
             raise BadEvent("invalid_value", message, "response.input")
 
     def _input_item(self, part: Event) -> ConversationItem:
-        """Item of a request's `input`: one that it refers to, or one that it holds."""
+        """Item for one element of a request's `input`: the referenced item, or the element itself."""
         if part.get("type") == "item_reference":
             item = self._state.conversation.get(text(part, "id"))
             if item is not None:

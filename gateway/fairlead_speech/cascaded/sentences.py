@@ -1,4 +1,4 @@
-"""Cuts a streamed text into sentences that can be spoken one after the other. Pure module."""
+"""Cuts a streamed text into sentences that can be spoken separately. Does no I/O."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from typing import Final
 
 MAX_PIECE: Final = 280
-"""Characters of a piece; a longer sentence is cut at its last comma or space."""
+"""Maximum characters of a piece. A longer sentence is cut at the last comma or space within the limit."""
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n+")
 _ABBREVIATION: Final = re.compile(r"(?:^|[\s(])(?:Dr|Mr|Mrs|Ms|St|Prof|No|vs|[A-Za-z]|e\.g|i\.e|\d+)\.$")
 _BREAK: Final = re.compile(r"[,;:，；](?=\s|$)|\s")
 
 
 class SentenceCutter:
-    """Cutter of one answer's text."""
+    """Cuts the text of one answer."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, text: str) -> list[str]:
-        """Add the next part. Returns the sentences that are complete now, with the white space after them."""
+        """Add the next part of the text. Returns the sentences that it completes, with the white space after them."""
         self._text += text
         sentences = []
         while (end := self._sentence_end()) is not None:
@@ -28,12 +28,12 @@ class SentenceCutter:
         return [each for each in sentences if each.strip()]
 
     def rest(self) -> str:
-        """Take the text that is left; empty where it is white space."""
+        """Remove and return the remaining text; empty if it is only white space."""
         rest, self._text = self._text, ""
         return rest if rest.strip() else ""
 
     def _sentence_end(self) -> int | None:
-        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more: an end is followed by a space
+        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more, for the space after the end
             end = match.end()
             if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
                 continue
@@ -49,5 +49,7 @@ class SentenceCutter:
 
 
 def speakable(text: str) -> bool:
-    """Whether a text has a letter or a digit: servers answer a lone `…` or `**` with an error, or without audio."""
+    """Whether a text has a letter or a digit. Speech servers answer text such as `…` or `**` with an error or without
+    audio.
+    """
     return any(each.isalnum() for each in text)

@@ -1,8 +1,8 @@
-"""Session of a cascaded engine: the provider's side of OpenAI Realtime, in this process.
+"""Session of a cascaded engine: the provider's side of an OpenAI Realtime session, in this process.
 
-To the bridge it behaves as OpenAI's server does over a WebSocket. One thing is its own: the response to speech waits
-until the speech is transcribed and the bridge has handled the transcript, so that a tier chosen by its words holds for
-the response. Wire format: OpenAI Realtime API, general availability.
+The bridge uses the session like a WebSocket to OpenAI's server, with one difference: the response to speech waits until
+the speech is transcribed and the bridge has handled the transcript. So a tier that the words choose applies to the
+response. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fairlead_speech.session import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _WINDOWS_PER_STEP: Final = 50
-"""Windows of audio that are measured in one step of the event loop: one second."""
+"""Windows of audio that are measured before other tasks run: one second of audio."""
 MAX_MESSAGE_TEXT: Final = 64 << 10
-"""Characters of a message that is added for another session."""
+"""Maximum characters of a message that is copied from another session."""
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 
 
 class CascadedSession:
-    """Session of one client: the provider's side of a bridge."""
+    """Session of one client with a cascaded engine, which the bridge uses as the provider's side."""
 
     received_binary = False
     stalled_seconds = 0.0
@@ -49,7 +49,7 @@ class CascadedSession:
         self.state = SessionState(engine, model, self._queue, self.new_id, clock, bounds)
         self._buffer = InputAudioBuffer(self.state.config.detection)
         self._turn = ""
-        """Id of the item for the turn in progress."""
+        """Id of the item of the turn in progress."""
         self._transcription = TurnTranscription(self.state, self._on_transcribed)
         self._responses = Responses(self.state, self._transcription)
         self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
@@ -67,7 +67,7 @@ class CascadedSession:
         self.state.emit("session.created", session=self.state.config.session)
 
     def set_slow_tier(self, is_slow: Callable[[], bool]) -> None:
-        """Say fillers at once while `is_slow` returns True for the tier."""
+        """Speak fillers at the start of responses while `is_slow` returns True."""
         self.state.is_slow_tier = is_slow
         self.state.prepare_filler()
 
@@ -76,22 +76,22 @@ class CascadedSession:
         self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
 
     def _expire(self) -> None:
-        message = f"the session is over after {SESSION_SECONDS // 60} minutes: open another one"
+        message = f"the session has ended after its maximum of {SESSION_SECONDS // 60} minutes: open another one"
         self._refuse(BadEvent("session_expired", message), {})
         self._queue.close(Closing(GOING_AWAY, message))
 
     def new_id(self, prefix: str) -> str:
-        """Make an id with a prefix."""
+        """Make an id that is unique in the session, with a prefix."""
         return f"{prefix}_{next(self._numbers):08}"
 
     def add_message(self, role: str, words: str) -> None:
-        """Add a message of another session to the conversation, unseen by the client."""
+        """Add a message of another session to the conversation, without events for the client."""
         kind = "output_text" if role == "assistant" else "input_text"
         content = [{"type": kind, "text": words[:MAX_MESSAGE_TEXT]}]
         self.state.conversation.add({"id": self.new_id("item"), "type": "message", "role": role, "content": content})
 
     async def interrupt(self, reason: str) -> bool:
-        """Cancel the response in progress. True where there was one."""
+        """Cancel the response in progress. Returns False without one."""
         async with self._lock:
             return await self._responses.interrupt(reason)
 
@@ -102,7 +102,7 @@ class CascadedSession:
         return await self._queue.get()
 
     async def send(self, payload: bytes) -> None:
-        """Take an event of the client. It never waits for room in the queue, which the bridge empties."""
+        """Handle an event of the client. This never waits for room in the queue, which the bridge empties."""
         event = events.read(payload)
         async with self._lock:
             if self._closed:
@@ -110,7 +110,9 @@ class CascadedSession:
             try:
                 handler = self._handlers.get(text(event, "type"))
                 if handler is None:
-                    raise BadEvent("invalid_value", f"there is no event {text(event, 'type')[:64]!r} here", "type")
+                    raise BadEvent(
+                        "invalid_value", f"a cascaded engine has no event {text(event, 'type')[:64]!r}", "type"
+                    )
                 await handler(event)
             except BadEvent as error:
                 self._refuse(error, event)
@@ -122,7 +124,7 @@ class CascadedSession:
         self._queue.close(closing)
         if self._expiry is not None:
             self._expiry.cancel()
-        async with self._lock:  # an event that is being handled starts nothing after the end
+        async with self._lock:  # waits for an event that is being handled, so that it starts no task after the end
             self._closed = True
             await self._responses.aclose()
             await self._transcription.aclose()
@@ -155,7 +157,8 @@ class CascadedSession:
         if len(audio) > self._buffer.room and self._buffer.speaking:
             await self._on_speech_stopped()  # the turn is longer than the buffer
         if len(audio) > self._buffer.room:  # turns that wait for transcription count, too
-            raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already: commit or clear it", "audio")
+            message = "the buffer is full with 4 minutes of audio: commit or clear it"
+            raise BadEvent("input_audio_buffer_full", message, "audio")
         for number, window in enumerate(self._buffer.windows(audio)):
             change = self._buffer.add_window(window)
             if change:
@@ -190,14 +193,14 @@ class CascadedSession:
     async def _client_commits(self, _: Event) -> None:
         if milliseconds(len(self._buffer)) < MIN_TURN_MS:
             raise BadEvent(
-                "input_audio_buffer_commit_empty", f"the buffer holds less than {MIN_TURN_MS} ms of audio", None
+                "input_audio_buffer_commit_empty", f"the buffer has less than {MIN_TURN_MS} ms of audio", None
             )
         if self._transcription.full:
             raise _too_many_turns()
         self._commit()
 
     def _commit(self) -> None:
-        """Make an item of the turn's audio, and have it transcribed."""
+        """Add an item for the turn's audio, and start its transcription."""
         audio, ident, state = self._buffer.take_turn(), self._turn or self.new_id("item"), self.state
         self._turn = ""
         state.end_turn()
@@ -220,20 +223,22 @@ class CascadedSession:
     async def _create(self, event: Event) -> None:
         item, state = member(event, "item"), self.state
         if text(item, "id") in state.conversation:
-            raise BadEvent("item_create_duplicate_id", "an item of that id is there", "item.id")
+            raise BadEvent("item_create_duplicate_id", "the conversation already has an item with this id", "item.id")
         kind = item.get("type")
         if kind == "function_call_output":
             room = state.conversation.result_room(text(item, "call_id"))
             if not room:
                 code = "item_create_invalid_tool_call_id"
-                raise BadEvent(code, "there is no call of that id in the conversation", "item.call_id")
+                raise BadEvent(code, "the conversation has no call with this id", "item.call_id")
             self._add_item(cut_result(item, room), text(event, "previous_item_id"))
         elif kind == "function_call":
             self._add_item(item, text(event, "previous_item_id"))
         elif kind == "message" and item.get("role") in _ROLES:
             await self._create_message(item, text(event, "previous_item_id"))
         else:
-            raise BadEvent("invalid_value", "items are messages, function calls and their outputs", "item.type")
+            raise BadEvent(
+                "invalid_value", "item.type must be message, function_call or function_call_output", "item.type"
+            )
 
     async def _create_message(self, item: Event, after: str) -> None:
         parts, audio = await message_parts(item, self._buffer.room)
@@ -246,7 +251,7 @@ class CascadedSession:
             self._transcribe(added, audio)
 
     def _add_item(self, item: Event, after: str = "") -> ConversationItem:
-        """Add an item of the client at the end of the conversation, or after another one."""
+        """Add an item of the client after the item `after`, or at the end of the conversation."""
         wire = {"object": "realtime.item", "status": "completed", **item}
         if not text(wire, "id"):
             wire["id"] = self.new_id("item")
@@ -258,7 +263,7 @@ class CascadedSession:
     def _item(self, event: Event) -> ConversationItem:
         item = self.state.conversation.get(text(event, "item_id"))
         if item is None:
-            raise BadEvent("item_not_found", "there is no item of that id in the conversation", "item_id")
+            raise BadEvent("item_not_found", "the conversation has no item with this id", "item_id")
         return item
 
     async def _retrieve(self, event: Event) -> None:
@@ -267,10 +272,11 @@ class CascadedSession:
     async def _truncate(self, event: Event) -> None:
         item, end = self._item(event), event.get("audio_end_ms")
         if not item.spoken or not isinstance(end, int) or end < 0:
-            raise BadEvent("invalid_value", "only what the engine said can be cut, at a time of its audio", "item_id")
+            message = "only spoken answers can be truncated, with audio_end_ms as an integer of at least 0"
+            raise BadEvent("invalid_value", message, "item_id")
         wire = truncate(item, end)
         if wire is None:
-            raise BadEvent("invalid_value", "the audio of that item is shorter", "audio_end_ms")
+            raise BadEvent("invalid_value", "audio_end_ms is after the end of the item's audio", "audio_end_ms")
         self.state.update(item, wire)
         self.state.emit("conversation.item.truncated", item_id=item.id, content_index=0, audio_end_ms=end)
 
@@ -288,5 +294,5 @@ class CascadedSession:
 
 
 def _too_many_turns() -> BadEvent:
-    message = f"{MAX_TURNS} turns of speech wait for their transcripts: go on when one is there"
+    message = f"{MAX_TURNS} turns of speech wait for transcription: send more audio when one is transcribed"
     return BadEvent("rate_limit_exceeded", message)

@@ -1,4 +1,4 @@
-"""Response of a cascaded engine: the model's streamed answer, spoken sentence by sentence; its items and usage."""
+"""Response of a cascaded engine: speaks the model's streamed answer by sentences, and emits its items and usage."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 CHUNK: Final = 9600
 """Bytes of audio in one event: 200 ms."""
 _CHARACTERS: Final = 4
-"""Characters of an answer that are estimated as one token."""
+"""Characters of an answer that count as one token in an estimate."""
 
 
 class ResponseHost(Protocol):
-    """Session as its responses see it."""
+    """Interface of a session that its responses need."""
 
     bounds: SpeechBounds
     backends: SpeechBackends
@@ -48,11 +48,11 @@ class ResponseHost(Protocol):
         ...
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once there is room for audio."""
+        """Wait until the queue has room for audio, then send an event."""
         ...
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation. Returns it, and the id of the item before it."""
+        """Append an item to the conversation. Returns the item and the id of the previous item."""
         ...
 
     def update(self, item: ConversationItem, wire: Event) -> None:
@@ -60,27 +60,27 @@ class ResponseHost(Protocol):
         ...
 
     def on_first_audio(self, *, filler: bool) -> None:
-        """Take the first audio of a filler, or of the answer."""
+        """Record that the first audio of a filler, or of the answer, is sent."""
         ...
 
 
 class ResponsePlan(msgspec.Struct):
-    """Plan of a response: what is decided before it begins."""
+    """Plan of a response, decided before the response begins."""
 
-    wanted: str
-    """Model or route."""
+    model: str
+    """Name of a model or route."""
     body: dict[str, Any]
-    """Request of Chat Completions."""
+    """Request body in the format of Chat Completions."""
     voice: str
     speed: float
     phrase: str
-    """Filler, said before calls, and at once in a slow tier; empty: none."""
+    """Filler that is spoken before tool calls, or at once in a slow tier; empty: none."""
     at_once: bool
     text_only: bool
 
 
 class SpokenResponse:
-    """Response in progress."""
+    """Response in progress of a cascaded engine."""
 
     def __init__(self, host: ResponseHost, metadata: object, *, out_of_band: bool) -> None:
         """`out_of_band`: whether the response is outside of the conversation."""
@@ -93,7 +93,7 @@ class SpokenResponse:
         self._answering = False
         self._answer = SpokenAnswer()
         self._request: Mapping[str, Any] | None = None
-        """Request that the model has accepted; None: there is none."""
+        """Request that the model has accepted, or may yet; None: the model was not asked, or refused the request."""
         self._spoken: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class SpokenResponse:
         self.update = host.update
 
     def start(self, plan: ResponsePlan, on_done: Callable[[SpokenResponse], None]) -> None:
-        """Begin; `on_done` is called before the last event."""
+        """Begin the response. `on_done` is called before the last event."""
         self._plan = plan
         self._on_done = on_done
         self.emit("response.created", response=self._response("in_progress", None))
@@ -150,14 +150,14 @@ class SpokenResponse:
                 self._pieces.put_nowait(None)
                 await speaking
         except TimeoutError:
-            message = f"the answer was not over within {seconds / 60:.0f} minutes"
+            message = f"the model's answer took longer than {seconds / 60:.0f} minutes"
             self._end("failed", failure("response_timeout", message))
         except BackendFailed as error:
             self._end("failed", failure(error.code, str(error)))
         except LlmError as error:
             if not self._answering:
                 self._request = None
-            self._end("failed", failure(error.code, f"the model: {error}"))
+            self._end("failed", failure(error.code, f"the model failed: {error}"))
         except TooLargeItem as error:
             self._end("failed", failure("too_large", str(error)))
         except Exception:
@@ -172,12 +172,12 @@ class SpokenResponse:
             await asyncio.gather(speaking, return_exceptions=True)
 
     async def _read_answer(self, speaking: asyncio.Task[None]) -> None:
-        """Read the model's answer to its end, and queue it for speech; then emit its calls."""
+        """Read the model's whole answer and queue its text for speech; then emit its tool calls."""
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
             self._say_filler()
         self._request = plan.body
-        async with contextlib.aclosing(self._host.model.stream(plan.wanted, plan.body)) as stream:
+        async with contextlib.aclosing(self._host.model.stream(plan.model, plan.body)) as stream:
             async for piece in stream:
                 self._answering = True
                 text = self._answer.feed(piece)
@@ -188,22 +188,22 @@ class SpokenResponse:
                 if self._answer.calls and message is None:
                     self._say_filler()
                 for sentence in cutter.add(text):
-                    assert message is not None, "a sentence has come as text"
+                    assert message is not None, "a sentence is cut from text, which opens a message"
                     self._pieces.put_nowait((message, sentence))
                 if speaking.done():
                     speaking.result()
         if not self._answer.ended:
-            raise BackendFailed("llm_failed", "the model's answer broke off")
+            raise BackendFailed("llm_failed", "the stream of the model's answer ended early")
         rest = cutter.rest()
         if rest and message is not None:
             self._pieces.put_nowait((message, rest))
-        if self._answer.finish_reason in _INCOMPLETE:  # its calls may be cut off
+        if self._answer.finish_reason in _INCOMPLETE:  # the arguments of its calls may be cut off
             return
         for ident, call in zip(self._host.call_ids.assign(self._answer.calls), self._answer.calls, strict=True):
             self._emit_call(ident, call.name, call.arguments)
 
     def _say_filler(self) -> None:
-        """Queue the filler, once."""
+        """Queue the filler, unless that was done before."""
         plan = self._plan
         if plan.phrase and not plan.text_only:
             self._pieces.put_nowait((self._open_item(filler=True), plan.phrase))
@@ -214,7 +214,7 @@ class SpokenResponse:
         return self._spoken[-1]
 
     async def _speak(self) -> None:
-        """Speak the queued pieces in their order. Raises BackendFailed."""
+        """Speak the queued pieces in order. Raises BackendFailed."""
         last: SpokenItem | None = None
         while (piece := await self._pieces.get()) is not None:
             item, text = piece
@@ -247,7 +247,7 @@ class SpokenResponse:
                     cached_audio += audio
                 await item.send_audio(audio)
         if not has_audio and not filler:
-            raise BackendFailed("tts_failed", "text to speech answered without audio")
+            raise BackendFailed("tts_failed", "the text-to-speech server answered without audio")
         if filler:
             host.fillers.add(text, plan.voice, plan.speed, bytes(cached_audio))
 
@@ -279,7 +279,7 @@ class SpokenResponse:
             return
         self._ended = True
         for item in self._spoken:
-            item.close("incomplete")  # no-op where it is closed
+            item.close("incomplete")  # no-op for closed items
         self._on_done(self)
         usage = response_usage(self._answer.usage, self._request, self._answer.written)
         self.emit("response.done", response={**self._response(status, details), "usage": usage})
@@ -304,7 +304,7 @@ def failure(code: str, message: str) -> Event:
 
 
 class ItemHost(Protocol):
-    """Session and response as an item sees them."""
+    """Interface of a session and its response that an item needs."""
 
     out_of_band: bool
     """Whether the response is outside of the conversation."""
@@ -324,11 +324,11 @@ class ItemHost(Protocol):
         ...
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once there is room for audio."""
+        """Wait until the queue has room for audio, then send an event."""
         ...
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation. Returns it, and the id of the item before it."""
+        """Append an item to the conversation. Returns the item and the id of the previous item."""
         ...
 
     def update(self, item: ConversationItem, wire: Event) -> None:
@@ -337,8 +337,8 @@ class ItemHost(Protocol):
 
 
 class SpokenItem:
-    """Message of the assistant in progress, whose events are in the order of OpenAI's server. Its first events are sent
-    by the constructor.
+    """Message of the assistant in progress. Events have the order that OpenAI's server gives them; the constructor
+    sends the first ones.
     """
 
     def __init__(self, host: ItemHost, *, filler: bool, text_only: bool) -> None:
@@ -363,7 +363,7 @@ class SpokenItem:
         host.emit("response.content_part.added", **self._part, part=self._content_part("", part=True))
 
     async def send_text(self, text: str) -> None:
-        """Send a piece of the transcript, before its audio; or of the text, where that is all."""
+        """Send a piece of the transcript before its audio, or a piece of the text if the response has no audio."""
         self._text += text
         self.item.spoken.append(SpokenPiece(text))
         kind = "response.output_text.delta" if self._text_only else "response.output_audio_transcript.delta"
@@ -378,7 +378,7 @@ class SpokenItem:
             await self._host.emit_when_room("response.output_audio.delta", **self._part, delta=delta)
 
     def close(self, status: str = "completed") -> None:
-        """Complete the message; no-op the second time."""
+        """Complete the message. A second call does nothing."""
         if self.closed:
             return
         self.closed = True
@@ -404,8 +404,8 @@ class SpokenItem:
 
 
 def response_usage(stated: Mapping[str, Any], request: Mapping[str, Any] | None, characters: int) -> Event:
-    """Usage of a response. Where the model accepted a `request` and stated no tokens, as a cancelled one does not, they
-    are estimated by the request and by the `characters` of the answer.
+    """Token usage of a response. If the model accepted the `request` but stated no tokens, as after a cancellation,
+    the tokens are estimated by the size of the request and the `characters` of the answer.
     """
     used = token_usage(stated)
     if request is not None and not used.total:

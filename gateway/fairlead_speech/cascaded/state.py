@@ -1,4 +1,4 @@
-"""State that the parts of one session share: configuration, conversation, and the queue of events to its client."""
+"""State that all parts of one session share: configuration, conversation, and the queue of events for the client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class SessionState:
-    """State of one session. `aclose` it."""
+    """State of one session with a cascaded engine. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class SessionState:
         clock: Callable[[], float],
         bounds: SpeechBounds,
     ) -> None:
-        """`clock` in seconds."""
+        """`ident`: makes an id with a prefix. `clock`: monotonic clock in seconds."""
         self.bounds = bounds
         self.engine = engine
         self.queue = queue
@@ -51,7 +51,7 @@ class SessionState:
         self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow_tier: Callable[[], bool] = lambda: False
-        """Whether the tier is a slow one, in which fillers are said at once."""
+        """Function that returns whether the tier is slow, so that fillers are spoken at the start of a response."""
         self.voice_used = False
         self._turn_ended_at: float | None = None
         self._awaits_first_audio = True
@@ -62,11 +62,11 @@ class SessionState:
         self.queue.put(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once there is room for audio."""
+        """Wait until the queue has room for audio, then send an event."""
         await self.queue.put_when_room(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     def add(self, wire: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation. Returns it, and the id of the item before it. Raises TooLargeItem."""
+        """Append an item to the conversation. Returns the item and the id of the previous item. Raises TooLargeItem."""
         return self.conversation.add(wire, filler=filler)
 
     def update(self, item: ConversationItem, wire: Event) -> None:
@@ -74,13 +74,13 @@ class SessionState:
         self.conversation.update(item, wire)
 
     def end_turn(self) -> None:
-        """Take the end of a turn, spoken or written."""
+        """Record the end of a spoken or written turn, from which the time to the first audio is measured."""
         self._turn_ended_at = self._clock()
         self._awaits_first_audio = True
         self.filler.begin_turn()
 
     def on_first_audio(self, *, filler: bool) -> None:
-        """Take the first audio of a filler, or of the answer."""
+        """Record the first audio of a filler or of the answer in the metrics."""
         self.voice_used = True
         metrics = self.engine.metrics
         if filler:
@@ -98,7 +98,7 @@ class SessionState:
             metrics.first_audio[ANSWER].observe(nanoseconds)
 
     def prepare_filler(self) -> None:
-        """Synthesize the next filler, unless it is cached, or the client has chosen another voice."""
+        """Start to synthesize the next filler, unless it is cached or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
         idle = self._preparing is None or self._preparing.done()
         voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
@@ -115,4 +115,4 @@ class SessionState:
         try:
             await self.fillers.prepare(self.backends, phrase)
         except BackendFailed as error:
-            log.info("A filler of a cascaded engine could not be synthesized: %s", error)
+            log.info("The next filler of a cascaded engine is not cached, as its synthesis failed: %s", error)

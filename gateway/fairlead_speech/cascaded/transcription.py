@@ -1,4 +1,4 @@
-"""Transcription of turns of speech: one after the other, in the order in which they were spoken."""
+"""Transcription of turns of speech, one at a time, in the order in which they were spoken."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.realtime.events import Event, members
 
 MAX_TURNS: Final = 16
-"""Turns that wait: each is an item that the conversation cannot drop, and one request to the speech server."""
+"""Maximum number of waiting turns. Each is an item that the conversation cannot drop, and causes a request to the
+speech server.
+"""
 MAX_SECONDS: Final = 60.0
-"""Time for one transcription as a whole: a server that answers byte by byte is never idle, and holds up all that
-follows.
+"""Seconds for a whole transcription. A limit for idle connections is not enough: a server that sends a byte now and
+then is never idle, and would delay all turns that follow.
 """
 log = logging.getLogger(__name__)
 
 
 class TranscriptionHost(Protocol):
-    """Session as the transcription of its turns sees it."""
+    """Interface of a session that the transcription of its turns needs."""
 
     backends: SpeechBackends
 
@@ -38,7 +40,7 @@ class TranscriptionHost(Protocol):
 
 
 class _WaitingTurn(msgspec.Struct):
-    """Turn that waits for its transcript."""
+    """Turn that waits for transcription."""
 
     item: ConversationItem
     audio: bytes
@@ -47,45 +49,47 @@ class _WaitingTurn(msgspec.Struct):
 
 
 class TurnTranscription:
-    """Transcription of the turns of one session. `aclose` it."""
+    """Transcribes the turns of one session. Its owner calls `aclose` at the end."""
 
     def __init__(self, host: TranscriptionHost, on_done: Callable[[int], None]) -> None:
-        """`on_done` is called with the bytes of audio that no longer wait."""
+        """`on_done`: called after each turn with the bytes of its audio, which no longer wait."""
         self._host = host
         self._on_done = on_done
         self._turns: deque[_WaitingTurn] = deque()
-        """Turns without a transcript; the first one is being transcribed."""
+        """Turns without a transcript, the first of which is being transcribed."""
         self._idle = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self.failure: BackendFailed | None = None
-        """Error of the last turn; None: it has a transcript."""
+        """Error of the last transcription; None: it succeeded."""
         self.empty = False
         """Whether the transcript of the last turn is empty."""
 
     @property
     def busy(self) -> bool:
-        """Whether a turn waits for its transcript."""
+        """Whether a turn is being transcribed."""
         return bool(self._turns)
 
     @property
     def full(self) -> bool:
-        """Whether no further turn may wait."""
+        """Whether the maximum number of turns waits."""
         return len(self._turns) >= MAX_TURNS
 
     def begin(self, item: ConversationItem, audio: bytes, language: str, *, visible: bool) -> None:
-        """Transcribe the audio of an item; not while `full`. `visible`: whether the client gets the transcript."""
+        """Queue the audio of an item for transcription, which is not allowed while `full`. `visible`: whether the
+        client gets the transcript.
+        """
         self._turns.append(_WaitingTurn(item, audio, language, visible))
         self._idle.clear()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name="transcription of a cascaded engine")
 
     async def wait(self) -> None:
-        """Wait until all turns are transcribed, those that end meanwhile included."""
+        """Wait until all turns are transcribed, including turns that are added while this waits."""
         while self._turns:
             await self._idle.wait()
 
     async def aclose(self) -> None:
-        """Cancel the task, and drop the turns that wait."""
+        """Cancel the task, and drop the waiting turns."""
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -98,7 +102,7 @@ class TurnTranscription:
             try:
                 await self._transcribe(turn)
             except Exception:
-                log.exception("A turn of speech could not be transcribed")
+                log.exception("The gateway failed to transcribe a turn of speech with a cascaded engine")
                 self.failure = BackendFailed("internal_error", "the gateway failed; its log says why")
             finally:
                 self._turns.popleft()
@@ -135,5 +139,5 @@ class TurnTranscription:
             async with asyncio.timeout(MAX_SECONDS):
                 return await self._host.backends.transcribe(turn.audio, turn.language)
         except TimeoutError as error:
-            message = f"speech to text did not answer within {MAX_SECONDS:.0f} s"
+            message = f"the speech-to-text server did not answer within {MAX_SECONDS:.0f} s"
             raise BackendFailed("stt_unavailable", message) from error

@@ -1,1 +1,1 @@
-"""Engine of Gemini Live, by its API BidiGenerateContent."""
+"""Speech engine for Gemini Live, whose API is BidiGenerateContent."""

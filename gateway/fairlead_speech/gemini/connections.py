@@ -1,11 +1,13 @@
-"""Changes the tools of a Gemini Live session: by `contextUpdate` where its model supports that, else over a new
+"""Changes the tools of a Gemini Live session: by `contextUpdate` if its model supports that, else over a new
 connection.
 
-A connection can be replaced only while nobody speaks and no call is open, and only where the provider gave a handle
-since the model last spoke. The provider refuses a handle while the old connection is open, so that is closed first. A
-connection that the provider closes, as it does every ten minutes, is replaced in the same way. What was sent since the
-newest handle is buffered and sent again over the new connection: a handle stands for what came before it. What the
-client sends meanwhile waits in the same buffer; nothing is lost, and nothing comes twice.
+A connection can be replaced only while nobody speaks, no call is open, and the provider has sent a resumption handle
+since the model last spoke. The provider refuses a handle while the old connection is open, so the old connection is
+closed first. A connection that the provider closes, as it does every ten minutes, is replaced in the same way.
+
+A handle covers the messages sent before it. Messages sent after the newest handle are buffered and sent again over the
+new connection. Messages that the client sends during the replacement wait in the same buffer. So no message is lost or
+sent twice.
 """
 
 from __future__ import annotations
@@ -30,38 +32,38 @@ from fairlead_speech.sockets import Closing, SessionSide
 from fairlead_speech.tools import SpeechContext
 
 RETRY_SECONDS: Final = 0.5
-"""Interval of checks whether a connection can be replaced, and of attempts to open one."""
+"""Seconds between two checks whether a connection can be replaced, and between two attempts to open one."""
 SETUP_ANSWER_SECONDS: Final = 10.0
-"""Time for a provider to answer a setup."""
+"""Seconds that a provider has to answer a setup."""
 ATTEMPTS: Final = 3
 NO_HANDLE: Final = "no_handle"
-"""Reason of a tier that waits: the provider gave no handle since the model last spoke."""
+"""Reason why a tier's tools wait: the provider has sent no handle since the model last spoke."""
 TOO_MUCH_SINCE_HANDLE: Final = "too_much"
-"""Reason of a tier that waits: more was sent since the handle than is buffered."""
+"""Reason why a tier's tools wait: the messages sent since the newest handle exceed the buffer."""
 _NOTICE_SECONDS: Final = 5.0
-"""Time before the end of a connection at which its client gets `goAway`, if it could not be replaced."""
+"""Seconds before the end of a connection that cannot be replaced at which the client gets `goAway`."""
 _REFUSALS: Final = frozenset({1007, 1008})
-"""Close codes of refusals by a model, after which nothing is sent again."""
+"""Close codes by which a model refuses a message, after which the buffer is not sent again."""
 log = logging.getLogger(__name__)
 Dial = Callable[[], Awaitable[SessionSide]]
-"""Opens another connection to the session's model. Raises LlmError."""
+"""Function that opens another connection to the session's model. Raises LlmError."""
 MAX_BUFFERED_BYTES: Final = 256 << 10
-"""Bytes that are buffered since the newest handle: five seconds of PCM at 16 kHz, in base64."""
+"""Size of the buffer for messages since the newest handle: five seconds of PCM at 16 kHz, in base64."""
 
 
 class LiveParts(msgspec.Struct, frozen=True):
-    """Parts of one session that it shares with its connections."""
+    """Objects of one session that the session and its connections share."""
 
     setup: SessionSetup
     modes: CallModes
     turns: LiveTurns
     notices: ClientNotices
     clock: Callable[[], float]
-    """Clock in seconds."""
+    """Monotonic clock in seconds."""
 
 
 class ToolSwitch:
-    """Changes the tools of one session, and replaces its connection. `aclose` it."""
+    """Changes the tools of one session, and replaces its connection. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class ToolSwitch:
         self._engine = context.engine
         self._metrics = context.metrics
         self.connection = self._connection = ProviderConnection(side, self.recover)
-        """Provider's side of the session, over one connection after the other."""
+        """Provider's side of the session, which stays the same object when the connection is replaced."""
         self._setup = parts.setup
         self._turns = parts.turns
         self._notices = parts.notices
@@ -87,12 +89,12 @@ class ToolSwitch:
         self._task: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
         self._update_sent = False
-        """Whether the gateway sent a `contextUpdate` since the last turn ended."""
+        """Whether the gateway has sent a `contextUpdate` since the last turn ended."""
         self._go_away: tuple[float, bytes] | None = None
-        """Time at which the client gets the provider's `goAway`, and its payload; None: there is none."""
+        """Time at which the client gets the provider's `goAway`, and the payload; None: no `goAway` is pending."""
 
     async def update_tools(self) -> None:
-        """Send the offered tools to the model, as soon as it accepts them."""
+        """Send the offered tools to the model as soon as the model accepts them."""
         if not self._setup.pending:
             return
         if self._model.context_update and self._connection.connected:
@@ -102,7 +104,7 @@ class ToolSwitch:
             self.try_replace()
 
     def try_replace(self) -> None:
-        """Replace the connection where that is due and possible; else wait until it is possible."""
+        """Replace the connection if that is due and possible; if it is only due, start to wait until it is possible."""
         if not self._replacement_due or not self._connection.connected:
             return
         if self._replaceable:
@@ -113,20 +115,23 @@ class ToolSwitch:
             self._retry.set()
 
     def on_turn_complete(self) -> None:
-        """Take the end of the model's turn."""
+        """Record the end of the model's turn, and replace the connection if that is due."""
         self._update_sent = False
         self.try_replace()
 
     def on_go_away(self, notice: GoAway, payload: bytes) -> None:
-        """Take a `goAway` that is hidden from the client, as the connection is replaced before its end."""
+        """Handle a `goAway`, which is hidden from the client, by replacing the connection before its end."""
         self._go_away = self._clock() + max(notice.seconds - _NOTICE_SECONDS, 0.0), payload
         self.try_replace()
 
     def recover(self, closing: Closing) -> bool:
-        """Take the close of a connection. True where another one takes its place."""
+        """Handle the close of a connection. Returns True when another connection replaces it."""
         refused = closing.code in _REFUSALS
         if refused and self._update_sent:
-            log.warning("A model of Gemini Live refused contextUpdate: its session is resumed over another connection")
+            log.warning(
+                "The model of a Gemini Live session refused contextUpdate, so the session is resumed over another "
+                "connection"
+            )
             self._on_update_refused()
             self._model = self._model.without_update()
             refused = False
@@ -137,7 +142,7 @@ class ToolSwitch:
         return True
 
     async def aclose(self) -> None:
-        """Cancel the task."""
+        """Cancel the replacement of the connection, or the wait for it."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -165,15 +170,15 @@ class ToolSwitch:
             await asyncio.gather(waiting, return_exceptions=True)
         replaced = await self._connection.replace(self._connect)
         self._metrics.resumptions[self._engine, OK if replaced else FAILED_RESUMPTION] += 1
-        if replaced and self._setup.pending:  # the tools changed again meanwhile
+        if replaced and self._setup.pending:  # the tools have changed again during the replacement
             await self.update_tools()
 
     async def _connect(self) -> SessionSide | Closing:
-        """Open a connection that resumes the session. Returns it, or the close of the last attempt."""
-        failure = Closing(1011, "the session could not be resumed")
+        """Open a connection that resumes the session. Returns the connection, or the close of the last attempt."""
+        failure = Closing(1011, "the gateway could not resume the session with the provider")
         for attempt in range(ATTEMPTS):
             if attempt:
-                await asyncio.sleep(RETRY_SECONDS)  # a provider may not know yet that the old connection is closed
+                await asyncio.sleep(RETRY_SECONDS)  # the provider may not have noticed the close of the old connection
             try:
                 side = await self._dial()
             except LlmError as error:
@@ -189,11 +194,15 @@ class ToolSwitch:
             failure = closing
             if failure.code in _REFUSALS:
                 break
-        log.warning("A session of Gemini Live could not be resumed: %s %s", failure.code, failure.reason[:120])
+        log.warning(
+            "A Gemini Live session ends, as it could not be resumed over a new connection: %s %s",
+            failure.code,
+            failure.reason[:120],
+        )
         return failure
 
     async def _set_up(self, side: SessionSide) -> Closing | None:
-        """Send the setup over a new connection. Returns None once the session is resumed, else the close."""
+        """Send the setup over a new connection. Returns None when the session is resumed, else how it was closed."""
         await side.send(self._setup.message(self._turns.handle))
         try:
             async with asyncio.timeout(SETUP_ANSWER_SECONDS):
@@ -206,13 +215,15 @@ class ToolSwitch:
                         return None
         except RefusedMessage as error:
             await side.close(Closing(1000))
-            return Closing(1011, f"the provider's answer to a setup is refused: {error}")
+            return Closing(1011, f"the gateway refused the provider's answer to the setup: {error}")
         except TimeoutError:
             await side.close(Closing(1000))
-            return Closing(1011, "the provider did not answer a setup")
+            return Closing(1011, f"the provider did not answer a setup within {SETUP_ANSWER_SECONDS:.0f} s")
 
     async def _wait(self) -> None:
-        """Retry at intervals, as an idle time may be missing; announce a waiting tier where something else is."""
+        """Retry at intervals until the session is idle and the connection can be replaced. If only the handle or the
+        buffer prevents that, tell the client that the tier's tools wait.
+        """
         idle_checks, announced = 0, False
         while self._replacement_due and self._connection.connected:
             self._retry.clear()
@@ -231,7 +242,7 @@ class ToolSwitch:
     async def _announce_waiting_tier(self) -> None:
         why = TOO_MUCH_SINCE_HANDLE if self._turns.handle_current else NO_HANDLE
         self._metrics.tier_waits[self._engine, why] += 1
-        log.info("The tools of a speech session's tier wait for the end of the next turn: %s", why)
+        log.info("The tools of a Gemini Live session change after its next turn, not now: %s", why)
         await self._notices.send_waiting_tier(why)
 
     async def _forward_go_away(self) -> None:
@@ -241,14 +252,12 @@ class ToolSwitch:
 
 
 class ProviderConnection:
-    """Provider's side of a session, whose connection can be replaced. `close` it."""
+    """Provider's side of a session, whose connection can be replaced. Its owner calls `close` at the end."""
 
     def __init__(
         self, side: SessionSide, recover: Callable[[Closing], bool], max_bytes: int = MAX_BUFFERED_BYTES
     ) -> None:
-        """`recover` returns whether another connection takes the place of one that was closed; it has called `pause`
-        then.
-        """
+        """`recover` returns whether a closed connection is being replaced; if so, it has called `pause`."""
         self._recover = recover
         self._side: SessionSide | None = side
         self._max_bytes = max_bytes
@@ -260,11 +269,11 @@ class ProviderConnection:
         self._received_binary = False
         self.binary = False
         self.complete = True
-        """Whether all that was sent since the newest handle is buffered."""
+        """Whether the buffer contains all messages since the newest handle."""
 
     @property
     def connected(self) -> bool:
-        """Whether a connection carries messages now."""
+        """Whether a connection is open that carries messages."""
         return self._connected.is_set() and self._closing is None
 
     @property
@@ -274,11 +283,11 @@ class ProviderConnection:
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which a sent message has waited for the provider to read; 0 while a connection is replaced."""
+        """Seconds for which the provider has not read what was sent; 0 while the connection is being replaced."""
         return self._side.stalled_seconds if self._side is not None and self.connected else 0.0
 
     async def receive(self) -> bytes | Closing:
-        """Wait for the next message of the current connection, or for the end of the last one."""
+        """Wait for the next message of the current connection, or for the close of the session's last connection."""
         while True:
             await self._connected.wait()
             side = self._side
@@ -286,15 +295,15 @@ class ProviderConnection:
                 return self._closing or Closing(1006, clean=False)
             payload = await side.receive()
             if side is not self._side or not self._connected.is_set():
-                continue  # what came over a paused connection is sent again over the next one
+                continue  # the provider sends what it sent over a paused connection again over the next one
             self._received_binary = side.received_binary
             if isinstance(payload, Closing) and self._recover(payload):
                 continue
             return payload
 
     async def send(self, payload: bytes) -> None:
-        """Send a message, and buffer it until the next handle; wait while a connection is replaced and the buffer is
-        full.
+        """Send a message, and buffer it until the next handle. While the connection is being replaced and the buffer
+        is full, wait.
         """
         while not self._connected.is_set() and self._bytes + len(payload) > self._max_bytes and self._since_handle:
             await self._connected.wait()
@@ -304,54 +313,55 @@ class ProviderConnection:
             await self._side.send(payload)
 
     async def send_unbuffered(self, payload: bytes) -> None:
-        """Send a message that is not repeated over another connection. No-op where none is open."""
+        """Send a message that is not repeated over another connection. Without an open connection, do nothing."""
         if self._connected.is_set() and self._side is not None:
             await self._side.send(payload)
 
     def on_handle(self) -> None:
-        """Take a handle, which covers what was sent so far: the buffer is emptied."""
+        """Empty the buffer, as a new handle covers everything that was sent before it."""
         self._since_handle.clear()
         self._bytes = 0
         self.complete = True
 
     def pause(self) -> None:
-        """Only buffer what is sent, and drop what is received, as the connection is about to be replaced."""
+        """Begin to buffer sent messages and to drop received ones, as the connection is about to be replaced."""
         self._connected.clear()
 
     async def replace(self, connect: Callable[[], Awaitable[SessionSide | Closing]]) -> bool:
-        """Close the paused connection, open another one and send the buffer. False where that failed."""
+        """Close the paused connection, open another one and send the buffer. Returns False on failure."""
         previous, self._side = self._side, None
         try:
             if previous is not None:
                 await previous.close(Closing(1000))
-            opened = await connect()
-            if isinstance(opened, Closing) or self._closing is not None:
-                await self._fail(opened)
+            result = await connect()
+            if isinstance(result, Closing) or self._closing is not None:
+                await self._fail(result)
                 return False
             sent = 0
-            while sent < len(self._since_handle):  # it may grow meanwhile
-                await opened.send(self._since_handle[sent])
+            while sent < len(self._since_handle):  # the buffer may grow during the loop
+                await result.send(self._since_handle[sent])
                 sent += 1
-            self._side = opened
+            self._side = result
             return True
         finally:
             if self._side is None and self._closing is None:
-                self._closing = Closing(1011, "the session could not be resumed")
+                self._closing = Closing(1011, "the gateway could not resume the session with the provider")
             self._connected.set()
 
     async def close(self, closing: Closing) -> None:
-        """Close the connection; one that is being opened is closed as soon as it is open."""
+        """Close the connection. A connection that is being opened is closed as soon as it is open."""
         side = self._side
         self._closing = self._closing or closing
         self._connected.set()
         if side is not None:
             await side.close(closing)
 
-    async def _fail(self, opened: SessionSide | Closing) -> None:
-        if isinstance(opened, Closing):
-            self._closing = self._closing or opened
+    async def _fail(self, result: SessionSide | Closing) -> None:
+        """End the session with the close that `connect` returned, or close the connection that is not needed now."""
+        if isinstance(result, Closing):
+            self._closing = self._closing or result
         else:
-            await opened.close(Closing(1000))
+            await result.close(Closing(1000))
 
     def _buffer(self, payload: bytes) -> None:
         self._since_handle.append(payload)

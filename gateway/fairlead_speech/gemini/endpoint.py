@@ -1,4 +1,4 @@
-"""Endpoint for sessions of Gemini Live; the first message of a connection, `setup`, names the model."""
+"""Endpoint for Gemini Live sessions, whose model is named in the first message of the connection, `setup`."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from fairlead_speech.sockets import (
 )
 
 SETUP_SECONDS: Final = 10.0
-"""Time for a client to send its setup."""
+"""Seconds that a client has to send its setup."""
 MAX_WITHOUT_UPDATE: Final = 256
-"""Names of models that are remembered for having refused `contextUpdate`."""
+"""Maximum number of stored names of models that refused `contextUpdate`."""
 FORWARDED_HEADERS: Final = ("x-goog-api-client",)
-"""Headers of a client that are sent to its provider."""
+"""Headers of a client that are forwarded to its provider."""
 _PATH: Final = re.compile(
     r"/ws/google\.ai\.generativelanguage\.v1[a-z0-9]{0,8}\.GenerativeService\.BidiGenerateContent"
 )
 _PROVIDER_PATH: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 _API: Final = "Gemini's Live API"
 _RESOURCE: Final = "models/"
-_NO_SETUP: Final = "the first message must be a setup with the name of a model"
+_NO_SETUP: Final = f"the first message must be a setup with the name of a model, sent within {SETUP_SECONDS:.0f} s"
 log = logging.getLogger(__name__)
 
 
 class LiveEndpoint:
-    """Endpoint of Gemini Live: BidiGenerateContent."""
+    """Endpoint for Gemini Live sessions (BidiGenerateContent)."""
 
     engine = ENGINE
 
@@ -69,22 +69,22 @@ class LiveEndpoint:
         """Names of models that refused `contextUpdate`."""
 
     def takes(self, path: str) -> bool:
-        """Whether a WebSocket to that path is a session of this engine."""
+        """Whether a WebSocket at a path belongs to this endpoint."""
         return _PATH.fullmatch(path) is not None
 
     def error_body(self, error: LlmError) -> bytes:
-        """Body of a refusal before the upgrade."""
+        """Body of an error before the upgrade."""
         return error_body(error)
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Take a slot for the setup, which names the model. Raises LlmError."""
+        """Take a slot until the setup arrives, which names the model. Raises LlmError."""
         slot.take_for_setup()
         return functools.partial(self._serve, session_request, slot)
 
     async def _serve(
         self, session_request: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
     ) -> web.StreamResponse:
-        """Run a session to its end. A refusal after the upgrade is a close, as the provider has it."""
+        """Run a session to its end. Like the provider, close the WebSocket to refuse a session after the upgrade."""
         socket, client = await self._services.accept(request)
         try:
             await self._run(client, session_request, slot, record)
@@ -93,7 +93,7 @@ class LiveEndpoint:
         except Problem as problem:
             refusal = llm_error(problem)
         except Exception:
-            log.exception("A speech session failed")
+            log.exception("A Gemini Live session failed")
             refusal = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
         else:
             return socket
@@ -105,7 +105,7 @@ class LiveEndpoint:
     async def _run(
         self, client: SessionSide, session_request: SessionRequest, slot: SessionSlot, record: RequestRecord
     ) -> None:
-        """Run a session from its setup on. Raises LlmError and Problem before it has begun."""
+        """Receive the setup and run a session. Raises LlmError and Problem before the session begins."""
         services = self._services
         setup = await _receive_setup(client)
         if setup is None:
@@ -150,7 +150,7 @@ class LiveEndpoint:
             parts,
             switch,
             lambda handle: self._handles.seal(handle, opened.target.provider, identity),
-            elsewhere=None if routing is None else routing.is_slow,
+            is_slow=None if routing is None else routing.is_slow,
         )
         bridged: BridgedSession = session
         try:
@@ -180,7 +180,7 @@ class LiveEndpoint:
 
 
 def close_for(error: LlmError) -> Closing:
-    """Close for a refusal, with the codes of Gemini's API."""
+    """Close frame for an error, with the close codes of Gemini's API."""
     if error.status in (429, 503):
         return Closing(TRY_AGAIN_LATER, str(error))
     if error.status >= 500:
@@ -191,7 +191,7 @@ def close_for(error: LlmError) -> Closing:
 
 
 async def _send_setup(opened: OpenedModel, setup: SessionSetup, connection: ProviderConnection) -> None:
-    """Send the setup, with the tools of the first turn. Raises Problem."""
+    """Send the setup with the tools for the first turn. Raises Problem."""
     if opened.toolbox.enabled:
         await opened.tier.choose_first()
     setup.set_offer(await opened.toolbox.show(opened.tier.current, setup.client_names))
@@ -199,7 +199,7 @@ async def _send_setup(opened: OpenedModel, setup: SessionSetup, connection: Prov
 
 
 async def _receive_setup(client: SessionSide) -> Message | None:
-    """Wait for the setup; None where the client closed before it. Raises LlmError."""
+    """Wait for the client's setup. Returns None if the client closes the connection first. Raises LlmError."""
     try:
         async with asyncio.timeout(SETUP_SECONDS):
             payload = await client.receive()
@@ -207,8 +207,8 @@ async def _receive_setup(client: SessionSide) -> Message | None:
         raise LlmError(400, _NO_SETUP, "invalid_request") from error
     if isinstance(payload, Closing):
         return None
-    if len(payload) > MAX_SETUP_BYTES:  # it is stored as long as the session
-        raise LlmError(413, f"a setup may have {MAX_SETUP_BYTES >> 20} MiB", "invalid_request", param="setup")
+    if len(payload) > MAX_SETUP_BYTES:  # the setup is stored for the whole session
+        raise LlmError(413, f"a setup may have at most {MAX_SETUP_BYTES >> 20} MiB", "invalid_request", param="setup")
     try:
         setup = member(CLIENT_MESSAGES.check(payload), SETUP)
     except TooLargeMessage as error:

@@ -1,4 +1,4 @@
-"""Answers of a cascaded engine as messages of Gemini Live, for the client of a session whose turn it answers."""
+"""Translates answers of a cascaded engine to Gemini Live messages, for the client of a routed session."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ _encode: Final = msgspec.json.encode
 
 
 class EngineMessages:
-    """Translates an engine's events, in the form of OpenAI Realtime, to messages for one client."""
+    """Translates an engine's events, which have OpenAI Realtime's format, to Gemini Live messages for one client."""
 
     def __init__(self, client: MessageSink, setup: RoutedSetup, clock: Callable[[], float]) -> None:
-        """`clock` in seconds."""
+        """`clock`: monotonic clock in seconds."""
         self._client = client
         self._setup = setup
         self._clock = clock
         self._calls: list[Message] = []
         """Calls of the client's tools in the response in progress."""
         self.open_calls: dict[str, str] = {}
-        """Names of calls without a result of the client, by id."""
+        """Names of the calls for which the client has not sent a result, by id."""
         self.on_calls: Callable[[], None] = lambda: None
-        """Called when the client has calls to answer."""
+        """Function that is called when calls were sent to the client."""
         self._played_until = 0.0
-        """Time until which the client plays the audio that it got, if it plays as it comes."""
+        """Time at which the client finishes playing the received audio, if it plays audio on arrival."""
 
     @property
     def playing(self) -> bool:
-        """Whether the client still plays audio of the engine."""
+        """Whether the client is still playing audio of the engine."""
         return self._clock() < self._played_until
 
     async def send_transcription(self, words: str) -> None:
-        """Send the transcript of the user, where the client asked for it."""
+        """Send the transcript of the user's speech, if the client requested transcripts of the input."""
         if self._setup.shows_input:
             await self._send_content(inputTranscription={"text": words})
 
     async def send(self, payload: bytes) -> None:
-        """Translate an event, and send it."""
+        """Translate an event and send it. Events without a counterpart are dropped."""
         kind = events.event_type(payload)
         if kind == _AUDIO:
             await self._send_audio(text(events.read(payload), "delta"))
@@ -69,19 +69,19 @@ class EngineMessages:
             await self._client.send(gateway_message(TOOL_RESULT, content))
 
     async def finish_turn(self) -> None:
-        """End a turn whose answer is complete."""
+        """End a turn after its complete answer."""
         self.open_calls.clear()
         await self._send_content(generationComplete=True)
         await self._send_content(turnComplete=True)
 
     async def interrupt_turn(self) -> None:
-        """End a turn before its answer is complete: open calls of the client's tools are cancelled."""
+        """End a turn before its answer is complete, and cancel the open calls of the client's tools."""
         await self.stop_playing()
         await self.cancel_calls()
         await self._send_content(turnComplete=True)
 
     async def cancel_calls(self) -> None:
-        """Cancel the calls without a result of the client."""
+        """Cancel the calls for which the client has not sent a result."""
         ids = [*self.open_calls]
         self._calls = []
         self.open_calls.clear()
@@ -89,7 +89,7 @@ class EngineMessages:
             await self._client.send(_encode({"toolCallCancellation": {"ids": ids}}))
 
     async def stop_playing(self) -> None:
-        """Have the client stop playing."""
+        """Tell the client to stop playing audio."""
         self._played_until = 0.0
         await self._send_content(interrupted=True)
 
@@ -106,7 +106,7 @@ class EngineMessages:
             self._calls.append(call)
 
     async def _send_calls(self, *, completed: bool) -> None:
-        """Send the calls of a response in one message, once it is complete."""
+        """Send the calls of a response in one message. Calls of a response that is not `completed` are dropped."""
         calls, self._calls = self._calls, []
         if not calls or not completed:
             return

@@ -1,9 +1,14 @@
-"""Scripted server of Gemini Live, over WebSockets.
+"""Scripted Gemini Live server over WebSockets, for tests.
 
-It keeps the rules that clients trip over: a setup first, tools that are refused as a whole, one result for each call,
-behaviors of calls by model, handles that are good between two turns alone and refused while the old connection is open,
-and voice activity: audio that is not zero is speech, zeros end it, unless the client marks its turns; then nothing is
-heard between them.
+The server enforces the rules that clients tend to break:
+
+- The first message is a setup.
+- One invalid tool refuses the whole list.
+- Each call gets one result.
+- The model decides which call behaviors are allowed.
+- A resumption handle is valid only between two turns, and is refused while the old connection is open.
+- Voice activity: samples other than zero are speech, zeros end it. When the client marks its turns, audio between them
+  is ignored.
 """
 
 from __future__ import annotations
@@ -27,11 +32,11 @@ _PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.Generativ
 _FUNCTION: Final = frozenset({"name", "description", "parameters", "parametersJsonSchema", "response", "behavior"})
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 _OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_json_schema", "response", "args"})
-"""Members whose values belong to the tools."""
+"""Members whose values are defined by tools, and whose names are therefore left as they are."""
 
 
 class RefusedByScript(Exception):
-    """Message for which the connection is closed."""
+    """Message of a client that violates the protocol, for which the connection is closed with `code`."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -39,11 +44,11 @@ class RefusedByScript(Exception):
 
 
 class ScriptedLive:
-    """Scripted server; its sessions share one script."""
+    """Scripted Gemini Live server, whose sessions share one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", *, binary: bool = False, partials: bool = False) -> None:
-        """With a `key`, sessions without it are refused. `binary`: JSON is sent in binary messages. `partials`: a word
-        is transcribed with each piece of speech, else all words at its end.
+        """`key`: API key that connections must present; empty: none. `binary`: send JSON in binary messages.
+        `partials`: transcribe one word with each piece of speech, instead of all words at the end.
         """
         self.script = script
         self.binary = binary
@@ -54,16 +59,16 @@ class ScriptedLive:
         self.handles: dict[str, tuple[LiveScriptSession, int, int]] = {}
         """Sessions that can be resumed, with the number of audio messages and contents that each handle covers."""
         self.hands_out = True
-        """Whether sessions that ask for handles get some."""
+        """Whether sessions that request resumption handles get them."""
         self.admits = asyncio.Event()
-        """Set while setups are answered."""
+        """Set while the server answers setups."""
         self.admits.set()
         self.port = 0
         self.numbers = itertools.count(1)
 
     @contextlib.asynccontextmanager
     async def serving(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[ScriptedLive]:
-        """Serve at a free port of an address of this machine; `port` says which."""
+        """Serve at a free port of a local address; `port` is its number."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
         site = web.TCPSite(runner, host, 0, ssl_context=tls)
@@ -106,9 +111,9 @@ class LiveScriptSession(ScriptedConnection):
         self.turn: LiveTurn | None = None
         self._speaking = False
         self._answered = False
-        """Whether the model had a turn over this connection."""
+        """Whether the model has had a turn over this connection."""
         self._words: list[str] = []
-        """Words of the speech that are not transcribed yet."""
+        """Words of the user's speech that have not been transcribed yet."""
 
     @property
     def functions(self) -> dict[str, dict[str, Any]]:
@@ -121,7 +126,7 @@ class LiveScriptSession(ScriptedConnection):
         return [*self.functions]
 
     def of_type(self, name: str) -> list[dict[str, Any]]:
-        """Members of that name in all that the client sent."""
+        """Values of the member `name` in all messages of the client."""
         return [message[name] for message in self.received if name in message]
 
     def results(self) -> list[dict[str, Any]]:
@@ -144,7 +149,7 @@ class LiveScriptSession(ScriptedConnection):
             self._request.transport.abort()
 
     async def send_handle(self, *, resumable: bool = True) -> None:
-        """Send a handle where the client asked for some; an empty one in the middle of a turn."""
+        """Send a resumption handle if the client requested handles; an empty one during a turn."""
         if "sessionResumption" not in self.setup or not self.server.hands_out:
             return
         handle = f"handle_{next(self.server.numbers)}" if resumable else ""
@@ -153,7 +158,7 @@ class LiveScriptSession(ScriptedConnection):
         await self.send(sessionResumptionUpdate={"newHandle": handle, "resumable": resumable})
 
     async def run(self) -> None:
-        """Answer messages until the client is gone."""
+        """Answer messages until the client disconnects."""
         try:
             async for message in self._socket:
                 if message.type is not WSMsgType.TEXT and message.type is not WSMsgType.BINARY:
@@ -195,13 +200,13 @@ class LiveScriptSession(ScriptedConnection):
         self._set_tools(setup.get("tools", []))
         handle = (setup.get("sessionResumption") or {}).get("handle")
         if handle:
-            before, heard, told = self.server.handles.get(handle, (None, 0, 0))
-            if before is None:
+            resumed, heard_count, content_count = self.server.handles.get(handle, (None, 0, 0))
+            if resumed is None:
                 raise RefusedByScript(1007, "unknown session handle")
-            if not before.closed:
+            if not resumed.closed:
                 raise RefusedByScript(1011, "the session is open over another connection")
-            self.heard = before.heard[:heard]
-            self.contents = before.contents[:told]
+            self.heard = resumed.heard[:heard_count]
+            self.contents = resumed.contents[:content_count]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
 
     def _set_tools(self, tools: list[dict[str, Any]]) -> None:
@@ -295,7 +300,7 @@ class LiveScriptSession(ScriptedConnection):
             await self.send(serverContent={"inputTranscription": {"text": f"{word} "}})
 
     async def begin(self) -> None:
-        """Begin a turn of the model; one in progress is interrupted."""
+        """Begin a turn of the model, which interrupts a turn in progress."""
         await self.interrupt(calls=False)
         self._answered = True
         await self.send_handle(resumable=False)
@@ -303,7 +308,9 @@ class LiveScriptSession(ScriptedConnection):
         self.turn.start()
 
     async def interrupt(self, *, calls: bool) -> None:
-        """Interrupt the turn in progress. `calls`: whether the calls that it waits for are cancelled, too."""
+        """Interrupt the turn in progress. `calls`: whether the tool calls that the turn waits for are
+        cancelled, too.
+        """
         turn, self.turn = self.turn, None
         if turn is None or turn.over:
             return
@@ -323,7 +330,7 @@ class LiveScriptSession(ScriptedConnection):
             raise RefusedByScript(1007, f"no call {response.get('id')!r} waits for a response")
         if behavior == BLOCKING:
             if self.turn is not None:
-                self.turn.answered.set()
+                self.turn.result_received.set()
             return
         scheduling = response.get("scheduling", "WHEN_IDLE")
         if scheduling == "SILENT":
@@ -339,7 +346,7 @@ class LiveScriptSession(ScriptedConnection):
 
 
 def camel(value: Any) -> Any:
-    """JSON with names in camel case, but for values of the tools."""
+    """Copy JSON with member names in camel case, except within values that tools define."""
     if isinstance(value, list):
         return [camel(each) for each in value]
     if not isinstance(value, dict):
@@ -351,7 +358,7 @@ def camel(value: Any) -> Any:
 
 
 class LiveConnection(Protocol):
-    """Connection as its turns see it."""
+    """Interface of a connection that the turns of its model need."""
 
     setup: dict[str, Any]
     calls: dict[str, str]
@@ -376,16 +383,16 @@ class LiveTurn:
     def __init__(self, session: LiveConnection, script: SpeechScript) -> None:
         self._session = session
         self._script = script
-        self.answered = asyncio.Event()
-        """Set when a call gets its result."""
+        self.result_received = asyncio.Event()
+        """Set when the result of a call arrives."""
         self.repeats = False
-        """Whether another answer follows, with a result that came meanwhile."""
+        """Whether another answer follows this turn, as a result arrived during it."""
         self.over = False
         self._task: asyncio.Task[None] | None = None
         self._number = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Begin the turn."""
         self._task = asyncio.create_task(self._run())
 
     async def cancel(self) -> None:
@@ -410,7 +417,7 @@ class LiveTurn:
         await session.send_handle()
 
     async def _reply(self, reply: SpokenReply) -> bool:
-        """Send speech and calls. True where the model goes on, as it waited for results."""
+        """Send speech and calls. Returns True when the model continues after the results of blocking calls."""
         session = self._session
         for number, (word, audio) in enumerate(zip(reply.text.split(), audio_of(reply.text), strict=True)):
             if "outputAudioTranscription" in session.setup:
@@ -433,6 +440,6 @@ class LiveTurn:
         if written:
             await session.send(toolCall={"functionCalls": written})
         while not session.calls.keys().isdisjoint(waits):
-            self.answered.clear()
-            await self.answered.wait()
+            self.result_received.clear()
+            await self.result_received.wait()
         return bool(waits)

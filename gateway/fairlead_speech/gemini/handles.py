@@ -1,8 +1,8 @@
-"""Seals of session handles: a client gets a handle bound to its principal, as the provider knows the gateway's key
-alone, and to its provider, as another one may have an equal handle. Handles of anonymous clients are sealed, too: a
-provider's handle may be guessed.
+"""Seals the resumption handles of providers, so that a client can only resume its own sessions. Does no I/O.
 
-Pure module. Nothing is stored; replicas that share the key unseal each other's handles.
+A sealed handle is bound to the client's principal, because the provider sees only the gateway's API key. It is also
+bound to the provider, as two providers may issue equal handles. Handles of anonymous clients are sealed, too, as a
+provider's handles may be guessable. Nothing is stored: replicas with the same key unseal each other's handles.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from fairlead_gateway.core.identity import Identity
 
 
 class ForeignHandle(ValueError):
-    """Handle that was not issued to this principal by one of these providers; the message says what to do."""
+    """Handle that was not issued to this principal by one of these providers. The message says what to do."""
 
 
 class HandleSealer:
-    """Signs and verifies handles with one key."""
+    """Seals and unseals handles with one key."""
 
     def __init__(self, key: bytes) -> None:
         self._seal = Seal(key, "speech handles")
@@ -28,13 +28,12 @@ class HandleSealer:
         return self._seal.marked(identity.owner, provider, handle) if handle else handle
 
     def unseal(self, sealed: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
-        """Unseal a handle that a client sent. Returns the provider's handle, and the provider's name. Raises
-        ForeignHandle.
-        """
+        """Unseal a handle that a client sent. Returns the provider's handle and name. Raises ForeignHandle."""
         for provider in providers:
             handle = self._seal.unmarked(identity.owner, provider, sealed)
             if handle is not None:
                 return handle, provider
         raise ForeignHandle(
-            "the handle was not issued to this client by a provider of this model: open a session without it"
+            "this session handle was not issued to this client by a provider of this model: open a session without a "
+            "handle"
         )

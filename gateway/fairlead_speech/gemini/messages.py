@@ -1,8 +1,8 @@
-"""Messages of Gemini Live as payloads and as objects, the readers of both sides' messages, and those of the gateway.
+"""Messages of Gemini Live: types and accessors, the readers for both sides, and the gateway's own messages.
 
-A message is an object with one or more members that say what it is; servers put several into one. Members are written
-in camel case, and by Google's SDK for Python in part in snake case. A `MessageReader` has checked what comes from a
-peer. Source: Live API reference, BidiGenerateContent.
+The kind of a message is given by the names of its members; servers may put several kinds into one message. Members are
+in camel case, but Google's SDK for Python sends some in snake case. The functions here expect messages that a
+`MessageReader` has checked. Source: Live API reference, BidiGenerateContent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ read: Final = messages.read
 _NOTHING: Final[Message] = {}
 ABSENT: Final = Raw()
 SESSION_UPDATE: Final = "fairleadSessionUpdate"
-"""Member of a client's message for the gateway: `{tier?, queueDepth?}`."""
+"""Member of the message by which a client changes its session with the gateway: `{tier?, queueDepth?}`."""
 SETUP: Final = "setup"
 _MESSAGE_MEMBERS: Final = frozenset(
     {"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE}
 )
-"""Members of which a client's message has exactly one, as in Google's API."""
+"""Members of client messages. A message has exactly one of them, as in Google's API."""
 _SNAKE_CASED: Final = (
     *_MESSAGE_MEMBERS,
     "activityEnd",
@@ -54,28 +54,28 @@ _TOOL_MEMBERS: Final = Known({"functionDeclarations", "function_declarations", "
 _KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
 _DATA: Final = (b"data", BASE64)
 TOOL_RESULT: Final = "fairleadToolResult"
-"""Member of a message with the parts of a result that cannot be spoken."""
+"""Member of the gateway's message with the parts of a tool's result that cannot be spoken."""
 ERROR: Final = "fairleadError"
-"""Member of a message that says why SESSION_UPDATE was refused."""
+"""Member of the gateway's message with the reason why SESSION_UPDATE was refused."""
 TIER: Final = "fairleadTier"
-"""Member of a message that says why a tier waits."""
+"""Member of the gateway's message with the reason why the tools of a tier wait."""
 
 
 def is_present(value: Raw) -> bool:
-    """Whether a member is present, and not null."""
+    """Whether a member is present and not null."""
     size = memoryview(value).nbytes
     return size > 0 and (size != len(b"null") or bytes(value) != b"null")
 
 
 class Transcription(msgspec.Struct, rename="camel"):
-    """Piece of a transcript."""
+    """Piece of a transcript of the user's speech."""
 
     text: str | None = None
     finished: bool | None = None
 
 
 class ServerContent(msgspec.Struct, rename="camel"):
-    """Output of the model and transcripts of the user, as far as the gateway reads them."""
+    """`serverContent`: output of the model and transcripts of the user. Has the members that the gateway reads."""
 
     model_turn: Raw = ABSENT
     output_transcription: Raw = ABSENT
@@ -87,47 +87,47 @@ class ServerContent(msgspec.Struct, rename="camel"):
 
     @property
     def has_output(self) -> bool:
-        """Whether it has output of the model."""
+        """Whether the content has output of the model."""
         return is_present(self.model_turn) or is_present(self.output_transcription)
 
     @property
     def about_answer(self) -> bool:
-        """Whether it is about an answer of the model, and not only a transcript of the user."""
+        """Whether the content concerns an answer of the model, not only a transcript of the user."""
         return self.has_output or self.turn_over or bool(self.interrupted or self.generation_complete)
 
     @property
     def turn_over(self) -> bool:
-        """Whether the model's turn is over."""
+        """Whether the content ends the model's turn."""
         return bool(self.turn_complete) or self.interaction_status == IDLE
 
 
 class ToolCallCancellation(msgspec.Struct, rename="camel"):
-    """Ids of calls that the provider cancels."""
+    """`toolCallCancellation`: ids of the calls that the provider cancels."""
 
     ids: list[str] = []
 
 
 class GoAway(msgspec.Struct, rename="camel"):
-    """Notice that the provider closes the connection soon."""
+    """`goAway`: notice that the provider closes the connection soon."""
 
     time_left: str | None = None
 
     @property
     def seconds(self) -> float:
-        """Seconds that are left; 0 where they are not stated."""
+        """Seconds until the close; 0 if they are not stated."""
         match = _SECONDS.fullmatch(self.time_left or "")
         return float(match[0][:-1]) if match is not None else 0.0
 
 
 class SessionResumptionUpdate(msgspec.Struct, rename="camel"):
-    """Handle that resumes the session over another connection."""
+    """`sessionResumptionUpdate`: handle that resumes the session over another connection."""
 
     new_handle: str | None = None
     resumable: bool | None = None
 
 
 class ServerMessage(msgspec.Struct, rename="camel"):
-    """Message of a server, as far as the gateway reads it."""
+    """Message of a server. Has the members that the gateway reads."""
 
     setup_complete: Raw = ABSENT
     server_content: ServerContent | None = None
@@ -151,41 +151,41 @@ def read_server(payload: bytes) -> ServerMessage:
 
 @lru_cache(maxsize=64)
 def snake_case(name: str) -> str:
-    """Name in snake case, as Google's SDK for Python spells some."""
+    """Convert a name to snake case, in which Google's SDK for Python sends some members."""
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
 def key(message: Mapping[str, Any], name: str) -> str:
-    """Spelling of a member in a message: `name`, in camel case, or its snake case where the message has that."""
+    """Spelling of a member in a message: snake case if the message has the member so, else `name`, in camel case."""
     return snake_case(name) if name not in message and snake_case(name) in message else name
 
 
 def member(message: Mapping[str, Any], name: str) -> Message:
-    """Object of a member; empty where there is none."""
+    """Value of a member if it is an object; else an empty object."""
     value = message.get(key(message, name))
     return value if isinstance(value, dict) else _NOTHING
 
 
 def members(message: Mapping[str, Any], name: str) -> list[Message]:
-    """Objects of a list member; a single object counts as a list of one."""
+    """Objects in the list of a member. A single object counts as a list with one element."""
     value = message.get(key(message, name))
     entries = [value] if isinstance(value, dict) else value
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
 
 def text(message: Mapping[str, Any], name: str) -> str:
-    """Text of a member; empty where there is none."""
+    """Value of a member if it is a string; else an empty string."""
     value = message.get(key(message, name))
     return value if isinstance(value, str) else ""
 
 
 def has(message: Mapping[str, Any], name: str) -> bool:
-    """Whether a message has a member."""
+    """Whether a message has a member, in either spelling."""
     return key(message, name) in message
 
 
 def written_text(message: Message) -> str:
-    """Written text of the user in a client's message; empty where there is none."""
+    """Written text of the user in a client's message; empty if it has none."""
     words = [text(member(message, "realtimeInput"), "text")]
     for turn in members(member(message, "clientContent"), "turns"):
         if text(turn, "role") in ("", "user"):
@@ -194,15 +194,15 @@ def written_text(message: Message) -> str:
 
 
 def without(message: Message, *names: str) -> Message | None:
-    """Message without these members; None where nothing is left."""
-    gone = {key(message, name) for name in names}
-    left = {name: value for name, value in message.items() if name not in gone}
-    return left or None
+    """Copy a message without some members. Returns None if no member remains."""
+    removed = {key(message, name) for name in names}
+    remaining = {name: value for name, value in message.items() if name not in removed}
+    return remaining or None
 
 
 def gateway_message(name: str, value: Mapping[str, Any]) -> bytes:
-    """Make a message of the gateway for a client. SDKs drop members that they do not know, and fail where there is no
-    other one: an empty `serverContent` is added.
+    """Make a message of the gateway for a client. SDKs drop unknown members and fail if no member remains, so an empty
+    `serverContent` is added.
     """
     return msgspec.json.encode({"serverContent": {}, name: value})
 
@@ -212,15 +212,17 @@ _SNAKES: Final = frozenset(_CAMEL_BY_SNAKE)
 
 
 def fault(message: Message) -> str | None:
-    """Sentence about what is wrong with a client's message; None: nothing."""
+    """Describe what is invalid in a client's message. Returns None for a valid message."""
     kinds = [name for name in message if name in _MESSAGE_MEMBERS or _CAMEL_BY_SNAKE.get(name) in _MESSAGE_MEMBERS]
     if len(message) != 1 or not kinds:
-        return f"a message has one member, which is one of {', '.join(sorted(_MESSAGE_MEMBERS))}"
+        return f"a message must have exactly one member, which is one of {', '.join(sorted(_MESSAGE_MEMBERS))}"
     return _spelled_twice(message) or _misspelt_member(message)
 
 
 def _misspelt_member(message: Message) -> str | None:
-    """Sentence about a member that lenient parsers read as one that the gateway decides by; None: there is none."""
+    """Describe a misspelt member that lenient parsers take for one on which the gateway bases decisions. Returns None
+    without one.
+    """
     update, setup = member(message, "contextUpdate"), member(message, SETUP)
     misspelling = _SETUP_MEMBERS.misread(update, "contextUpdate") or _SETUP_MEMBERS.misread(setup, SETUP)
     for tool in (*members(member(update, "tools"), "tools"), *members(setup, "tools")):
@@ -229,8 +231,8 @@ def _misspelt_member(message: Message) -> str | None:
 
 
 def _spelled_twice(message: Message) -> str | None:
-    """Sentence about an object with a member in both camel case and snake case, of which parsers take one or the other;
-    None: there is none.
+    """Describe an object that has a member in both camel case and snake case, of which parsers use different ones.
+    Returns None without one.
     """
     waiting: list[object] = [message]
     while waiting:
@@ -246,13 +248,13 @@ def _spelled_twice(message: Message) -> str | None:
 
 
 def _object(*values: tuple[bytes, bytes]) -> bytes:
-    """Form of an object with these members in this order."""
+    """Regular expression for a JSON object with these members in this order."""
     written = b",".join(rb'%s"(?:%s)"%s:%s%s%s' % (SPACE, name, SPACE, SPACE, value, SPACE) for name, value in values)
     return rb"\{%s\}" % written
 
 
 def _list(value: bytes) -> bytes:
-    """Form of a list of one value."""
+    """Regular expression for a JSON list of one value."""
     return rb"\[%s%s%s\]" % (SPACE, value, SPACE)
 
 
@@ -271,24 +273,24 @@ CLIENT_MESSAGES: Final = MessageReader(OF_CLIENT, _whole(_CLIENT_AUDIO), binary=
 ROUTED_CLIENT_MESSAGES: Final = MessageReader(
     OF_CLIENT, _whole(_CLIENT_AUDIO), binary=True, passes_audio=False, fault=fault
 )
-"""Reader for a routed session: its client's audio is read by the gateway."""
+"""Reader for clients of routed sessions, whose audio the gateway processes."""
 PROVIDER_MESSAGES: Final = MessageReader(
     OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, repairs=True
 )
-"""Reader of the provider's messages. Audio is read, too: an answer begins with it."""
+"""Reader for providers. Audio is processed, too, as an answer begins with the first audio."""
 
 
 class ClientNotices:
-    """Sends messages of the gateway to one client."""
+    """Sends the gateway's own messages to one client."""
 
     def __init__(self, client: MessageSink, tier: SpokenTier) -> None:
         self._client = client
         self._tier = tier
         self.updates_session = False
-        """Whether the client has sent SESSION_UPDATE, and so knows of messages of the gateway."""
+        """Whether the client has sent SESSION_UPDATE, and therefore supports messages of the gateway."""
 
     async def send_media(self, call: ModelCall, parts: list[dict[str, Any]]) -> None:
-        """Send the parts of a result that cannot be spoken."""
+        """Send the parts of a tool's result that cannot be spoken."""
         await self._send(TOOL_RESULT, {"callId": call.id, "name": call.wire_name, "content": parts})
 
     async def send_error(self, why: str) -> None:
@@ -296,7 +298,7 @@ class ClientNotices:
         await self._send(ERROR, {"message": why})
 
     async def send_waiting_tier(self, reason: str) -> None:
-        """Send the reason why the tier waits, to a client that knows such messages."""
+        """Send the reason why the tools of the tier wait, if the client supports messages of the gateway."""
         if self.updates_session:
             await self._send(TIER, {"tier": self._tier.current, "waits": reason})
 

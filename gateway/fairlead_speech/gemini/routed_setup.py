@@ -1,7 +1,7 @@
-"""Setup of a routed Gemini Live session: what its client set, and what its provider and the engine get. Pure module.
+"""Setup of a routed Gemini Live session: derives the setups of provider and engine from the client's. Does no I/O.
 
-The provider must not detect turns by itself, and must send transcripts of both sides. Source: Live API reference,
-RealtimeInputConfig and AutomaticActivityDetection.
+The provider's setup turns its detection of turns off, and requests transcripts of both user and model. Source: Live API
+reference, RealtimeInputConfig and AutomaticActivityDetection.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from fairlead_speech.cascaded.input_audio import DetectionSettings
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 FUNCTIONS: Final = "gemini-live", "openai-realtime"
-"""Message formats of a client's functions: its own, and that of an engine."""
+"""Message formats between which a client's functions are converted: Gemini Live's, and the engine's."""
 _INPUT: Final = "realtimeInputConfig"
 _DETECTION: Final = "automaticActivityDetection"
 _INPUT_TRANSCRIPTION, _OUTPUT_TRANSCRIPTION = "inputAudioTranscription", "outputAudioTranscription"
 _LANGUAGE: Final = re.compile(r"([a-z]{2,3})(?:-|$)")
 _QUIET_THRESHOLD: Final = 0.75
-"""Threshold for clients with a low sensitivity for the start of speech; 0.5 else."""
+"""Detection threshold for a low `startOfSpeechSensitivity`; otherwise it is 0.5."""
 _LONG_SILENCE_MS: Final = 900
-"""Silence for clients with a low sensitivity for the end of speech; 500 else."""
+"""Silence that ends speech for a low `endOfSpeechSensitivity`; otherwise it is 500."""
 
 
 class RoutedSetup:
-    """Setup of one routed session."""
+    """Setup of one routed session, by the client's setup and `contextUpdate` messages."""
 
     def __init__(self, setup: Message) -> None:
         self._setup = setup
         input_config = member(setup, _INPUT)
         detection = member(input_config, _DETECTION)
         self.detection = None if detection.get("disabled") is True else _settings(detection)
-        """Detection of turns in the gateway; None: the client marks them."""
+        """Settings of the gateway's detection of turns; None: the client marks its turns."""
         self.interrupts = text(input_config, "activityHandling") != "NO_INTERRUPTION"
         """Whether speech interrupts an answer."""
         self.shows_input = setup.get(key(setup, _INPUT_TRANSCRIPTION)) is not None
-        """Whether the client asked for transcripts of the user."""
+        """Whether the client requested transcripts of the user."""
         self.shows_output = setup.get(key(setup, _OUTPUT_TRANSCRIPTION)) is not None
-        """Whether the client asked for transcripts of the model."""
-        generated = member(setup, "generationConfig")
-        self.text_only = generated.get(key(generated, "responseModalities")) == ["TEXT"]
-        """Whether the client asked for text instead of audio."""
+        """Whether the client requested transcripts of the model."""
+        generation_config = member(setup, "generationConfig")
+        self.text_only = generation_config.get(key(generation_config, "responseModalities")) == ["TEXT"]
+        """Whether the client requested text instead of audio."""
         self._instructions = _system_instruction(setup)
         self._tools = members(setup, "tools")
         self._engine_session: tuple[object, object, Message] | None = None
-        """Instructions and tools of the client, and the engine's session that was made of them."""
+        """Cache: the client's instructions and tools, and the engine's session that was derived from them."""
         self._names: dict[str, str] = {}
 
     def for_provider(self) -> Message:
-        """Setup in the form for the provider."""
+        """Setup for the provider."""
         input_config, name = member(self._setup, _INPUT), key(self._setup, _INPUT)
         others = {each: value for each, value in input_config.items() if each != key(input_config, _DETECTION)}
         sent = {**self._setup, name: {**others, _DETECTION: {"disabled": True}}}
@@ -62,7 +62,7 @@ class RoutedSetup:
         return sent
 
     def update(self, message: Message) -> None:
-        """Apply a client's `contextUpdate`, after the provider got it."""
+        """Apply a client's `contextUpdate`, after it was sent to the provider."""
         update = member(message, "contextUpdate")
         if has(update, "systemInstruction"):
             self._instructions = _system_instruction(update)
@@ -71,26 +71,23 @@ class RoutedSetup:
 
     @property
     def language(self) -> str:
-        """Language that the client named, by ISO 639-1; empty: none."""
+        """Language that the client set, as ISO 639 code; empty: none."""
         speech = member(member(self._setup, "generationConfig"), "speechConfig")
         match = _LANGUAGE.match(text(speech, "languageCode").lower())
         return match[1] if match is not None else ""
 
     def for_engine(self) -> Message:
-        """Members of the engine's session, in the form of OpenAI Realtime. It takes long where there are many tools;
-        the result is stored until they change.
+        """Members of the engine's session, in OpenAI Realtime's format. Converting many tools takes long, so the result
+        is cached until instructions or tools change. May be called outside of the event loop.
         """
-        instructions, tools, session = (
-            self._instructions,
-            self._tools,
-            self._engine_session,
-        )  # they may change meanwhile
+        # read once, as the event loop may replace them while this runs in a thread
+        instructions, tools, session = self._instructions, self._tools, self._engine_session
         if session is None or session[0] is not instructions or session[1] is not tools:
             session = self._engine_session = instructions, tools, self._build_engine_session(instructions, tools)
         return session[2]
 
     def client_name(self, name: str) -> str:
-        """Client's name of a function, by its name for the engine."""
+        """Name of a function at the client, by its name at the engine."""
         return self._names.get(name, name)
 
     def _build_engine_session(self, instructions: str, tools: list[Message]) -> Message:
@@ -108,7 +105,7 @@ class RoutedSetup:
 
 
 def _settings(detection: Message) -> DetectionSettings:
-    """Settings of the gateway's voice activity detection, by those of the client for Gemini's."""
+    """Convert a client's settings for Gemini's detection to settings of the gateway's voice activity detection."""
     low = text(detection, "startOfSpeechSensitivity").endswith("_LOW")
     late = text(detection, "endOfSpeechSensitivity").endswith("_LOW")
     return DetectionSettings(
@@ -124,7 +121,7 @@ def _clamped(detection: Message, name: str, least: int, most: int, default: int)
 
 
 def _system_instruction(config: Message) -> str:
-    """Text of `systemInstruction`, which is a content or a text."""
+    """Text of `systemInstruction`, which may be a content or a string."""
     plain = text(config, "systemInstruction")
     parts = members(member(config, "systemInstruction"), "parts")
     return plain or "\n".join(text(part, "text") for part in parts if text(part, "text"))

@@ -1,7 +1,7 @@
-"""Answers turns of a user of Gemini Live one after the other: each by the provider, or by a cascaded engine.
+"""Queue of a Gemini Live user's turns, each of which is answered either by the provider or by a cascaded engine.
 
-A turn of speech is transcribed by the engine's speech server first, as the provider gets its audio only where the
-provider answers it. What the user says before that is decided belongs to the same answer.
+A turn of speech is first transcribed by the engine's speech server, because the provider receives only the audio of
+turns that the provider answers. Turns that the user adds before this decision are answered together with the first.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fairlead_speech.session import MessageSink, SpeechBounds
 from fairlead_speech.tiers import UnknownTier
 
 INTERRUPTED_SECONDS: Final = 1.0
-"""Time for a provider that was interrupted to end its turn."""
+"""Seconds that an interrupted provider has to end its turn."""
 UNINTERRUPTED_SECONDS: Final = 300.0
-"""Time for a provider that was not interrupted to end its turn."""
+"""Seconds that a provider has to end its turn when it was not interrupted."""
 log = logging.getLogger(__name__)
 
 
 class RoutedParts(msgspec.Struct, frozen=True):
-    """Parts of one routed session: the provider's session and the engine, which answer its turns."""
+    """Objects of one routed session: the session with the provider, the engine, and what both need."""
 
     session: LiveSession
     answerer: TurnAnswerer
@@ -42,11 +42,11 @@ class RoutedParts(msgspec.Struct, frozen=True):
     setup: RoutedSetup
     provider: MessageSink
     is_slow: Callable[[str | None], bool]
-    """Whether the engine answers the turns of a tier."""
+    """Function that returns whether the engine answers the turns of a tier."""
 
 
 class RoutedTurns:
-    """Queue of the turns of one session, and the task that has them answered. `aclose` it."""
+    """Queue of the turns of one session, and the task that gets them answered. Its owner calls `aclose` at the end."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class RoutedTurns:
         metrics: SpeechMetrics,
         bounds: SpeechBounds,
     ) -> None:
-        """`prepare` runs a function outside of the event loop."""
+        """`prepare`: runs a function outside of the event loop."""
         self._session = parts.session
         self._answerer = parts.answerer
         self._engine_messages = parts.engine_messages
@@ -71,34 +71,34 @@ class RoutedTurns:
         self._answering: list[UserTurn] = []
         """Turns that the engine answers."""
         self._deciding: UserTurn | None = None
-        """Turn for which it is not decided who answers."""
+        """Turn for which the engine or the provider is being chosen."""
         self._progress = asyncio.Event()
         self._pending = PendingContents()
         self._turn_number = 0
         self._tier_chosen = False
-        """Whether the tier of the turn in progress was chosen before its words."""
+        """Whether the tier of the turn in progress was chosen before the turn was transcribed."""
         self._size = 0
         self._room = asyncio.Event()
         self._provider_idle = asyncio.Event()
         """Set when the provider's turn ends."""
         self._engine_idle = asyncio.Event()
-        """Set while the engine answers no turn."""
+        """Set while the engine is not answering a turn."""
         self._engine_idle.set()
         parts.engine_messages.on_calls = self._on_client_calls
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
-        """Whether the user speaks."""
+        """Whether the user is speaking."""
         self.ignores_provider = False
-        """Whether the rest of the provider's answer is dropped, as it did not end in time."""
+        """Whether the rest of the provider's answer is dropped, as the answer did not end in time."""
         self.transcript_sent = False
-        """Whether the client has the transcript of the provider's last turn already."""
+        """Whether the client has already received the transcript of the turn that the provider answered last."""
         self.provider_waits = False
-        """Whether an answer of the provider waits for the end of the engine's."""
+        """Whether an answer of the provider waits for the end of the engine's answer."""
 
     @property
     def working(self) -> bool:
-        """Whether the task runs, after which there may be more room."""
+        """Whether the task runs, which makes room in the queue."""
         return self._task is not None and not self._task.done()
 
     @property
@@ -108,45 +108,47 @@ class RoutedTurns:
 
     @property
     def room(self) -> int:
-        """Bytes for which there is room in the queue."""
+        """Free space of the queue in bytes; 0 when the queue has its maximum of turns."""
         bounds = self._bounds
         return bounds.routed_bytes - self._size if len(self._waiting) < bounds.routed_turns else 0
 
     async def wait_for_room(self) -> None:
-        """Wait until there may be more room."""
+        """Wait until the queue may have more room."""
         await self._wait_unread(self._room)
 
     async def wait_for_slot(self) -> None:
-        """Wait until the queue has room for one more turn, an empty one included."""
+        """Wait until the queue accepts one more turn, whatever its size."""
         while len(self._waiting) >= self._bounds.routed_turns:
             await self.wait_for_room()
 
     def add(self, turn: UserTurn) -> None:
-        """Queue a turn that has ended."""
+        """Add a complete turn to the queue."""
         self._size += turn.size
         self._waiting.append(turn)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name="turns of a speech session")
 
     async def wait_for_decision(self, turn: UserTurn) -> None:
-        """Wait until it is decided who answers a turn, and the engine or the provider has it."""
+        """Wait until the engine or the provider has received the turn, or the turn is answered with the next one."""
         while turn is self._deciding or any(turn is each for each in self._waiting):
             await self._wait_unread(self._progress)
 
     async def interrupt_engine(self) -> None:
-        """Interrupt the engine's answer, and what the client plays of it."""
+        """Interrupt the engine's answer, and the playback of it by the client."""
         if self._answerer.active:
             await self._answerer.interrupt("turn_detected")
         elif self._engine_messages.playing:
             await self._engine_messages.stop_playing()
 
     async def interrupt_provider(self) -> None:
-        """Interrupt the provider's answer by a message, as the provider does not get the user's audio."""
+        """Interrupt the provider's answer by a message, as the provider cannot hear the user."""
         if self._session.answering or self.provider_waits:
             await self._provider.send(self._pending.message() or INTERRUPTION)
 
     async def send_pending(self, *, interrupts: bool = False) -> None:
-        """Send the engine's turns to the provider; not while that answers, unless it `interrupts` the answer."""
+        """Send the provider the turns that the engine answered. Such a message interrupts an answer of the provider,
+        so it waits for the end of the answer unless `interrupts` is set.
+        """
         if not interrupts and (self._session.answering or self.provider_waits):
             return
         message = self._pending.message()
@@ -154,33 +156,33 @@ class RoutedTurns:
             await self._provider.send(message)
 
     def on_provider_idle(self) -> None:
-        """Take the end of the provider's turn."""
+        """Record the end of the provider's turn."""
         self.ignores_provider = False
         self._provider_idle.set()
 
     async def wait_for_engine(self) -> None:
-        """Wait until the engine answers no turn."""
-        while not self._engine_idle.is_set():  # the next one may have begun before this goes on
+        """Wait until the engine is not answering a turn."""
+        while not self._engine_idle.is_set():  # the next turn may have begun before this task continues
             await self._engine_idle.wait()
 
     async def begin_streamed_turn(self) -> None:
-        """Begin a turn of speech whose tier is chosen without its words."""
+        """Begin a turn of speech that is streamed to the provider. The tier is chosen without the words of the turn."""
         self._turn_number += 1
         self._tier_chosen = True
         await self._choose_tier("", final=False, continues=False)
 
     async def end_streamed_turn(self) -> None:
-        """End a turn of speech that the provider got as it was spoken."""
+        """End a turn of speech that was streamed to the provider."""
         self._tier_chosen = False
         await self._choose_tier("", final=True, continues=True)
 
     async def aclose(self) -> None:
-        """Cancel the task, and drop the turns that wait."""
+        """Cancel the task, and drop the waiting turns."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._session.hold(elsewhere=False)
+        self._session.hold_results(engine_answers=False)
         await self._answerer.aclose()
 
     # Inside
@@ -191,7 +193,7 @@ class RoutedTurns:
             try:
                 await self._answer(turn)
             except Exception:
-                log.exception("A turn of a speech session was not answered")
+                log.exception("The gateway failed to get a turn of a Gemini Live session answered")
             finally:
                 self._mark_progress()
 
@@ -201,13 +203,13 @@ class RoutedTurns:
         self._room.set()
 
     def _on_client_calls(self) -> None:
-        """Take calls of the client's tools: waiting tasks check again whether the client is read."""
+        """Wake the tasks that wait while the client's messages are not read, as the client now has calls to answer."""
         self._progress.set()
         self._room.set()
 
     async def _wait_unread(self, until: asyncio.Event) -> None:
-        """Wait while the client is not read. An engine that waits for results of the client's tools is interrupted
-        instead.
+        """Wait for an event while the client's messages are not read. If the engine waits for results of the client's
+        tools, interrupt the engine instead, as the results could not be read.
         """
         until.clear()
         if self._engine_messages.open_calls and self._answerer.active:
@@ -216,16 +218,16 @@ class RoutedTurns:
             await until.wait()
 
     def _user_continues(self, turns: Sequence[UserTurn]) -> bool:
-        """Whether the user goes on, by speech or text, and these turns are answered together with that."""
+        """Whether the user continues by speech or text, so that these turns are answered together with the next."""
         spoken = all(turn.spoken for turn in turns)
         return spoken and (self.speaking or bool(self._waiting)) and len(turns) < self._bounds.routed_turns
 
     async def _answer(self, turn: UserTurn) -> None:
-        """Transcribe a turn, and have it answered, unless the user goes on."""
+        """Transcribe a turn and get it answered, unless the user continues."""
         try:
             await self._read_words(turn)
         except Exception:
-            log.exception("The tier of a speech session stays as it is: the words of a turn could not be read")
+            log.exception("A Gemini Live session keeps its tier, as the words of a turn could not be read")
         turns, self._continued = [*self._continued, turn], []
         if self._user_continues(turns):
             self._continued = turns
@@ -247,7 +249,7 @@ class RoutedTurns:
         self._room.set()
 
     async def _read_words(self, turn: UserTurn) -> None:
-        """Read the words of a turn: they choose the tier, and are added to the engine's conversation."""
+        """Read the words of a turn, choose the tier by them, and add them to the engine's conversation."""
         turn.words = await self._transcribe(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return
@@ -268,13 +270,13 @@ class RoutedTurns:
                 backends = self._answerer.engine.state.backends
                 return await backends.transcribe(turn.audio, self._setup.language, turn.rate)
         except (BackendFailed, TimeoutError) as error:
-            log.info("A turn of Gemini Live goes to the provider, as it could not be transcribed: %s", error)
+            log.info("The provider answers a turn of Gemini Live that the engine could not transcribe: %s", error)
             return ""
 
     async def _answer_by_provider(self, turns: Sequence[UserTurn]) -> None:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
             await self._wait_for_provider(UNINTERRUPTED_SECONDS)
-        await self.send_pending(interrupts=True)  # after the turn, it would interrupt the turn's answer
+        await self.send_pending(interrupts=True)  # sent after the turn, this message would interrupt the answer
         self.ignores_provider = False
         self.transcript_sent = any(turn.transcript_sent for turn in turns)
         self._session.request_answer()
@@ -282,13 +284,15 @@ class RoutedTurns:
             await self._provider.send(message)
 
     async def _route(self, turns: Sequence[UserTurn]) -> bool:
-        """Have the engine answer, or the provider where that fails. False where the user goes on before that."""
+        """Get turns answered by the engine, or by the provider if the engine fails. Returns False when the user
+        continues before the answer.
+        """
         self._failed = False
         try:
             if not await self._answer_by_engine(turns):
                 return False
         except Exception:
-            log.exception("A turn of a speech session goes to the provider, as its engine failed")
+            log.exception("The provider answers a turn of Gemini Live, as the cascaded engine failed")
             self._failed = True
         if self._failed and self._user_continues(turns):
             return False
@@ -297,7 +301,9 @@ class RoutedTurns:
         return True
 
     async def _answer_by_engine(self, turns: Sequence[UserTurn]) -> bool:
-        """Have the engine answer, and wait for the end. False where the user goes on before it begins."""
+        """Get turns answered by the engine, and wait for the end of the answer. Returns False when the user continues
+        before the answer begins.
+        """
         interrupted = self._setup.interrupts or not turns[-1].spoken
         await self._wait_for_provider(INTERRUPTED_SECONDS if interrupted else UNINTERRUPTED_SECONDS)
         configured = await self._prepare(self._setup.for_engine)
@@ -310,32 +316,32 @@ class RoutedTurns:
         self._answering = [*turns]
         self._engine_idle.clear()
         self._mark_progress()
-        self._session.hold(elsewhere=True)
+        self._session.hold_results(engine_answers=True)
         try:
             await self._answerer.answer(self._session.tier, configured, {}, self._on_engine_done)
             await self._answerer.wait()
         except UnknownTier:
             self._failed = True
         finally:
-            self._session.hold(elsewhere=False)
+            self._session.hold_results(engine_answers=False)
             self._engine_idle.set()
         return True
 
     async def _wait_for_provider(self, seconds: float) -> None:
-        """Wait until the provider's turn ends; its rest is dropped after `seconds`."""
+        """Wait until the provider's turn ends. After `seconds`, the rest of the turn is dropped."""
         try:
             async with asyncio.timeout(seconds):
                 while self._session.answering:
                     self._provider_idle.clear()
                     await self._provider_idle.wait()
         except TimeoutError:
-            self._session.give_up()
+            self._session.abandon_answer()
             self.ignores_provider = True
             await self._engine_messages.interrupt_turn()
 
     async def _on_engine_done(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
-        """Return the conversation to the provider, with the engine's messages; it answers where the engine failed
-        without one.
+        """Copy the engine's messages to the provider's conversation. The provider answers the turns if the engine
+        failed without a message.
         """
         self._metrics.routed[outcome] += 1
         if outcome == ERROR and not items:  # a filler does not answer

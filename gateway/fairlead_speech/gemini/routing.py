@@ -1,7 +1,8 @@
-"""Session of Gemini Live whose slow turns a cascaded engine answers in the provider's place.
+"""Gemini Live session in which a cascaded engine answers slow turns instead of the provider.
 
-The provider does not detect turns: the gateway does, or the client. It gets the audio of the turns that it answers,
-between `activityStart` and `activityEnd`, and the others as `clientContent`. So each turn has one answer.
+Turns are detected by the gateway or marked by the client, not detected by the provider. The provider receives the audio
+of the turns that it answers, between `activityStart` and `activityEnd`, and the text of all other turns as
+`clientContent`. So each turn has one answer.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ _TEXT: Final = b'"text"'
 
 
 class RoutedLive:
-    """Routed session: between the bridge and the session of the provider."""
+    """Routed session, which sits between the bridge and the session with the provider."""
 
     client_messages: MessageReader = ROUTED_CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
 
     def __init__(self, parts: RoutedParts, turns: RoutedTurns, waits_for_words: Callable[[], bool]) -> None:
-        """`waits_for_words`: whether the words of a turn decide who answers it."""
+        """`waits_for_words`: whether the words of a turn decide if the engine or the provider answers it."""
         self._session = parts.session
         self.end = parts.session.end
         self._answerer = parts.answerer
@@ -74,17 +75,17 @@ class RoutedLive:
         self._transcript = RoutedTranscript(parts.answerer)
         self._buffer = InputAudioBuffer(parts.setup.detection, _FIRST_RATE)
         self._streams = False
-        """Whether the provider gets the turn in progress as it is spoken."""
+        """Whether the provider receives the turn in progress while the user speaks."""
         self._last_streamed = False
-        """Whether the provider got the last turn as it was spoken, and alone has its transcript."""
+        """Whether the last turn was streamed to the provider, so that only the provider has its transcript."""
 
     @property
     def responding(self) -> bool:
-        """Whether provider or engine are responding, or are about to."""
+        """Whether the provider or the engine is responding, or is about to."""
         return self._session.responding or self._turns.busy
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Offer these tools."""
+        """Set the tools of the provider's model."""
         await self._session.set_tools(offer)
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
@@ -103,7 +104,7 @@ class RoutedLive:
     # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Message of the client in the form for the provider; None: nothing is forwarded."""
+        """Translate a message of the client for the provider. Returns None when nothing is forwarded."""
         message = messages.read(payload)
         if has(message, "realtimeInput"):
             return await self._client_realtime_input(message)
@@ -117,7 +118,7 @@ class RoutedLive:
         return forwarded
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """None: the session ends."""
+        """Return the session's answer to a message that cannot be read: None, as the session ends."""
         return self._session.refusal(error)
 
     async def _client_realtime_input(self, message: Message) -> bytes | None:
@@ -155,7 +156,9 @@ class RoutedLive:
         return await self._session.from_client(payload)
 
     async def _add_written_turn(self, message: Message) -> None:
-        """Add a written turn, and wait until it is decided who answers it: later messages come after it."""
+        """Queue a written turn, and wait until the engine or the provider is chosen for it, so that later messages
+        are sent after it.
+        """
         await self._turns.interrupt_engine()
         await self._turns.interrupt_provider()
         turn = UserTurn(message=message, size=len(_encode(message)))
@@ -164,10 +167,10 @@ class RoutedLive:
         self._turns.add(turn)
         await self._turns.wait_for_decision(turn)
         if self._streams:
-            self._session.begin_activity()  # the spoken turn goes on: the written one had asked for an answer
+            self._session.begin_activity()  # the spoken turn continues, though the written turn requested an answer
 
     async def _client_tool_response(self, payload: bytes, message: Message) -> bytes | None:
-        """Take results of the client's tools: each goes to the engine or the provider, whichever made the call."""
+        """Pass results of the client's tools on to the engine or to the provider, whichever made the call."""
         response = member(message, "toolResponse")
         answers = members(response, "functionResponses")
         for_engine = False
@@ -179,7 +182,7 @@ class RoutedLive:
             await self._answerer.take_client_event({"type": "conversation.item.create", "item": item})
         if for_engine and not self._engine_messages.open_calls:
             await self._answerer.finish_client_calls()
-        # a result that comes twice, or after its call was cancelled, is not for the provider
+        # a repeated result of the engine's call, or one after its cancellation, is not for the provider either
         others = [each for each in answers if text(each, "id") not in self._answerer.relay.made_calls]
         if len(others) == len(answers):
             return await self._session.from_client(payload)
@@ -212,7 +215,7 @@ class RoutedLive:
             await self._stream_audio()
 
     async def _make_room(self, size: int) -> None:
-        """Wait while there is no room for `size` bytes; a turn that is too long ends."""
+        """Wait while the queue has no room for `size` bytes. A turn that is too long is ended here."""
         while len(self._buffer) + size > self._turns.room:
             if self._turns.speaking:
                 await self._on_speech_stopped()
@@ -260,7 +263,7 @@ class RoutedLive:
     # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Message of the provider in the form for the client; None: nothing is forwarded."""
+        """Translate a message of the provider for the client. Returns None when nothing is forwarded."""
         content = messages.read_server(payload).server_content
         if content is not None and content.about_answer and not self._turns.ignores_provider:
             await self._hold_answer()
@@ -280,13 +283,13 @@ class RoutedLive:
         return forwarded if forwarded is None else self._visible(forwarded, content)
 
     async def _hold_answer(self) -> None:
-        """Hold the provider's answer until the engine's has ended: one of them speaks at a time."""
+        """Hold back the provider's answer until the engine's answer has ended, so that only one of them speaks."""
         self._turns.provider_waits = True
         await self._turns.wait_for_engine()
         self._turns.provider_waits = False
 
     def _visible(self, payload: bytes, content: ServerContent) -> bytes | None:
-        """Message without transcripts that the client did not ask for, or has already."""
+        """Remove transcripts that the client did not request or has already received."""
         hidden = []
         if content.input_transcription is not None and (not self._setup.shows_input or self._turns.transcript_sent):
             hidden.append("inputTranscription")
@@ -303,14 +306,14 @@ class RoutedLive:
 
 
 def _output(answer: Message) -> str:
-    """Result of a client's tool as text: its `output`, or all of its JSON."""
+    """Result of a client's tool as text: its `output` if that is the only member, else all of its JSON."""
     response = member(answer, "response")
     output = response.get("output") if [*response] == ["output"] else response
     return output if isinstance(output, str) else _encode(output).decode()
 
 
 class RoutedTranscript:
-    """Copies what Gemini hears and says to the conversation of the engine."""
+    """Copies Gemini's transcripts of the user and of the model to the conversation of the engine."""
 
     def __init__(self, answerer: TurnAnswerer) -> None:
         self._answerer = answerer
@@ -324,20 +327,20 @@ class RoutedTranscript:
             self._answerer.add_message("assistant" if text(content, "role") == "model" else "user", words)
 
     def add_server_content(self, content: ServerContent, payload: bytes, *, streamed: bool) -> None:
-        """Collect the provider's transcripts. `streamed`: whether it alone transcribes the turn."""
+        """Collect the provider's transcripts. `streamed`: whether only the provider transcribes the turn."""
         if content.input_transcription is not None and streamed:
             self._user = (self._user + (content.input_transcription.text or ""))[-MAX_MESSAGE_TEXT:]
         if not content.has_output:
             return
         self._add_user_message()
-        decoded = member(read(payload), "serverContent") if _in_words(content) else {}
+        decoded = member(read(payload), "serverContent") if _has_text(content) else {}
         self._model += text(member(decoded, "outputTranscription"), "text")
         for part in members(member(decoded, "modelTurn"), "parts"):
             self._model += text(part, "text")
         self._model = self._model[:MAX_MESSAGE_TEXT]
 
     def end_turn(self) -> None:
-        """Copy what was collected, at the end of the provider's turn."""
+        """Copy the collected transcripts to the engine's conversation, at the end of the provider's turn."""
         self._add_user_message()
         words, self._model = self._model.strip(), ""
         if words:
@@ -349,26 +352,26 @@ class RoutedTranscript:
             self._answerer.add_message("user", words)
 
 
-def _in_words(content: ServerContent) -> bool:
-    """Whether a content has text: most of them are audio, which is not decoded."""
+def _has_text(content: ServerContent) -> bool:
+    """Whether a content has text. Most contents are audio, which is not decoded."""
     return is_present(content.output_transcription) or _TEXT in bytes(content.model_turn)
 
 
 class LiveRouting:
-    """Routing of one session."""
+    """Routing of one session's turns between the provider and a cascaded engine."""
 
     def __init__(self, slow: SlowTurns, opened: OpenedModel, setup: Message) -> None:
-        """`setup`: that of the client."""
+        """`setup`: the client's setup message."""
         self._slow = slow
         self._opened = opened
         self.setup = RoutedSetup(setup)
 
     def is_slow(self, tier: str | None) -> bool:
-        """Whether the engine answers turns of a tier."""
+        """Whether the engine answers the turns of a tier."""
         return is_slow(self._opened.toolbox.catalog(), tier, self._slow.from_tier)
 
     def waits_for_words(self) -> bool:
-        """Whether the words of a turn decide who answers it."""
+        """Whether the words of a turn decide if the engine or the provider answers it."""
         opened = self._opened
         return decided_by_words(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
 
@@ -380,7 +383,7 @@ class LiveRouting:
         provider: MessageSink,
         record: RequestRecord,
     ) -> RoutedLive:
-        """Make the routed session around one with the setup of `RoutedSetup.for_provider`."""
+        """Wrap a session, which was set up by `RoutedSetup.for_provider`, in a routed session."""
         engine_messages = EngineMessages(client, self.setup, services.clock)
         answerer = make_turn_answerer(services, self._slow.engine, self._opened, engine_messages, record, session.end)
         parts = RoutedParts(session, answerer, engine_messages, self.setup, provider, self.is_slow)
@@ -389,8 +392,8 @@ class LiveRouting:
 
 
 def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:
-    """Routing of a session with a client's `setup`; None where the provider has no slow turns, or the model accepts no
-    contents during a session.
+    """Routing for a session with a client's `setup`. None when the provider has no settings for slow turns, or when
+    the model accepts no contents during a session.
     """
     slow = services.providers().by_name[opened.target.provider].slow_turns
     if slow is None or not live_model(opened.target.model).takes_content:

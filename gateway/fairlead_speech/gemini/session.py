@@ -1,8 +1,8 @@
-"""Session of Gemini Live between a client and the provider, with the tools of the gateway.
+"""Gemini Live session between a client and the provider, to which the gateway adds its tools.
 
-The client speaks to the gateway as to the provider, and gets what the provider would send: calls of the gateway's
-tools, their results, handles that it did not ask for and replaced connections are hidden from it. Wire format: Live
-API, BidiGenerateContent.
+The client sends and receives the messages of the provider's API. Calls of the gateway's tools, their results,
+resumption handles that the client did not request and replaced connections are hidden from the client. Wire format:
+Live API, BidiGenerateContent.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
-"""Bytes of a client's `setup` or `contextUpdate`, which are stored as long as the session."""
-MCP_REFUSED: Final = "mcpServers are called by the provider past this gateway's policies: they are refused here"
+"""Maximum size of a client's `setup` or `contextUpdate`, which are stored for the whole session."""
+MCP_REFUSED: Final = "mcpServers are refused: the provider would call them past this gateway's policies"
 EMPTY_OUTPUT: Final = "the tool succeeded and returned nothing"
-"""Output of an empty result: models repeat calls without an output."""
+"""Output that replaces an empty result, as models repeat calls without an output."""
 _CARRY: Final = Carry(images=False, documents=False)
 _encode: Final = msgspec.json.encode
 
 
 class LiveSession:
-    """Session of one client and one provider. `aclose` it."""
+    """Gemini Live session of one client with one provider. Its owner calls `aclose` at the end."""
 
     client_messages: MessageReader = CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -64,10 +64,11 @@ class LiveSession:
         switch: ToolSwitch,
         seal_handle: Callable[[str], str],
         *,
-        elsewhere: Callable[[str | None], bool] | None = None,
+        is_slow: Callable[[str | None], bool] | None = None,
     ) -> None:
-        """`seal_handle`: the form in which the client gets a handle of the provider. `elsewhere`: whether turns of a
-        tier are answered by a cascaded engine, which chooses the tier of each turn then; None: no turn is.
+        """`seal_handle`: converts a handle of the provider to the one that the client gets. `is_slow`: whether a
+        cascaded engine answers the turns of a tier; the engine's routing then chooses the tier of each turn. None: the
+        provider answers all turns.
         """
         toolbox = context.toolbox
         self._client = client
@@ -83,26 +84,26 @@ class LiveSession:
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, context.metrics)
         self._tier_tools = TierTools(self, context, lambda: self._setup.client_names)
         self._tier_tools.open = True
-        self._elsewhere = elsewhere
+        self._is_slow = is_slow
         self._turn_number = 0
         self._transcribing = False
         self._results_allowed = asyncio.Event()
         self._results_allowed.set()
         self._held_results: set[str] = set()
-        """Ids of calls whose results wait for the end of the engine's answer."""
+        """Ids of calls whose results wait until the engine's answer has ended."""
         self.end = SessionEnd()
 
     @property
     def responding(self) -> bool:
-        """Whether the model is in the middle of an answer, or owes one."""
+        """Whether the model is responding, or a tool call runs after which it will."""
         return self._turns.busy or bool(self._calls.running)
 
     # SpeechSession
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Offer these tools: at once where the model accepts `contextUpdate`, else after a turn."""
-        if self._elsewhere is not None and self._elsewhere(self.tier):
-            return  # the engine answers instead, and older models would need another connection for these tools
+        """Set the tools of the model: at once if the model accepts `contextUpdate`, else after a turn."""
+        if self._is_slow is not None and self._is_slow(self.tier):
+            return  # the engine answers in this tier, and older models would need a new connection for its tools
         self._setup.set_offer(offer)
         await self._switch.update_tools()
 
@@ -111,7 +112,7 @@ class LiveSession:
         self._held_results.add(call.id)
         await self._results_allowed.wait()
         if call.id not in self._held_results:
-            return  # the provider cancelled the call meanwhile
+            return  # the provider has cancelled the call
         self._held_results.discard(call.id)
         parts = media_parts(result)
         if parts:
@@ -124,43 +125,45 @@ class LiveSession:
 
     @property
     def tier(self) -> str | None:
-        """The tier now; None: the principal's default one."""
+        """Name of the session's current tier; None stands for the principal's default tier."""
         return self._tier_tools.tier
 
     @property
     def answering(self) -> bool:
-        """Whether the model answers, or is asked to."""
+        """Whether the model is answering or was requested to answer."""
         return self._turns.answering
 
     async def choose_tier(self, turn: str, words: str, *, final: bool, continues: bool) -> None:
-        """Choose the tier by words of the user, and offer its tools."""
+        """Choose the tier by words of the user, and set the model's tools to those of the tier."""
         await self._tier_tools.choose_tier(UserText(turn, words, final, continues))
 
     def request_answer(self) -> None:
-        """Record that the model is asked for an answer."""
+        """Record that the model was requested to answer."""
         self._turns.request_answer()
 
     def begin_activity(self) -> None:
-        """Record that a marked turn begins, at whose end the model is asked for an answer."""
+        """Record that a turn with marks begins, at the end of which the model answers."""
         self._turns.begin_activity()
 
-    def give_up(self) -> None:
-        """Record that the model's answer is not waited for any longer."""
+    def abandon_answer(self) -> None:
+        """Record that the gateway no longer waits for the end of the model's answer."""
         self._turns.end_turn()
 
-    def hold(self, *, elsewhere: bool) -> None:
-        """Hold results, of which the model would speak, while an engine answers a turn `elsewhere`; then send them."""
-        if elsewhere:
+    def hold_results(self, *, engine_answers: bool) -> None:
+        """Hold back results of tools, about which the model would speak, while an engine answers a turn. Called with
+        False, send them.
+        """
+        if engine_answers:
             self._results_allowed.clear()
         else:
             self._results_allowed.set()
 
     async def announce_drain(self, seconds: float) -> None:
-        """Send `goAway` to the client, which may resume the session elsewhere by its handle."""
+        """Send `goAway` to the client, which can resume the session with another gateway by its handle."""
         await self._client.send(_encode({"goAway": {"timeLeft": f"{int(seconds)}s"}}))
 
     async def aclose(self) -> None:
-        """Cancel the running calls, the choice of the tier, and the change of tools."""
+        """Cancel the running tool calls, the pending choice of a tier, and the pending change of tools."""
         await self._tier_tools.aclose()
         await self._calls.aclose()
         await self._switch.aclose()
@@ -168,12 +171,12 @@ class LiveSession:
     # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Message of the client in the form for the provider; None: nothing is forwarded."""
+        """Translate a message of the client for the provider. Returns None when nothing is forwarded."""
         message = messages.read(payload)
         if has(message, "contextUpdate"):
             return await self._client_context_update(message, len(payload))
         if SETUP in message:
-            raise UnreadableMessage("a setup is the first message of a connection alone")
+            raise UnreadableMessage("a setup can only be the first message of a connection")
         if SESSION_UPDATE in message:
             await self._gateway_session_update(message)
             return None
@@ -193,18 +196,20 @@ class LiveSession:
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """None: the session ends, with 1007, as Google's servers do."""
+        """Return the session's answer to a message that cannot be read: None, as the session ends with close code
+        1007, like sessions with Google's servers.
+        """
         return None
 
     async def _client_context_update(self, message: Message, size: int) -> bytes | None:
         if size > MAX_SETUP_BYTES:
-            raise TooLargeMessage(f"a contextUpdate may have {MAX_SETUP_BYTES >> 20} MiB")
+            raise TooLargeMessage(f"a contextUpdate may have at most {MAX_SETUP_BYTES >> 20} MiB")
         tools = members(member(member(message, "contextUpdate"), "tools"), "tools")
         if not self._context.provider_mcp and has_provider_mcp(tools):
             await self._client.close(Closing(POLICY_VIOLATION, MCP_REFUSED))
             return None
         if has(member(message, "contextUpdate"), "tools"):
-            # the client may have a tool of the same name: the offer is made again without it
+            # a tool of the client may have the name of an offered one: the offer is built again without that name
             offer = await self._tier_tools.build_offer(function_names(tools))
             if offer is not None:
                 self._setup.set_offer(offer)
@@ -212,8 +217,8 @@ class LiveSession:
 
     async def _gateway_session_update(self, message: Message) -> None:
         self._notices.updates_session = True
-        given = member(message, SESSION_UPDATE)
-        update = {name: given[key(given, name)] for name in ("tier", "queueDepth") if has(given, name)}
+        content = member(message, SESSION_UPDATE)
+        update = {name: content[key(content, name)] for name in ("tier", "queueDepth") if has(content, name)}
         try:
             if "queueDepth" in update:
                 update["queue_depth"] = update.pop("queueDepth")
@@ -224,7 +229,7 @@ class LiveSession:
     # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Message of the provider in the form for the client; None: nothing is forwarded."""
+        """Translate a message of the provider for the client. Returns None when nothing is forwarded."""
         message = messages.read_server(payload)
         hidden: list[str] = []
         changed: Message | None = None
@@ -257,17 +262,17 @@ class LiveSession:
         self._end_over_budget()
         if not hidden and changed is None:
             return payload
-        left = messages.without(messages.read(payload) if changed is None else changed, *hidden)
-        return None if left is None else _encode(left)
+        remaining = messages.without(messages.read(payload) if changed is None else changed, *hidden)
+        return None if remaining is None else _encode(remaining)
 
     def _end_over_budget(self) -> None:
-        """End the session after the turn that spent the agent's daily tokens; the current message is sent before."""
+        """End the session after the turn that used up the agent's daily tokens, when the current message is sent."""
         closing = None if self._turns.busy else close_over_budget(self._context.record)
         if closing is not None:
             self.end.request(OVER_BUDGET, closing)
 
     def _on_server_content(self, content: ServerContent) -> bool:
-        """Take a `serverContent`. True where the model's turn ends."""
+        """Handle a `serverContent`. Returns True when it ends the model's turn."""
         if content.input_transcription is not None:
             self._on_transcription(content.input_transcription)
         if content.has_output:
@@ -283,7 +288,7 @@ class LiveSession:
 
     def _on_transcription(self, piece: Transcription) -> None:
         self._turns.on_transcription(self._clock())
-        if self._elsewhere is not None:
+        if self._is_slow is not None:
             return
         self._turn_number += not self._transcribing
         self._transcribing = not piece.finished
@@ -291,17 +296,17 @@ class LiveSession:
         self._tier_tools.add_text(UserText(str(self._turn_number), piece.text or "", final=final, continues=True))
 
     def _on_tool_call(self, payload: bytes) -> Message:
-        """Start calls of the gateway's tools. Returns the message without them."""
+        """Start the calls of the gateway's tools. Returns the message without these calls."""
         self._on_output()
         message = messages.read(payload)
         calls = message_format(ENGINE).parse_calls(message)
         self._turns.add_calls([call.id for call in calls])
-        own: set[str] = set()
+        gateway_calls: set[str] = set()
         for call in calls:
             if self._setup.is_gateway_tool(call.wire_name):
-                own.add(call.id)
+                gateway_calls.add(call.id)
                 self._calls.begin(call)
-        if not own:
+        if not gateway_calls:
             return message
         name, tool_call = key(message, "toolCall"), member(message, "toolCall")
         listed = members(tool_call, "functionCalls")
@@ -311,7 +316,7 @@ class LiveSession:
         return {**message, name: {**tool_call, key(tool_call, "functionCalls"): client_calls}}
 
     def _on_cancellation(self, message: Message, ids: Collection[str]) -> Message:
-        """Cancel calls. Returns the message without ids that the client does not know."""
+        """Cancel calls. Returns the message without the ids of the gateway's calls, which the client never received."""
         self._turns.finish_calls(ids)
         self._calls.cancel(ids)
         self._held_results.difference_update(ids)
@@ -335,7 +340,7 @@ def _with_handle(message: Message, handle: str) -> Message:
 
 
 def _with_scheduling(written: Message, scheduling: str) -> Message:
-    """Message with results in the form for the model."""
+    """Complete a message with results for the model: add the scheduling, and replace empty outputs."""
     for response in members(member(written, "toolResponse"), "functionResponses"):
         if response.get("response") == {"output": ""}:
             response["response"] = {"output": EMPTY_OUTPUT}

@@ -1,4 +1,6 @@
-"""Setup of a Gemini Live session: the client's, with the tools of the gateway after its own. Pure module."""
+"""Setup of a Gemini Live session: the client's setup, with the gateway's tools added after the
+client's. Does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ _encode: Final = msgspec.json.encode
 
 
 class SessionSetup:
-    """Setup of one session as it is now, and the tools that the provider has."""
+    """Current setup of one session, and the tools that were sent to the provider."""
 
     def __init__(self, setup: Message, model: str, behavior_of: Callable[[str], str]) -> None:
-        """`model`: its name at the provider. `behavior_of` returns the `behavior` of a tool of the gateway; empty:
-        none.
+        """`model`: name of the model at the provider. `behavior_of`: returns the `behavior` of a tool of the gateway;
+        empty: the member is omitted.
         """
         self._setup = setup
         self._model = model
@@ -30,31 +32,31 @@ class SessionSetup:
         self._sent: list[Message] | None = None
         self.client_tools = members(setup, "tools")
         self.client_resumes = has(setup, "sessionResumption")
-        """Whether the client asked for handles, to resume the session by itself."""
+        """Whether the client requested handles, with which it resumes the session itself."""
 
     @property
     def client_names(self) -> frozenset[str]:
-        """Names of the client's own functions."""
+        """Names of the client's functions."""
         return function_names(self.client_tools)
 
     @property
     def pending(self) -> bool:
-        """Whether the offered tools differ from those that the provider has."""
+        """Whether the current tools differ from those that were sent to the provider."""
         return self._merge() != self._sent
 
     def is_gateway_tool(self, name: str) -> bool:
-        """Whether the gateway runs calls of that name: it offers or has offered the tool, and the client has none of
-        that name.
+        """Whether the gateway runs calls with a name: it offers or has offered a tool with this name, and the client
+        has no function with it.
         """
         return name in self._names and name not in self.client_names
 
     def set_offer(self, offer: ToolOffer) -> None:
-        """Set the gateway's tools."""
+        """Replace the gateway's tools."""
         self._gateway_tools = [self._declaration(each) for each in offer.definitions]
         self._names.add(offer)
 
     def message(self, handle: str = "") -> bytes:
-        """First message of a connection, with the tools as they are now; a `handle` resumes the session."""
+        """Encode the first message of a connection, with the current tools. With a `handle`, it resumes the session."""
         self._sent = self._merge()
         setup = {**self._setup, "model": f"models/{self._model}"}
         setup.pop("tools", None)
@@ -67,12 +69,14 @@ class SessionSetup:
         return _encode({"setup": {**setup, name: resumption}})
 
     def context_update(self) -> bytes:
-        """A `contextUpdate` with the tools as they are now."""
+        """Encode a `contextUpdate` with the current tools."""
         self._sent = self._merge()
         return _encode({"contextUpdate": {"tools": {"tools": self._sent}}})
 
     def client_update(self, message: Message) -> Message:
-        """A client's `contextUpdate` in the form for the provider: with the gateway's tools, where it has tools."""
+        """Apply a client's `contextUpdate`. Returns the update for the provider, to which the gateway's tools are added
+        if it has tools.
+        """
         name = key(message, "contextUpdate")
         update = member(message, "contextUpdate")
         if has(update, "systemInstruction"):
@@ -85,9 +89,9 @@ class SessionSetup:
         return {**message, name: {**update, "tools": {"tools": self._sent}}}
 
     def _merge(self) -> list[Message]:
-        taken = self.client_names
-        own = [function for function in self._gateway_tools if text(function, "name") not in taken]
-        return [*self.client_tools, {"functionDeclarations": own}] if own else [*self.client_tools]
+        client_names = self.client_names
+        functions = [function for function in self._gateway_tools if text(function, "name") not in client_names]
+        return [*self.client_tools, {"functionDeclarations": functions}] if functions else [*self.client_tools]
 
     def _declaration(self, definition: bytes) -> Message:
         function = _tool(definition)
@@ -96,10 +100,10 @@ class SessionSetup:
 
 
 def function_names(tools: list[Message]) -> frozenset[str]:
-    """Names of all functions among tools."""
+    """Names of all functions that tools declare."""
     return frozenset(text(function, "name") for tool in tools for function in members(tool, "functionDeclarations"))
 
 
 def has_provider_mcp(tools: list[Message]) -> bool:
-    """Whether a tool would have the provider itself call MCP servers."""
+    """Whether any of the tools lets the provider call MCP servers."""
     return any(has(tool, "mcpServers") for tool in tools)

@@ -1,4 +1,4 @@
-"""Turns of a user of Gemini Live, and the messages that send them to a provider. No I/O here."""
+"""Turns of a Gemini Live user, and the messages that send them to a provider. Does no I/O."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 PIECE_BYTES: Final = 48_000
-"""Bytes of audio in one message to the provider, of a turn that waited: 64 KB of base64."""
+"""Bytes of audio in one message to the provider for a turn from the queue: 64 KB of base64."""
 MAX_PENDING: Final = 64
-"""Contents that wait to be sent to the provider; the oldest are dropped beyond it."""
+"""Maximum number of contents that wait to be sent to the provider. The oldest are dropped."""
 MAX_PENDING_BYTES: Final = 12 << 20
-"""Bytes of JSON of these contents: they are sent in one message, of which a provider takes 16 MiB."""
+"""Maximum JSON size of the waiting contents, which are sent in one message. Providers accept messages of 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
 _RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
 INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
-"""Message that interrupts the provider, as every `clientContent` does, and adds nothing."""
+"""Message that interrupts the provider, like every `clientContent`, and adds nothing to the conversation."""
 ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
 ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
@@ -35,15 +35,15 @@ class UserTurn(msgspec.Struct):
 
     audio: bytes = b""
     rate: int = _DEFAULT_RATE
-    """Samples a second."""
+    """Samples per second."""
     message: Message | None = None
-    """Client's message of a written turn; None for a spoken one."""
+    """The client's message of a written turn; None for a spoken turn."""
     size: int = 0
-    """Bytes that the turn occupies."""
+    """Bytes that the turn occupies in the queue."""
     words: str = ""
-    """Words of the turn; empty before they are transcribed."""
+    """Words of the turn; empty before the transcription."""
     transcript_sent: bool = False
-    """Whether the client got the transcript of a spoken turn."""
+    """Whether the transcript of a spoken turn was sent to the client."""
 
     @property
     def spoken(self) -> bool:
@@ -51,7 +51,7 @@ class UserTurn(msgspec.Struct):
         return self.message is None
 
     def contents(self) -> list[Message]:
-        """Turn as contents of a conversation."""
+        """Convert the turn to contents of a conversation."""
         if self.message is None:
             return [text_content("user", self.words)] if self.words else []
         if has(self.message, "clientContent"):
@@ -60,14 +60,14 @@ class UserTurn(msgspec.Struct):
 
 
 class PendingContents:
-    """Contents of the conversation that the provider does not have yet."""
+    """Contents of the conversation that have not been sent to the provider yet."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
 
     def add(self, contents: Sequence[Message]) -> None:
-        """Add contents."""
+        """Add contents, and drop the oldest ones beyond the limits."""
         for content in contents:
             self._waiting.append(_encode(content))
             self._bytes += len(self._waiting[-1])
@@ -75,7 +75,7 @@ class PendingContents:
             self._bytes -= len(self._waiting.popleft())
 
     def message(self) -> bytes | None:
-        """Take all contents as one message; None where there are none."""
+        """Remove all contents and return them as one message; None if there are none."""
         turns = [msgspec.Raw(each) for each in self._waiting]
         self._waiting.clear()
         self._bytes = 0
@@ -83,37 +83,37 @@ class PendingContents:
 
 
 def text_content(role: str, words: str) -> Message:
-    """Make a content with a text."""
+    """Make a content with one text part."""
     return {"role": role, "parts": [{"text": words}]}
 
 
 def audio_message(audio: bytes, rate: int) -> bytes:
-    """Make a message with audio."""
+    """Make a `realtimeInput` message with audio."""
     blob = {"data": base64.b64encode(audio).decode(), "mimeType": f"audio/pcm;rate={rate}"}
     return _encode({"realtimeInput": {"audio": blob}})
 
 
 def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
-    """Messages of turns for a provider; spoken turns in a row are one turn to it."""
-    before = False
+    """Yield messages that send turns to a provider. Consecutive spoken turns are sent as one turn."""
+    activity_open = False
     for turn in turns:
-        if turn.spoken and not before:
+        if turn.spoken and not activity_open:
             yield ACTIVITY_START
-        elif not turn.spoken and before:
+        elif not turn.spoken and activity_open:
             yield ACTIVITY_END
-        before = turn.spoken
+        activity_open = turn.spoken
         for start in range(0, len(turn.audio), PIECE_BYTES):
             yield audio_message(turn.audio[start : start + PIECE_BYTES], turn.rate)
         if turn.message is not None:
             yield _encode(turn.message)
-    if before:
+    if activity_open:
         yield ACTIVITY_END
 
 
 async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[bytes, int] | None]:
-    """Decode the audio of a client's `realtimeInput`, as PCM with its samples a second; None for a blob of another
-    kind. `remaining`: a copy, from which decoded audio is removed. There may be a hundred thousand blobs, so each is
-    decoded on demand.
+    """Decode the audio of a client's `realtimeInput`. Yields PCM and its samples per second for each blob of audio, and
+    None for each other blob. `remaining`: a copy of `live`, from which decoded audio is removed. Blobs are decoded on
+    demand, as there may be a hundred thousand.
     """
     for name in ("audio", "mediaChunks"):
         blobs, others = members(live, name), []
@@ -131,7 +131,7 @@ async def input_audio(live: Message, remaining: Message) -> AsyncIterator[tuple[
 async def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
     kind = text(blob, "mimeType")
     if _PCM.fullmatch(kind) is None:
-        return None  # it is left to the provider
+        return None  # forwarded to the provider as it is
     rate = _RATE.search(kind)
     samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
     try:

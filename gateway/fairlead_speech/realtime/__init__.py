@@ -1,1 +1,1 @@
-"""Engine of OpenAI Realtime, by its general availability API."""
+"""Speech engine for OpenAI Realtime, whose API is the general availability version."""

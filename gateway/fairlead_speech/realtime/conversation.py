@@ -1,10 +1,9 @@
-"""State of a Realtime session's default conversation: its responses and their calls, hidden items, the gateway's
-events.
+"""State of a Realtime session's default conversation: responses and their calls, hidden items, and gateway events.
 
-Pure. A conversation has one response at a time, and a `response.create` of the client comes before one of the gateway.
-An *output* is the `function_call_output` of a call that the gateway ran. A response that was created after the provider
-confirmed an output includes it; for one that was created before, the gateway requests another response when that one is
-done.
+A conversation has one response at a time, and a `response.create` of the client has priority over one of the gateway.
+An *output* is the `function_call_output` of a call that the gateway ran. A response takes an output into account if it
+was created after the provider confirmed the output. If it was created before, the gateway requests another response at
+its end. Does no I/O.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import msgspec
 from fairlead_speech.realtime.events import Event, member, members, new_id, text
 
 MAX_RESPONSES: Final = 64
-"""Responses with calls that are remembered."""
+"""Maximum number of stored responses with calls."""
 MAX_HIDDEN: Final = 4096
-"""Ids of hidden items that are remembered."""
+"""Maximum number of stored ids of hidden items."""
 _ITEM_EVENTS: Final = frozenset(
     {
         "conversation.item.added",
@@ -34,40 +33,40 @@ _ITEM_EVENTS: Final = frozenset(
     }
 )
 MAX_EVENTS: Final = 256
-"""Events that are remembered, as an `error` may name them."""
+"""Maximum number of stored event ids to which an `error` may refer."""
 CLIENT_REQUEST: Final = "client"
-"""Item of a `response.create` of the client to which the gateway gave its `event_id`."""
+"""Item that is recorded for a client's `response.create` to which the gateway added an `event_id`."""
 
 
 class ResponseState:
-    """State of the default conversation: idle, requested or responding; and whether the user speaks."""
+    """State of the default conversation: idle, requested or responding, and whether the user speaks."""
 
     def __init__(self) -> None:
         self.active = False
         """Whether a response is in progress."""
         self.requested = False
-        """Whether a response was requested, by client or gateway, and is not created yet."""
+        """Whether client or gateway requested a response that is not created yet."""
         self.speaking = False
-        """Whether the user speaks, or has just spoken and gets a response next."""
-        self.answered_elsewhere = False
-        """Whether a cascaded engine answers the turn, or may do so once its tier is known."""
+        """Whether the user is speaking, or has spoken and gets a response next."""
+        self.engine_answers = False
+        """Whether a cascaded engine answers the turn, or may answer it after the choice of the tier."""
         self.creates_response = True
-        """Whether the provider creates a response by itself at the end of speech (`turn_detection.create_response`)."""
+        """Whether the provider creates responses at the end of speech (`turn_detection.create_response`)."""
         self._wanted = False
         self._unconfirmed: set[str] = set()
 
     @property
     def idle(self) -> bool:
-        """Whether no response is in progress or requested."""
-        return not self.active and not self.requested and not self.answered_elsewhere
+        """Whether the gateway may request a response: none is in progress, requested, or given by an engine."""
+        return not self.active and not self.requested and not self.engine_answers
 
     @property
     def busy(self) -> bool:
-        """Whether a response is in progress, requested, or due."""
+        """Whether a response is in progress, requested, or due to be requested."""
         return not self.idle or self._wanted
 
     def configure(self, session: Event) -> None:
-        """Read `creates_response` from the provider's session."""
+        """Read `creates_response` from the session that the provider sent."""
         audio = member(member(session, "audio"), "input")
         if "turn_detection" in audio:
             detection = audio["turn_detection"]
@@ -75,12 +74,12 @@ class ResponseState:
             self.creates_response = detection is not None and create_response is not False
 
     def on_client_request(self) -> None:
-        """Take the client's `response.create`: the gateway requests none for the outputs so far."""
+        """Record the client's `response.create`, so that the gateway requests none for the outputs sent so far."""
         self.requested = True
         self._wanted = False
 
     def on_response_created(self) -> None:
-        """Take `response.created`."""
+        """Record a `response.created`."""
         self.active = True
         self.requested = False
         if self.creates_response:
@@ -89,23 +88,25 @@ class ResponseState:
             self._wanted = False
 
     def on_response_done(self) -> None:
-        """Take `response.done`."""
+        """Record a `response.done`."""
         self.active = False
 
     def want_response(self) -> None:
-        """Have a response requested, as all outputs of the one before were sent; not while the user speaks."""
+        """Note that a response is due, as all outputs of the previous one were sent. Not while the user speaks, as the
+        outputs are then answered together with the user's turn.
+        """
         self._wanted = not self.speaking
 
     def add_output(self, item: str) -> None:
-        """Record that an output was sent, as an item."""
+        """Record that an output was sent as an item."""
         self._unconfirmed.add(item)
 
     def confirm_output(self, item: str) -> None:
-        """Record that the provider has an output's item, or refused it."""
+        """Record that the provider added or refused the item of an output."""
         self._unconfirmed.discard(item)
 
     def claim_request(self) -> bool:
-        """Whether the gateway is to send `response.create` now; if so, a response counts as requested."""
+        """Return whether the gateway must send `response.create` now. If so, a response counts as requested."""
         if not self._wanted or not self.idle or self.speaking:
             return False
         self.requested = True
@@ -113,26 +114,26 @@ class ResponseState:
         return True
 
     def on_request_refused(self, *, active: bool) -> None:
-        """Take the refusal of the gateway's `response.create`. `active`: as there is a response already."""
+        """Record the refusal of the gateway's `response.create`. `active`: whether the reason is an active response."""
         self.requested = False
         if active:
             self.active = self._wanted = True
 
     def on_client_request_refused(self) -> None:
-        """Take the refusal of the client's `response.create`."""
+        """Record the refusal of the client's `response.create`."""
         self.requested = False
 
     def on_speech_started(self) -> None:
-        """Take `input_audio_buffer.speech_started`. Outputs so far are answered together with this turn."""
+        """Record `input_audio_buffer.speech_started`. Outputs sent so far are answered together with this turn."""
         self.speaking = True
         self._wanted = False
 
     def on_buffer_cleared(self) -> None:
-        """Take `input_audio_buffer.cleared`."""
+        """Record `input_audio_buffer.cleared`."""
         self.speaking = False
 
     def on_buffer_committed(self) -> None:
-        """Take `input_audio_buffer.committed`: the turn is an item of the conversation now."""
+        """Record `input_audio_buffer.committed`, by which the turn became an item of the conversation."""
         if not self.creates_response:
             self.speaking = False
 
@@ -141,15 +142,16 @@ class _PendingResponse(msgspec.Struct):
     waiting: set[str] = msgspec.field(default_factory=set)
     calls_client: bool = False
     client_requested: bool = False
-    """Whether the client sent `response.create` since."""
+    """Whether the client has sent `response.create` since the response."""
     done: bool = False
     completed: bool = False
 
 
 class ResponseCalls:
-    """Function calls of each response: when all outputs of the gateway are sent, and whether the client calls, too.
+    """Function calls of each response, by which it is decided when the gateway requests the next response.
 
-    Where a response calls tools of the client as well, the client requests the next response by itself.
+    That is when all outputs of the gateway's tools were sent. If a response also calls tools of the client, the client
+    requests the next response.
     """
 
     def __init__(self) -> None:
@@ -162,7 +164,7 @@ class ResponseCalls:
             self._pending.popitem(last=False)
 
     def add_call(self, response: str, call: str) -> None:
-        """Add a call of a response that the gateway runs."""
+        """Add a call of a response to a tool of the gateway."""
         self._response(response).waiting.add(call)
 
     def add_client_call(self, response: str) -> None:
@@ -170,7 +172,7 @@ class ResponseCalls:
         self._response(response).calls_client = True
 
     def finish_response(self, response: str, *, completed: bool) -> None:
-        """Take the end of a response. `completed`: it was not interrupted, and did not fail."""
+        """Record the end of a response. `completed`: whether it was neither interrupted nor failed."""
         pending = self._response(response)
         pending.done = True
         pending.completed = completed
@@ -178,12 +180,12 @@ class ResponseCalls:
             del self._pending[response]
 
     def on_client_request(self) -> None:
-        """Take the client's `response.create`."""
+        """Record the client's `response.create`."""
         for each in self._pending.values():
             each.client_requested = True
 
     def finish_call(self, call: str) -> bool:
-        """Record the output of a call. True where the gateway is to request the next response: all outputs of a
+        """Record the output of a call. Returns True if the gateway must request the next response: all outputs of a
         completed response were sent, and the client does not request it.
         """
         for response, pending in self._pending.items():
@@ -200,26 +202,28 @@ class ResponseCalls:
 
 
 class HiddenItems:
-    """Items that the client does not see: calls of the gateway's tools, their outputs, and messages for the provider
-    alone.
+    """Items that are hidden from the client: calls of the gateway's tools, their outputs, and messages that only the
+    provider gets.
     """
 
     def __init__(self) -> None:
         self._previous: OrderedDict[str, str | None] = OrderedDict()
-        """Id of the item before each hidden one, where it is known."""
+        """Id of the item before each hidden item; None: unknown."""
 
     def __contains__(self, item: str) -> bool:
         return item in self._previous
 
     def hide(self, item: str) -> None:
-        """Hide an item from now on."""
+        """Hide an item from the client."""
         if item and item not in self._previous:
             self._previous[item] = None
             if len(self._previous) > MAX_HIDDEN:
                 self._previous.popitem(last=False)
 
     def visible_event(self, kind: str, event: Event) -> Event | None:
-        """Event about an item in the form for the client; None: it is hidden. The same object where nothing changed."""
+        """Translate an event about an item for the client. Returns None for a hidden item, and the same object if
+        nothing has to be changed.
+        """
         item = text(member(event, "item"), "id") or text(event, "item_id")
         previous = event.get("previous_item_id")
         if kind in _ITEM_EVENTS and item in self._previous:
@@ -231,14 +235,14 @@ class HiddenItems:
         return event
 
     def visible_response(self, event: Event) -> Event:
-        """A `response.done` without hidden items. The same object where it has none."""
+        """Remove hidden items from a `response.done`. Returns the same object if it has none."""
         response = member(event, "response")
         output = members(response, "output")
         visible = [item for item in output if text(item, "id") not in self._previous]
         return event if len(visible) == len(output) else {**event, "response": {**response, "output": visible}}
 
     def _visible_predecessor(self, item: str) -> str | None:
-        """Id of the nearest item before `item` that the client sees."""
+        """Id of the nearest item before `item` that is visible to the client."""
         predecessor: str | None = item
         for _ in range(MAX_HIDDEN):
             if predecessor is None or predecessor not in self._previous:
@@ -248,8 +252,8 @@ class HiddenItems:
 
 
 class GatewayEvents:
-    """Events that the gateway gave their `event_id`, with the items that they create; an `error` that names one is
-    recognized.
+    """Ids that the gateway gave to events, by which an `error` about one of them is recognized, with the items that
+    the events create.
     """
 
     def __init__(self) -> None:
@@ -259,7 +263,7 @@ class GatewayEvents:
         return event_id in self._items
 
     def add(self, item: str) -> str:
-        """Make the id of an event that creates `item`; empty: it creates none."""
+        """Make the id of an event that creates `item`; empty: the event creates none."""
         event_id = new_id()
         self._items[event_id] = item
         if len(self._items) > MAX_EVENTS:
@@ -267,5 +271,5 @@ class GatewayEvents:
         return event_id
 
     def pop(self, event_id: str) -> str:
-        """Remove an event that was refused. Returns its item."""
+        """Remove the id of a refused event. Returns the item of the event."""
         return self._items.pop(event_id)

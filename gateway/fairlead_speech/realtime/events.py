@@ -1,4 +1,4 @@
-"""Events of OpenAI Realtime as payloads and as objects, and the readers of both sides' events. Pure module."""
+"""Events of OpenAI Realtime: accessors, and the readers for both sides' events. Does no I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_speech.messages import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPAC
 Event: TypeAlias = dict[str, Any]
 APPEND: Final = "input_audio_buffer.append"
 TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
-"""Prefix of the event types of transcripts of the user's audio."""
+"""Prefix of the types of events about transcripts of the user's audio."""
 ID_PREFIX: Final = "fairlead_"
 """Prefix of the ids of events and items that the gateway makes."""
 read: Final = messages.read
@@ -38,23 +38,23 @@ def event_type(payload: bytes) -> str:
     try:
         return _typed(payload).type
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableMessage("an event must be an object of JSON with a type") from error
+        raise UnreadableMessage("an event must be a JSON object with a type") from error
 
 
 def member(event: Mapping[str, Any], name: str) -> Event:
-    """Object of a member; empty where there is none."""
+    """Value of a member if it is an object; else an empty object."""
     value = event.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def members(event: Mapping[str, Any], name: str) -> list[Event]:
-    """Objects of a list member; empty where there are none."""
+    """Objects in the list of a member; empty if the member is not a list."""
     value = event.get(name)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text(event: Mapping[str, Any], name: str) -> str:
-    """Text of a member; empty where there is none."""
+    """Value of a member if it is a string; else an empty string."""
     value = event.get(name)
     return value if isinstance(value, str) else ""
 
@@ -67,18 +67,20 @@ def written_text(item: Event) -> str:
 
 
 def new_id() -> str:
-    """Make an id of an event or item; the API allows 32 characters."""
+    """Make an id for an event or item. The API allows 32 characters."""
     return ID_PREFIX + secrets.token_hex(8)
 
 
 def error_event(message: str, code: str, param: str | None, event_id: object) -> bytes:
-    """Event `error` for an event of the client."""
+    """Encode an event `error` about an event of the client."""
     error = {"type": "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
     return msgspec.json.encode({"type": "error", "event_id": new_id(), "error": error})
 
 
 def misspelt_member(event: Event) -> str | None:
-    """Sentence about a member that lenient parsers read as one that the gateway decides by; None: there is none."""
+    """Describe a misspelt member that lenient parsers take for one on which the gateway bases decisions. Returns None
+    without one.
+    """
     misspelling = _EVENT.misread(event, "the event")
     for name in ("session", "response"):
         configured = member(event, name)
@@ -93,7 +95,7 @@ def _member(name: bytes, value: bytes) -> bytes:
 
 
 def _client_audio() -> re.Pattern[bytes]:
-    """Form of an `input_audio_buffer.append` with its members in any order, each once."""
+    """Pattern of an `input_audio_buffer.append` with its members in any order, each once."""
     kind = _member(b"type", rb'"input_audio_buffer\.append"')
     ident, audio = _member(b"event_id", PLAIN), _member(b"audio", BASE64)
     orders = (
@@ -105,7 +107,7 @@ def _client_audio() -> re.Pattern[bytes]:
 
 
 def _provider_audio() -> re.Pattern[bytes]:
-    """Form of a delta of audio or of its transcript, with its members in the order of OpenAI's server, each at most
+    """Pattern of a delta of audio or of its transcript, with members in the order of OpenAI's server, each at most
     once.
     """
     kind = _member(b"type", rb'"response\.output_audio(?:_transcript)?\.delta"')

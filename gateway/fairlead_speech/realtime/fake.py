@@ -1,7 +1,11 @@
-"""Scripted server of OpenAI Realtime (general availability), over WebSockets.
+"""Scripted OpenAI Realtime server (general availability) over WebSockets, for tests.
 
-It keeps the rules that clients trip over: one response at a time, updates that are refused as a whole, outputs only of
-calls that were made, and voice activity: audio that is not zero is speech, zeros end it.
+The server enforces the rules that clients tend to break:
+
+- One response runs at a time.
+- One invalid member refuses the whole `session.update`.
+- An output must belong to a call that the model made.
+- Voice activity: samples other than zero are speech, zeros end it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _encode: Final = msgspec.json.encode
 
 
 class RefusedEvent(Exception):
-    """Event that is answered with an `error`."""
+    """Event of a client that violates the protocol, and is answered with an `error`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -36,10 +40,12 @@ class RefusedEvent(Exception):
 
 
 class ScriptedRealtime:
-    """Scripted server; its sessions share one script."""
+    """Scripted OpenAI Realtime server, whose sessions share one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", refuses: frozenset[str] = frozenset()) -> None:
-        """With a `key`, sessions without it are refused. `refuses`: members of `audio.input` that cannot be set."""
+        """`key`: API key that connections must present; empty: none. `refuses`: members of `audio.input` that cannot
+        be set.
+        """
         self.script = script
         self._refuses = refuses
         self._key = key
@@ -48,7 +54,7 @@ class ScriptedRealtime:
 
     @contextlib.asynccontextmanager
     async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[ScriptedRealtime]:
-        """Serve at a free port of an address of this machine; `port` says which."""
+        """Serve at a free port of a local address; `port` is its number."""
         runner = web.ServerRunner(web.Server(self._answer))
         await runner.setup()
         site = web.TCPSite(runner, host, 0)
@@ -114,7 +120,7 @@ class RealtimeScriptSession(ScriptedConnection):
 
     @property
     def tool_names(self) -> list[str]:
-        """Names of the tools that the model has."""
+        """Names of the model's tools."""
         return [tool.get("name", tool["type"]) for tool in self.config["tools"]]
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
@@ -140,7 +146,7 @@ class RealtimeScriptSession(ScriptedConnection):
             self._request.transport.abort()
 
     async def run(self) -> None:
-        """Answer events until the client is gone."""
+        """Answer events until the client disconnects."""
         await self.send("session.created", session=self.config)
         async for message in self._socket:
             if message.type is not WSMsgType.TEXT:
@@ -258,7 +264,7 @@ class RealtimeScriptSession(ScriptedConnection):
 
 
 class ScriptedConversation(Protocol):
-    """Session as its responses see it."""
+    """Interface of a session that its responses need."""
 
     calls: set[str]
     made: dict[str, MadeCall]
@@ -294,12 +300,12 @@ class ScriptedResponse:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, on_done: Callable[[ScriptedResponse], None]) -> None:
-        """Begin; `on_done` is called before the last event."""
+        """Begin the response. `on_done` is called before the last event."""
         self._on_done = on_done
         self._task = asyncio.create_task(self._run())
 
     async def cancel(self, reason: str, *, silent: bool = False) -> None:
-        """End the response early. `silent`: without `response.done`."""
+        """End the response early. `silent`: send no `response.done`."""
         assert self._task is not None, "it was started"
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)

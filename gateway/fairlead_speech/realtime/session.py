@@ -1,7 +1,7 @@
-"""Session of OpenAI Realtime between a client and the provider, with the tools of the gateway.
+"""OpenAI Realtime session between a client and the provider, to which the gateway adds its tools.
 
-The client speaks to the gateway as to the provider, and gets what the provider would send: tools of the gateway, their
-calls and outputs are hidden from it. Wire format: OpenAI Realtime API, general availability.
+The client sends and receives the events of the provider's API. The gateway's tools, their calls and their outputs are
+hidden from the client. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "openai-realtime"
 SESSION_UPDATE: Final = "fairlead.session.update"
-"""Event type of a client for the gateway: `{tier?, queue_depth?}`."""
+"""Type of the event by which a client changes its session with the gateway: `{tier?, queue_depth?}`."""
 _MCP_REFUSED: Final = (
-    "tools of type mcp are called by the provider itself, past this gateway's policies and audit log, and are refused "
-    "here: the gateway brings the tools of its own servers"
+    "tools of type mcp are refused: the provider calls them itself, past this gateway's policies and audit log; remove "
+    "them from the event, the gateway adds the tools of its own servers"
 )
 TOOL_RESULT: Final = "fairlead.tool_result"
-"""Event type for a client: parts of a tool's result that cannot be spoken."""
+"""Type of the event by which a client receives the parts of a tool's result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
 _TRANSCRIPT_EVENTS: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class RealtimeSession:
-    """Session of one client and one provider. `aclose` it."""
+    """Realtime session of one client with one provider. Its owner calls `aclose` at the end."""
 
     client_messages: MessageReader = CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -62,8 +62,9 @@ class RealtimeSession:
         waits_for_transcript: bool = False,
         end: SessionEnd | None = None,
     ) -> None:
-        """`waits_for_transcript`: whether the provider responds only once the gateway has read the transcript of a
-        turn, and takes other tools until then. `end`: that of another session, of which this one answers turns.
+        """`waits_for_transcript`: whether the provider responds only after the gateway has read the transcript of a
+        turn, and accepts changes of the tools until then. `end`: the `SessionEnd` of another session, when this one
+        only answers turns of it.
         """
         self._client = client
         self._provider = provider
@@ -86,13 +87,13 @@ class RealtimeSession:
 
     @property
     def responding(self) -> bool:
-        """Whether the model is in the middle of an answer, or owes one."""
+        """Whether the model is responding, or a tool call runs after which it will."""
         return self._responses.busy or bool(self._calls.running)
 
     # SpeechSession
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Offer these tools: at once between two responses, else after the one in progress."""
+        """Set the tools of the model: at once between two responses, else after the response in progress."""
         self._tools.set_offer(offer)
         await self._send_pending()
 
@@ -116,12 +117,12 @@ class RealtimeSession:
 
     @property
     def tier(self) -> str | None:
-        """The tier now; None: the principal's default one."""
+        """Name of the session's current tier; None stands for the principal's default tier."""
         return self._tier_tools.tier
 
     @property
     def speaking(self) -> bool:
-        """Whether the user speaks."""
+        """Whether the user is speaking."""
         return self._responses.speaking
 
     @property
@@ -130,37 +131,43 @@ class RealtimeSession:
         return self._responses.creates_response
 
     async def wait_for_texts(self) -> None:
-        """Wait until the tier is chosen by all transcripts so far."""
+        """Wait until all transcripts received so far have been applied to the choice of the tier."""
         await self._tier_tools.wait_for_texts()
 
     async def show(self) -> None:
-        """Offer the tools of the tier, as they are now."""
+        """Set the model's tools to those that the tier has now."""
         await self._tier_tools.show()
 
-    async def hold(self, *, elsewhere: bool) -> None:
-        """Request no response while an engine answers a turn `elsewhere`; then send what is pending."""
-        self._responses.answered_elsewhere = elsewhere
+    async def hold(self, *, engine_answers: bool) -> None:
+        """Stop requesting responses of the provider while a cascaded engine answers a turn. Called with False, send
+        what became pending meanwhile.
+        """
+        self._responses.engine_answers = engine_answers
         await self._send_pending()
 
     async def request_response(self) -> None:
-        """Have the provider respond to the turn."""
+        """Request the provider's response to the turn."""
         self._responses.want_response()
-        await self.hold(elsewhere=False)
+        await self.hold(engine_answers=False)
 
     async def finish_client_calls(self) -> None:
-        """Take the end of the client's own calls: the model goes on once the gateway's outputs are sent, too."""
+        """Record that the client has answered the calls of its own tools. The model is asked to continue when the
+        gateway's outputs have been sent, too.
+        """
         self._response_calls.on_client_request()
         if not self._calls.running:
             await self.request_response()
 
     async def update_session(self, session: Event) -> str:
-        """Send a `session.update` that is hidden from the client. Returns its `event_id`."""
+        """Send the provider a `session.update` that is hidden from the client. Returns the update's `event_id`."""
         event = self._tools.session_change(session)
         await self._provider.send(_encode(event))
         return text(event, "event_id")
 
     async def add_message(self, text: str) -> str:
-        """Add an assistant's message to the provider's conversation, hidden from the client. Returns the item's id."""
+        """Add a message of the assistant to the provider's conversation, hidden from the client. Returns the id of its
+        item.
+        """
         item = events.new_id()
         self._hidden.hide(item)
         content = [{"type": "output_text", "text": text}]
@@ -178,16 +185,16 @@ class RealtimeSession:
         """Do nothing: the wire format has no such event."""
 
     async def aclose(self) -> None:
-        """Cancel the running calls, and the choice of the tier."""
+        """Cancel the running tool calls and the pending choice of a tier."""
         await self._tier_tools.aclose()
         await self._calls.aclose()
 
     # Events of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Event of the client in the form for the provider; None: nothing is forwarded."""
+        """Translate an event of the client for the provider. Returns None when nothing is forwarded."""
         kind = events.event_type(payload)
-        if kind == events.APPEND:  # it may be large: not decoded again
+        if kind == events.APPEND:  # audio may be large: it is not decoded again
             return payload
         event = events.read(payload)
         if kind == "session.update":
@@ -204,12 +211,12 @@ class RealtimeSession:
         return payload
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Event `error`, with which OpenAI's server answers what it cannot read: the session goes on."""
+        """Event `error` for a message that cannot be read. The session goes on, as it does with OpenAI's server."""
         return events.error_event(str(error), "invalid_event", None, None)
 
     async def _tools_allowed(self, event: Event, param: str | None) -> bool:
-        """Whether a client's event has no tools that are refused; else the client gets an error. `param`: path of the
-        tools within the event.
+        """Check that a client's event has no tools of type mcp, unless the provider may call them. The client gets an
+        error otherwise. `param`: path of the tools within the event.
         """
         if self._context.provider_mcp or not has_provider_mcp(event):
             return True
@@ -218,7 +225,7 @@ class RealtimeSession:
         return False
 
     async def _gateway_session_update(self, payload: bytes) -> None:
-        """Take an event SESSION_UPDATE; the client gets an error where it cannot be done."""
+        """Apply an event SESSION_UPDATE; the client gets an error when the event is invalid."""
         try:
             await self._tier_tools.update(msgspec.json.decode(payload, type=TierUpdate))
         except (msgspec.MsgspecError, UnknownTier) as error:
@@ -232,12 +239,12 @@ class RealtimeSession:
         if session.get("type") == "transcription":
             self._takes_tools = self._tier_tools.open = False
         if "tools" in session and self._takes_tools and self._began:
-            # the client may have a tool of the same name: the offer is made again without it
+            # a tool of the client may have the name of an offered one: the offer is built again without that name
             names = frozenset(text(tool, "name") for tool in members(session, "tools"))
             offer = await self._tier_tools.build_offer(names)
             if offer is not None:
                 self._tools.set_offer(offer)
-        # nothing is awaited from here to its sending: updates are answered in order
+        # no `await` from here until the update is sent: the provider confirms updates in the order of their sending
         return _encode(self._tools.client_update(event))
 
     async def _client_response_create(self, payload: bytes, event: Event) -> bytes | None:
@@ -249,7 +256,7 @@ class RealtimeSession:
             self._responses.on_client_request()
         if text(event, "event_id"):
             return payload
-        # an `error` names the event by its id alone
+        # an `error` identifies the event that it refuses only by its id
         return _encode({**event, "event_id": self._gateway_events.add(CLIENT_REQUEST)})
 
     async def _client_item_create(self, event: Event) -> None:
@@ -262,7 +269,7 @@ class RealtimeSession:
     # Events of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Event of the provider in the form for the client; None: nothing is forwarded."""
+        """Translate an event of the provider for the client. Returns None when nothing is forwarded."""
         kind = events.event_type(payload)
         event = events.read(payload)
         visible: Event | None = event
@@ -316,7 +323,7 @@ class RealtimeSession:
             if item == CLIENT_REQUEST:
                 self._responses.on_client_request_refused()
                 return {**event, "error": {**error, "event_id": None}}
-            log.info("The provider refused an event of the gateway: %s", code[:64])
+            log.info("The provider of a realtime session refused an event of the gateway: %s", code[:64])
             if item:
                 self._responses.confirm_output(item)
             else:
@@ -324,11 +331,16 @@ class RealtimeSession:
             return None
         update = self._tools.on_update_refused(event_id)
         if update is None:
-            # if it was another event, the next `response.create` of the gateway is refused, and sent again later
+            # the refused event may be a different one: then the provider refuses the gateway's next
+            # `response.create`, which is sent again later
             self._responses.on_client_request_refused()
             return event
         if update.by_gateway:
-            log.warning("The provider refused what the gateway sets in a speech session: %s", code[:64])
+            log.warning(
+                "The provider refused a session.update of the gateway, so the session keeps its previous tools and "
+                "settings: %s",
+                code[:64],
+            )
             return None
         return {**event, "error": {**error, "event_id": None}} if update.without_id else event
 
@@ -382,7 +394,9 @@ class RealtimeSession:
     # Inside
 
     def _start_call(self, response: str, item: Event) -> None:
-        """Start a completed call. That of an interrupted response is not run: its arguments may be cut off."""
+        """Start a completed tool call. A call of an interrupted response is not run, as its arguments may be cut
+        off.
+        """
         if item.get("type") != "function_call" or item.get("status") != "completed":
             return
         ident, name = text(item, "call_id"), text(item, "name")
@@ -394,7 +408,7 @@ class RealtimeSession:
             self._response_calls.add_call(response, ident)
 
     async def _send_pending(self) -> None:
-        """Send what waits for the end of a response: tools, outputs, and the request for the next response."""
+        """Send everything that waited for the end of a response: tools, outputs, the request for the next response."""
         if not self._began or not (self._responses.idle or (self._waits_for_transcript and not self._responses.active)):
             return
         update = self._tools.gateway_update() if self._takes_tools else None

@@ -1,8 +1,8 @@
-"""Tools of a Realtime session: the provider gets those of client and gateway as one list, the client sees its own
-alone.
+"""Tools of a Realtime session: the provider gets the tools of client and gateway in one list, the client sees only its
+own.
 
-Pure. A provider answers each `session.update` by one `session.updated` or one `error`, in order; only an `error` names
-its update.
+A provider answers each `session.update` with one `session.updated` or one `error`, in order. Only an `error` contains
+the id of the update. Does no I/O.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from fairlead_speech.realtime.events import Event, member, members, new_id, text
 from fairlead_speech.tools import GatewayToolNames
 
 TOOL_MEMBERS: Final = ("type", "name", "description", "parameters")
-"""Members of a tool; with any other one the provider refuses the whole update."""
+"""Members that a tool may have. The provider refuses an update with any other member as a whole."""
 MAX_DESCRIPTION: Final = 1024
-"""Characters of a description that every model accepts."""
+"""Maximum characters of a description that every model accepts."""
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class SentUpdate(msgspec.Struct, kw_only=True):
-    """A `session.update` that the provider has not answered."""
+    """A `session.update` that the provider has not answered yet."""
 
     event_id: str
     by_gateway: bool
-    """Whether the gateway made it: its answer is hidden from the client."""
+    """Whether the gateway made the update, so that the answer is hidden from the client."""
     without_id: bool = False
-    """Whether the client sent it without `event_id`."""
+    """Whether the client sent the update without `event_id`."""
     previous_tools: list[Event]
-    """The client's tools before it."""
+    """The client's tools before the update."""
     about_tools: bool = True
-    """Whether it may change the tools."""
+    """Whether the update may change the tools."""
 
 
 class SessionTools:
-    """Tools of one session, and its updates that have no answer yet."""
+    """Tools of one session, and its updates that the provider has not answered yet."""
 
     def __init__(self) -> None:
         self.client_tools: list[Event] = []
@@ -49,22 +49,22 @@ class SessionTools:
 
     @property
     def client_names(self) -> frozenset[str]:
-        """Names of the client's own tools."""
+        """Names of the client's tools."""
         return frozenset(text(tool, "name") for tool in self.client_tools)
 
     def is_gateway_tool(self, name: str) -> bool:
-        """Whether the gateway runs calls of that name: it offers or has offered the tool, and the client has none of
-        that name.
+        """Whether the gateway runs calls with a name: it offers or has offered a tool with this name, and the client
+        has no tool with it.
         """
         return name in self._names and name not in self.client_names
 
     def set_offer(self, offer: ToolOffer) -> None:
-        """Set the gateway's tools. Calls of `offer.client_run` are left to the client."""
+        """Replace the gateway's tools. Calls of tools in `offer.client_run` are left to the client."""
         self._gateway_tools = [declaration(each) for each in offer.definitions]
         self._names.add(offer)
 
     def gateway_update(self) -> Event | None:
-        """A `session.update` with the tools as they are now; None where the provider has them."""
+        """Make a `session.update` with the current tools. Returns None if the provider has them."""
         tools = self._merge()
         if tools == (self._sent or []):
             return None
@@ -72,12 +72,12 @@ class SessionTools:
         return self._send_by_gateway({"tools": tools}, about_tools=True)
 
     def session_change(self, session: Event) -> Event:
-        """A `session.update` of the gateway that leaves the tools as they are."""
+        """Make a `session.update` of the gateway that does not change the tools."""
         return self._send_by_gateway(session, about_tools=False)
 
     def client_update(self, event: Event) -> Event:
-        """A client's `session.update` in the form for the provider: with an `event_id`, and the gateway's tools where
-        it has tools.
+        """Apply a client's `session.update`. Returns the update for the provider: it has an `event_id`, and the
+        gateway's tools are added if it has tools.
         """
         session, event_id = member(event, "session"), text(event, "event_id")
         update = SentUpdate(
@@ -87,7 +87,7 @@ class SessionTools:
             previous_tools=self.client_tools,
         )
         self._updates.append(update)
-        if "model" in session:  # it cannot change, and clients repeat the name of a route, which the provider refuses
+        if "model" in session:  # clients repeat the model, which may be a route of the gateway; providers refuse that
             session = {name: value for name, value in session.items() if name != "model"}
         if "tools" in session:
             self.client_tools = members(session, "tools")
@@ -96,7 +96,7 @@ class SessionTools:
         return {**event, "event_id": update.event_id, "session": session}
 
     def on_session_updated(self, event: Event) -> Event | None:
-        """A `session.updated` in the form for the client; None: it answers an update of the gateway."""
+        """Translate a `session.updated` for the client. Returns None if it answers an update of the gateway."""
         update = self._updates.popleft() if self._updates else None
         if update is not None and update.by_gateway:
             return None
@@ -107,7 +107,9 @@ class SessionTools:
         return {**event, "session": {**session, "tools": visible}}
 
     def on_update_refused(self, event_id: str) -> SentUpdate | None:
-        """The update that an `error` names, taken back; None where the error names another event."""
+        """Revert the update that an `error` refers to, and return it. Returns None if the error is
+        about another event.
+        """
         update = next((each for each in self._updates if each.event_id == event_id), None)
         if update is None:
             return None
@@ -116,12 +118,12 @@ class SessionTools:
             self.client_tools = update.previous_tools
             self._sent = None
         elif update.about_tools:
-            self._gateway_tools = []  # with the same tools the client's own updates would be refused, too
+            self._gateway_tools = []  # the same tools would also get the client's next updates refused
             self._sent = self._merge()
         return update
 
     def _send_by_gateway(self, session: Event, *, about_tools: bool) -> Event:
-        """Record an update of the gateway, and return it."""
+        """Make and record an update of the gateway."""
         update = SentUpdate(
             event_id=new_id(), by_gateway=True, previous_tools=self.client_tools, about_tools=about_tools
         )
@@ -129,12 +131,12 @@ class SessionTools:
         return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", **session}}
 
     def _merge(self) -> list[Event]:
-        taken = self.client_names
-        return [*self.client_tools, *(tool for tool in self._gateway_tools if text(tool, "name") not in taken)]
+        client_names = self.client_names
+        return [*self.client_tools, *(tool for tool in self._gateway_tools if text(tool, "name") not in client_names)]
 
 
 def declaration(definition: bytes) -> Event:
-    """Declaration of a tool that every model accepts."""
+    """Reduce a tool's definition to members and lengths that every model accepts."""
     tool = {name: value for name, value in _tool(definition).items() if name in TOOL_MEMBERS}
     if len(text(tool, "description")) > MAX_DESCRIPTION:
         tool["description"] = text(tool, "description")[: MAX_DESCRIPTION - 1] + "…"
@@ -142,8 +144,8 @@ def declaration(definition: bytes) -> Event:
 
 
 def has_provider_mcp(event: Event) -> bool:
-    """Whether an event has tools of type `mcp`, with which the provider itself would call MCP servers, at any depth: an
-    event that is unknown to the gateway may hold some.
+    """Whether an event has tools of type `mcp`, which let the provider call MCP servers. They are searched at any
+    depth, as events that are unknown to the gateway may contain them, too.
     """
     waiting: list[object] = [event]
     while waiting:

@@ -1,1 +1,1 @@
-"""OpenAI Realtime sessions whose slow turns a cascaded engine answers in the provider's place."""
+"""OpenAI Realtime sessions in which a cascaded engine answers slow turns instead of the provider."""

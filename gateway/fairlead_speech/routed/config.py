@@ -1,7 +1,7 @@
-"""Configuration of a routed session: what the client set, and what the provider gets. Pure module.
+"""Configuration of a routed session: derives the provider's configuration from the client's. Does no I/O.
 
-The provider must not create responses to speech by itself, and must send transcripts. Updates of the client hold from
-their sending on, as a response may follow at once, until the provider refuses them.
+The provider's configuration turns automatic responses to speech off, and requests transcripts. An update of the client
+applies as soon as it is sent, because a response may follow at once, and is reverted if the provider refuses it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from fairlead_speech.cascaded.answering import shared_config
 from fairlead_speech.realtime.events import Event, member
 
 MAX_PENDING: Final = 16
-"""Updates of the client without an answer that are remembered one by one."""
+"""Maximum number of the client's updates that wait for the provider's answer. The oldest counts as accepted."""
 DETECTION: Final = "turn_detection"
 TRANSCRIPTION: Final = "transcription"
 _INPUT: Final = "input"
 
 
 class RoutedConfig:
-    """Configuration of one session."""
+    """Configuration of one routed session."""
 
     def __init__(self, transcription: str) -> None:
-        """`transcription`: the provider's model for transcripts, where the client asks for none."""
+        """`transcription`: the provider's transcription model for sessions whose client requests no transcripts."""
         self._transcription: Event = {"model": transcription}
         self._accepted: Event = {}
-        """Members for the engine, and `input`: `audio.input` as the client set it."""
+        """Members for the engine, and `input`, which is `audio.input` as the client set it."""
         self._pending: deque[tuple[str, Event]] = deque()
-        """`event_id` and changes of each update of the client without an answer."""
+        """`event_id` and changes of each update of the client that the provider has not answered yet."""
         self.routes = True
-        """Whether turns are routed: the provider has not refused what that needs."""
+        """Whether turns are routed. False after the provider refused a setting that routing needs."""
 
     @property
     def input_config(self) -> Event:
@@ -39,12 +39,12 @@ class RoutedConfig:
 
     @property
     def for_engine(self) -> Event:
-        """Instructions, tools and modalities of the client."""
+        """Instructions, tools and modalities that the client set."""
         return {name: value for name, value in self._current.items() if name != _INPUT}
 
     @property
     def answers_speech(self) -> bool:
-        """Whether the client has responses created at the end of speech."""
+        """Whether the client configured that a response is created at the end of speech."""
         detection = self.input_config.get(DETECTION)
         return isinstance(detection, dict) and detection.get("create_response", True) is not False
 
@@ -54,8 +54,8 @@ class RoutedConfig:
         return member(self.input_config, DETECTION).get("interrupt_response", True) is not False
 
     def begin(self, session: Event) -> list[tuple[str, Event]]:
-        """Take the configuration of `session.created`. Returns the changes that routing needs, by member: they are sent
-        one by one, as an update is refused as a whole.
+        """Read the configuration of `session.created`. Returns the changes that routing needs, by member. They must be
+        sent as separate updates, as the provider refuses an update as a whole.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
         changed = self._routing_members({TRANSCRIPTION: None, **self.input_config})
@@ -68,19 +68,19 @@ class RoutedConfig:
             self.accept_update()
 
     def accept_update(self) -> None:
-        """Apply the oldest update, which the provider accepted."""
+        """Apply the oldest update, as the provider accepted it."""
         if self._pending:
             self._accepted = _merged(self._accepted, self._pending.popleft()[1])
 
     def refuse_update(self, event_id: str) -> None:
-        """Drop an update that the provider refused; no-op for other events."""
+        """Drop an update that the provider refused. Ids of other events are ignored."""
         for each in self._pending:
             if each[0] == event_id:
                 self._pending.remove(each)
                 return
 
     def for_provider(self, event: Event) -> Event:
-        """A client's `session.update` in the form for the provider."""
+        """Translate a client's `session.update` for the provider."""
         session = member(event, "session")
         audio = member(session, "audio")
         input_config = member(audio, _INPUT)
@@ -92,7 +92,7 @@ class RoutedConfig:
         }
 
     def for_client(self, event: Event) -> Event:
-        """A `session.updated` in the form for the client."""
+        """Translate a `session.updated` for the client."""
         session = member(event, "session")
         audio, input_config = member(session, "audio"), self.input_config
         by_client = {name: input_config[name] for name in (DETECTION, TRANSCRIPTION) if name in input_config}
@@ -106,7 +106,7 @@ class RoutedConfig:
         return current
 
     def _routing_members(self, input_config: Event) -> Event:
-        """Members of `audio.input` that routing changes, among those that are given."""
+        """Values for the members of `input_config` that routing changes."""
         changed: Event = {}
         if isinstance(input_config.get(DETECTION), dict):
             changed[DETECTION] = {**input_config[DETECTION], "create_response": False}
@@ -116,7 +116,7 @@ class RoutedConfig:
 
 
 def member_change(input_config: Event, name: str) -> Event:
-    """Session with one member of `audio.input`, for an update."""
+    """Make the session of an update that contains one member of `audio.input`."""
     return {"audio": {_INPUT: {name: input_config.get(name)}}}
 
 

@@ -1,4 +1,4 @@
-"""Copies of items: provider and engine each have what the other one and its user said as messages of their own."""
+"""Copies items between the conversations of provider and engine, so that both contain all messages of a session."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from fairlead_speech.realtime.events import Event, member, new_id, text
 from fairlead_speech.realtime.session import RealtimeSession
 
 MAX_ENGINE_COPIES: Final = 256
-"""Engine's items whose copies at the provider are remembered."""
+"""Maximum number of items of the engine whose copies at the provider are stored."""
 MAX_PROVIDER_COPIES: Final = 2048
-"""Provider's items whose copies in the engine are remembered."""
+"""Maximum number of items of the provider whose copies in the engine are stored."""
 MAX_OUT_OF_BAND: Final = 64
-"""Out-of-band responses that are remembered until they end."""
+"""Maximum number of stored ids of out-of-band responses in progress."""
 MAX_ID: Final = 128
-"""Characters of an id that is remembered."""
+"""Maximum characters of a stored id."""
 _TEXT_MEMBERS: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 
 
 class RoutedItems:
-    """Copies of items in one session."""
+    """Copies items between provider and engine in one session, and maps their ids."""
 
     def __init__(self, session: RealtimeSession, answerer: TurnAnswerer) -> None:
         self._session = session
         self._answerer = answerer
         self._engine_copies: OrderedDict[str, str] = OrderedDict()
-        """Ids of the provider's copies, by item of the engine."""
+        """Id of the copy at the provider, by id of the engine's item."""
         self._provider_copies: OrderedDict[str, str] = OrderedDict()
-        """Ids of the engine's copies, by item of the provider."""
+        """Id of the copy in the engine, by id of the provider's item."""
         self._out_of_band: OrderedDict[str, None] = OrderedDict()
         """Ids of out-of-band responses in progress."""
 
     def on_response_event(self, kind: str, event: Event) -> None:
-        """Copy what a response of the provider says in the conversation to the engine."""
+        """Copy the text of a provider's response to the engine, unless the response is out of band."""
         response = member(event, "response")
         if kind == "response.done":
             self._out_of_band.pop(text(response, "id"), None)
@@ -48,7 +48,7 @@ class RoutedItems:
             self.copy_to_engine(text(event, "item_id"), "assistant", text(event, _TEXT_MEMBERS[kind]))
 
     def copy_to_engine(self, item: str, role: str, words: str) -> None:
-        """Copy an item of the provider to the engine."""
+        """Copy a message of the provider's conversation to the engine."""
         copy = self._answerer.add_message(role, words)
         if 0 < len(item) <= MAX_ID:
             self._provider_copies[item] = copy
@@ -56,14 +56,14 @@ class RoutedItems:
             self._provider_copies.popitem(last=False)
 
     async def copy_to_provider(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Copy items of the engine, given as ids and texts, to the provider."""
+        """Copy messages of the engine, which are passed as (item id, text), to the provider."""
         for item, words in messages:
             self._engine_copies[item] = await self._session.add_message(words)
         while len(self._engine_copies) > MAX_ENGINE_COPIES:
             self._engine_copies.popitem(last=False)
 
     async def truncate(self, item: str) -> None:
-        """Replace the provider's copy of an item that was truncated in the engine."""
+        """Replace the copy at the provider of an item that was truncated in the engine."""
         original = self._answerer.engine.state.conversation.get(item)
         if item not in self._engine_copies or original is None:
             return
@@ -72,15 +72,15 @@ class RoutedItems:
             await self.copy_to_provider([(item, words)])
 
     async def delete(self, item: str) -> None:
-        """Delete the copy of an item that the client deletes; no-op where there is none."""
+        """Delete the copy of an item that the client deletes, if there is one."""
         if item in self._engine_copies:
             await self._session.delete_item(self._engine_copies.pop(item))
         if item in self._provider_copies:
             self._answerer.engine.state.conversation.remove(self._provider_copies.pop(item))
 
     def for_provider(self, event: Event) -> Event:
-        """A client's `conversation.item.create` in the form for the provider: with an id, and after an item that the
-        provider has.
+        """Translate a client's `conversation.item.create` for the provider: add an id, and replace or remove a
+        `previous_item_id` of the engine.
         """
         item = member(event, "item")
         if item.get("type") == "message" and not text(item, "id"):

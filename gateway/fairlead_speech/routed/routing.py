@@ -1,8 +1,8 @@
-"""Session of OpenAI Realtime whose slow turns a cascaded engine answers in the provider's place.
+"""OpenAI Realtime session in which a cascaded engine answers slow turns instead of the provider.
 
-The provider is configured not to create responses to speech. Once a turn is transcribed, its tier decides who answers:
-the provider, by a `response.create`, or the engine, whose answer the provider then gets as an item of the conversation.
-So each turn has one answer.
+The provider is configured not to create responses to speech. When a turn has been transcribed, its tier decides which
+of the two answers: the provider, by a `response.create`, or the engine, whose answer is then added to the provider's
+conversation as an item. So each turn has one answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class RoutedSession:
-    """Routed session: between the bridge and the session of the provider."""
+    """Routed session, which sits between the bridge and the session with the provider."""
 
     client_messages: MessageReader = CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -50,8 +50,8 @@ class RoutedSession:
         metrics: SpeechMetrics,
         provider: MessageSink,
     ) -> None:
-        """`is_slow`: whether the engine answers turns of a tier. `transcription`: the provider's model for transcripts,
-        where the client asks for none.
+        """`is_slow`: whether the engine answers the turns of a tier. `transcription`: the provider's transcription
+        model for sessions whose client requests no transcripts.
         """
         self._session = session
         self.end = session.end
@@ -61,30 +61,32 @@ class RoutedSession:
         self._provider = provider
         self._config = RoutedConfig(transcription)
         self._routing_updates: dict[str, str] = {}
-        """Members of `audio.input` that routing changes, by `event_id` of the update."""
+        """Members of `audio.input` that the gateway changed for routing, by `event_id` of the update."""
         self._unanswered = False
-        """Whether the user's last turn has no response requested."""
+        """Whether no response to the user's last turn has been requested."""
         self._engine_has_words = False
-        """Whether the engine's conversation has the words of the last turn."""
+        """Whether the engine's conversation contains the words of the last turn."""
         self._speech_stopped = False
-        """Whether the provider detected the end of the turn that is committed next."""
+        """Whether the provider, not the client, ended the turn that is committed next."""
         self._untranscribed: str | None = None
-        """Item of the last turn of speech, while it has no transcript."""
+        """Id of the item of the last turn of speech while its transcript is pending; else None."""
         self._pending_request: bytes | None = None
-        """The client's `response.create` that waits for the transcript; empty: the turn is answered without one."""
+        """The client's `response.create` that waits for the transcript. Empty: the turn gets a response without a
+        request. None: no response is due.
+        """
         self._engine_request: bytes = b""
-        """The client's `response.create` that the engine answers; empty: there is none."""
+        """The client's `response.create` that the engine answers; empty: the client sent none."""
         self._deadline: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._items = RoutedItems(session, answerer)
 
     @property
     def responding(self) -> bool:
-        """Whether the model is in the middle of an answer, or owes one."""
+        """Whether the provider's model is responding, or a tool call runs after which it will."""
         return self._session.responding
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Offer these tools."""
+        """Set the tools of the provider's model."""
         await self._session.set_tools(offer)
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
@@ -106,9 +108,9 @@ class RoutedSession:
     # Events of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """Event of the client in the form for the provider; None: nothing is forwarded."""
+        """Translate an event of the client for the provider. Returns None when nothing is forwarded."""
         kind = events.event_type(payload)
-        event = {} if kind == events.APPEND else events.read(payload)  # it may be large: not decoded again
+        event = {} if kind == events.APPEND else events.read(payload)  # audio may be large: it is not decoded again
         if kind == "session.update":
             forwarded = await self._session.from_client(_encode(self._config.for_provider(event)))
             if forwarded is not None:
@@ -133,7 +135,7 @@ class RoutedSession:
         return await self._session.from_client(payload)
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """Event `error`: the session goes on."""
+        """Event `error` for a message that cannot be read; the session goes on."""
         return self._session.refusal(error)
 
     async def _client_item_create(self, event: Event) -> bytes | None:
@@ -152,17 +154,15 @@ class RoutedSession:
         if request.get("conversation") == "none":
             return await self._session.from_client(payload)
         if answerer.active:
-            await answerer.take_client_event(
-                event
-            )  # the engine goes on after results of the client's tools, or refuses it
+            # the engine continues after results of the client's tools, or refuses the request
+            await answerer.take_client_event(event)
             return None
         if self._untranscribed is not None and self._config.routes:
             if self._pending_request is None:
                 self._start_deadline()
-            self._pending_request = (
-                payload  # in place of the response that the provider would have created: a turn has one
-            )
-            await self._session.hold(elsewhere=True)
+            # replaces the response that the provider would have created, as a turn has one response
+            self._pending_request = payload
+            await self._session.hold(engine_answers=True)
             return None
         fresh, self._unanswered = self._unanswered, False
         if fresh and not self._session.responding and self._for_engine(request):
@@ -171,7 +171,7 @@ class RoutedSession:
         return await self._session.from_client(payload)
 
     def _concerns_engine(self, kind: str, event: Event) -> bool:
-        """Whether an event of the client is about an item or a call of the engine."""
+        """Whether an event of the client concerns an item or a call of the engine."""
         relay = self._answerer.relay
         if kind == "conversation.item.create":
             call = text(member(event, "item"), "call_id")
@@ -179,14 +179,14 @@ class RoutedSession:
         return kind in _ITEM_EVENTS and text(event, "item_id") in relay
 
     def _cancels_engine(self, event: Event) -> bool:
-        """Whether a `response.cancel` is for the engine's response: by its id, or without any id."""
-        wanted = text(event, "response_id")
-        return self._answerer.active and (not wanted or wanted == self._answerer.relay.response)
+        """Whether a `response.cancel` means the engine's response: it has the response's id, or no id."""
+        response_id = text(event, "response_id")
+        return self._answerer.active and (not response_id or response_id == self._answerer.relay.response)
 
     # Events of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """Event of the provider in the form for the client; None: nothing is forwarded."""
+        """Translate an event of the provider for the client. Returns None when nothing is forwarded."""
         kind = events.event_type(payload)
         event = events.read(payload)
         if kind == "session.created":
@@ -218,18 +218,23 @@ class RoutedSession:
     async def _on_session_created(self, payload: bytes, event: Event) -> bytes | None:
         updates = self._config.begin(member(event, "session"))
         forwarded = await self._session.from_provider(payload)
-        for name, wanted in updates:
-            self._routing_updates[await self._session.update_session(wanted)] = name
+        for name, update in updates:
+            self._routing_updates[await self._session.update_session(update)] = name
         return forwarded
 
     async def _on_error(self, error: Event) -> None:
-        """Take an `error`. Where it refuses what routing needs, the provider answers all turns from now on."""
+        """Handle an `error` of the provider. If a setting that routing needs was refused, the provider answers all
+        turns from now on.
+        """
         self._config.refuse_update(text(error, "event_id"))
         name = self._routing_updates.pop(text(error, "event_id"), "")
         if not name or not self._config.routes:
             return
         log.warning(
-            "No turn of this session goes to an engine: the provider refused %s: %.200s", name, text(error, "message")
+            "The provider answers all turns of this session, as it refused audio.input.%s, which routing to the "
+            "cascaded engine needs: %.200s",
+            name,
+            text(error, "message"),
         )
         self._config.routes = False
         for other in self._routing_updates.values():
@@ -244,10 +249,10 @@ class RoutedSession:
         if by_provider and self._config.answers_speech and not self._session.creates_response:
             self._pending_request = b""
             self._start_deadline()
-            await self._session.hold(elsewhere=True)
+            await self._session.hold(engine_answers=True)
 
     async def _on_transcription(self, kind: str, event: Event) -> None:
-        """Take a transcript: the tier of the turn decides who answers."""
+        """Handle an event about a transcript, by which the tier of the turn, and so its answerer, is decided."""
         ended = kind.endswith(("completed", "failed"))
         last = text(event, "item_id") == self._untranscribed
         if kind.endswith("completed") and text(event, "transcript").strip():
@@ -260,7 +265,7 @@ class RoutedSession:
     # Inside
 
     def _start_deadline(self) -> None:
-        """Decide without a transcript after TRANSCRIPT_SECONDS."""
+        """Decide after TRANSCRIPT_SECONDS if no transcript arrives before."""
         self._cancel_deadline()
         self._deadline = asyncio.get_running_loop().call_later(TRANSCRIPT_SECONDS, self._spawn_decision)
 
@@ -275,60 +280,60 @@ class RoutedSession:
             self._deadline = None
 
     async def _decide(self) -> None:
-        """Have the turn answered that waited for its transcript."""
+        """Choose the engine or the provider for the turn that waited for its transcript, and request its answer."""
         self._cancel_deadline()
         self._unanswered = self._unanswered and self._pending_request is None
-        owed, self._pending_request, self._untranscribed = self._pending_request, None, None
-        if owed is None:
+        request, self._pending_request, self._untranscribed = self._pending_request, None, None
+        if request is None:
             return
-        if self._answerer.active:  # of a client whose speech does not interrupt responses
+        if self._answerer.active:  # speech of the client was configured not to interrupt responses
             await self._answerer.interrupt("turn_detected")
-        if self._session.speaking:  # answered together with the turn in progress
-            await self._session.hold(elsewhere=False)
-        elif self._for_engine(member(_response_request(owed), "response")):
-            await self._answer_by_engine(owed)
+        if self._session.speaking:  # the turn is answered together with the one in progress
+            await self._session.hold(engine_answers=False)
+        elif self._for_engine(member(_response_request(request), "response")):
+            await self._answer_by_engine(request)
         else:
-            await self._answer_by_provider(owed)
+            await self._answer_by_provider(request)
 
     def _for_engine(self, request: Event) -> bool:
-        """Whether the engine answers the last turn. A request with its own `input` is about other things; words that
-        are not transcribed are left to the provider, which has their sound.
+        """Whether the engine answers the last turn. The provider answers requests with an `input` of their own, as
+        they do not concern the turn, and turns without a transcript, as it has their audio.
         """
-        wanted = self._config.routes and self._engine_has_words and "input" not in request
-        return wanted and self._is_slow(self._session.tier)
+        possible = self._config.routes and self._engine_has_words and "input" not in request
+        return possible and self._is_slow(self._session.tier)
 
     async def _answer_by_provider(self, payload: bytes) -> None:
-        """Have the provider answer, by the client's `response.create`; empty: by one of the gateway."""
+        """Request the provider's answer by the client's `response.create`, or by the gateway's if that is empty."""
         if not payload:
             await self._session.request_response()
             return
-        await self._session.hold(elsewhere=False)
+        await self._session.hold(engine_answers=False)
         forwarded = await self._session.from_client(payload)
         if forwarded is not None:
             await self._provider.send(forwarded)
 
     async def _answer_by_engine(self, payload: bytes) -> None:
-        """Have the engine answer, by the client's `response.create`; empty: there is none."""
+        """Request the engine's answer. `payload`: the client's `response.create`; empty if the client sent none."""
         self._engine_request = payload
         request = member(_response_request(payload), "response")
-        await self._session.hold(elsewhere=True)
+        await self._session.hold(engine_answers=True)
         try:
             await self._answerer.answer(self._session.tier, self._config.for_engine, request, self._on_engine_done)
         except UnknownTier:
             await self._answer_by_provider(payload)
 
     async def _on_engine_done(self, outcome: str, messages: Sequence[tuple[str, str]]) -> None:
-        """Return the conversation to the provider, with the engine's messages; it answers where the engine failed
-        without one.
+        """Copy the engine's messages to the provider, and resume its responses. The provider answers the turn if the
+        engine failed without a message.
         """
         self._metrics.routed[outcome] += 1
         await self._items.copy_to_provider(messages)
         if outcome == ERROR and not messages:  # a filler does not answer
             await self._answer_by_provider(self._engine_request)
         else:
-            await self._session.hold(elsewhere=False)
+            await self._session.hold(engine_answers=False)
 
 
 def _response_request(payload: bytes) -> Event:
-    """Event of a client's `response.create`; empty where there is none."""
+    """Decoded event of a client's `response.create`; empty if the client sent none."""
     return events.read(payload) if payload else {}

@@ -272,7 +272,7 @@ def requested(name: str, **arguments: Any) -> dict[str, Any]:
 
 def kept_under(content: str) -> str:
     """Id in the first sentences of a shortened result."""
-    return content.split("The whole is kept as ")[1].split(":", maxsplit=1)[0]
+    return content.split("The whole result is stored as ")[1].split(":", maxsplit=1)[0]
 
 
 async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_by_it(tmp_path: Path) -> None:

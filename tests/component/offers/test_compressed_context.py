@@ -197,8 +197,8 @@ async def test_an_answer_that_is_too_long_is_cut_to_the_budget(tmp_path: Path) -
         ({"raw": b'{"choices": [{"message": {"content": ["a", 1]}}]}'}, "did not answer"),
         ({"raw": b" " * (chat_compressor.MAX_ANSWER_BYTES + 1)}, "did not answer"),
         ({"says": lambda _: {"content": None, "tool_calls": [{"function": {"name": "erase_all"}}]}}, "other than text"),
-        ({"says": lambda _: "NONE"}, "nothing that the results bear out"),
-        ({"says": lambda _: "The keel is of gold"}, "nothing that the results bear out"),
+        ({"says": lambda _: "NONE"}, "nothing that the results confirm"),
+        ({"says": lambda _: "The keel is of gold"}, "nothing that the results confirm"),
     ],
 )
 async def test_without_the_model_passages_come_word_for_word_and_the_answer_says_so(

@@ -105,7 +105,7 @@ async def hybrid(gateway: Gateway, query: str) -> dict[str, Any]:
 
     async def ranked() -> dict[str, Any] | None:
         answer = await search(gateway, query)
-        assert answer["ranking"] == "hybrid" or "have vectors by topics" in answer["note"]
+        assert answer["ranking"] == "hybrid" or "have vectors of topics" in answer["note"]
         return answer if answer["ranking"] == "hybrid" else None
 
     answer = await until_async("a search is ranked by vectors", ranked, seconds=50)
@@ -179,7 +179,7 @@ async def test_words_rank_alone_while_the_endpoint_is_away_and_the_answer_says_s
         endpoint.statuses = [500]
         answer = await search(gateway, "mail")
         assert (answer["ranking"], answer["tools"][0]["tool"]["name"]) == ("bm25", "cmail__send_mail")
-        assert answer["note"] == "the query has no vector by topics; words alone ranked"
+        assert answer["note"] == "tools were ranked by words alone, as topics made no vector of the query"
         await search(gateway, "another")
         assert endpoint.queries == ["umbrella", "mail"]
 

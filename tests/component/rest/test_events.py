@@ -190,7 +190,7 @@ async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_
         running(tmp_path, catalog("demo", URL, ["add"]), trusted_proxies=("127.0.0.1",)) as gateway,
         contextlib.AsyncExitStack() as stack,
     ):
-        addresses = [f"192.0.2.{number % 4 + 1}" for number in range(events.MOST_READERS)]
+        addresses = [f"192.0.2.{number % 4 + 1}" for number in range(events.MAX_READERS)]
         reader, *_ = [await stack.enter_async_context(following(gateway, address=address)) for address in addresses]
         await reader.next()
         refused = await get(gateway, "/v1/events")

@@ -72,7 +72,7 @@ async def test_a_model_server_tells_windows_and_its_failures_keep_what_was_known
     async with raw_server(serve) as server:
         live = LiveSource(f"{server.url}/v1/models", 0.02, str(token))
         async with running(tmp_path, DEMO, models=Models(live=live)) as gateway:
-            models, answer = await until(gateway, error="the model server answered 503")
+            models, answer = await until(gateway, error="the model server answered with status 503")
             planned = (await post(gateway, "/v1/plan", {"models": ["org/qwen9"]})).message
     assert models["qwen9"]["context_window"] == 40960
     assert models["qwen9"]["source"] == "live"
@@ -86,8 +86,8 @@ async def test_a_model_server_tells_windows_and_its_failures_keep_what_was_known
     ("status", "body", "says"),
     [
         (200, b"<html>", "cannot be read"),
-        (200, b'{"data": [{"id": "x"}, {"id": "y", "max_model_len": -4}]}', "tells no context window"),
-        (302, b"", "answered 302"),
+        (200, b'{"data": [{"id": "x"}, {"id": "y", "max_model_len": -4}]}', "has no context windows"),
+        (302, b"", "answered with status 302"),
         (200, b"[" * (live_models.MAX_ANSWER + 1), "larger than"),
     ],
 )

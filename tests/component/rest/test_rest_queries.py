@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.routing import APIRoute
 
-from fairlead_rest.queries import parameters, wrong
+from fairlead_rest.queries import check_query, parameters
 from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem
 
@@ -97,7 +97,7 @@ async def test_no_resource_is_forgotten(tmp_path: Path) -> None:
     ("query", "refused"), [(b"", False), (b"a=1", False), (b"b=1&b=2", False), (b"a=1&a=2", True), (b"%00", True)]
 )
 def test_a_query_is_judged_by_its_names_alone(query: bytes, refused: bool) -> None:
-    assert (wrong(query, {"a": False, "b": True}) is not None) is refused
+    assert (check_query(query, {"a": False, "b": True}) is not None) is refused
 
 
 def test_lists_are_told_from_single_values() -> None:

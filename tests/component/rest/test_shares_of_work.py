@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
-from fairlead_offers.workers.heavy_work import MAX_WAITING, PLACES
+from fairlead_offers.workers.heavy_work import MAX_WAITING, THREAD_SLOTS
 from fairlead_rest.resources import calls, events
 from gatewayworld import Answer, Ask, Wire, catalog, running
 from policyworld import Vouching, anybody
@@ -36,7 +36,7 @@ async def test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_n
     async with running(tmp_path, DEMO, trust=TRUST) as gateway:
         worker, turns = gateway.rest.services.work.worker, gateway.rest.services.work.worker._turns
         try:
-            holding = [asyncio.create_task(worker.do(hold)) for _ in range(PLACES)]
+            holding = [asyncio.create_task(worker.do(hold)) for _ in range(THREAD_SLOTS)]
             await asyncio.to_thread(begun.wait)
             crowd = [send(gateway, "mallory") for _ in range(MAX_WAITING + 8)]
             await eventually(lambda: turns.waiting == MAX_WAITING and sum(task.done() for task in crowd) == 8)
@@ -58,7 +58,7 @@ async def test_event_streams_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     for module in (events, calls):
-        monkeypatch.setattr(module, "MOST_READERS", 8)
+        monkeypatch.setattr(module, "MAX_READERS", 8)
     async with running(tmp_path, DEMO, trust=TRUST) as gateway, contextlib.AsyncExitStack() as stack:
 
         async def opened(who: str) -> int:

@@ -145,7 +145,7 @@ async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Pat
     bounds = SpeechBounds(session_seconds=0.0)
     async with cascade_world(tmp_path, bounds=bounds) as world, world.client(ready=False) as client:
         code, reason = await client.end()
-        assert (code, reason) == (1001, "the session is over after 60 minutes: open another one")
+        assert (code, reason) == (1001, "the session has ended after its maximum of 60 minutes: open another one")
         assert client.of_type("error")[-1]["error"]["code"] == "session_expired"
 
 

@@ -217,7 +217,7 @@ async def test_messages_within_the_bounds_pass(tmp_path: Path) -> None:
 async def test_a_binary_message_ends_a_session_of_text(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
         await client.socket.send_bytes(f"{{{APPEND},{AUDIO}}}".encode())
-        assert await client.end() == (1003, "messages are text here")
+        assert await client.end() == (1003, "messages of this API must be text, not binary")
         assert world.session.of_type("input_audio_buffer.append") == []
 
 
@@ -239,7 +239,7 @@ async def test_a_providers_event_that_cannot_be_read_ends_the_session(tmp_path: 
     async with speech_world(tmp_path) as world, world.client() as client:
         await world.session._socket.send_str(BROKEN[name])
         code, reason = await client.end()
-        assert (code, "the provider's message is refused" in reason) == (1011, True)
+        assert (code, "the gateway refused a message of the provider" in reason) == (1011, True)
         assert client.types() == ["session.created"]
         await eventually(lambda: world.session.closed)
         await eventually(lambda: world.metrics.sessions["openai-realtime", "unreadable"] == 1)
@@ -272,5 +272,5 @@ async def test_a_message_of_gemini_that_cannot_be_read_ends_the_session(tmp_path
         before = len(client.messages)
         await world.session._socket.send_str(message)
         code, reason = await client.end()
-        assert (code, "the provider's message is refused" in reason) == (1011, True)
+        assert (code, "the gateway refused a message of the provider" in reason) == (1011, True)
         assert len(client.messages) == before

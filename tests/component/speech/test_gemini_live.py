@@ -118,7 +118,7 @@ async def test_a_live_session_that_cannot_be_opened_is_closed_with_the_reason(tm
             ({"model": "models/other"}, 1008, "no provider serves a model 'other'"),
             ({"model": ""}, 1007, "the first message must be a setup"),
             ({"tools": [mcp]}, 1008, "mcpServers"),
-            ({"systemInstruction": {"parts": [{"text": "x" * (1 << 20)}]}}, 1009, "a setup may have 1 MiB"),
+            ({"systemInstruction": {"parts": [{"text": "x" * (1 << 20)}]}}, 1009, "a setup may have at most 1 MiB"),
             ({"tools": [{"functionDeclarations": [{"name": "1 bad"}]}]}, 1007, "bad function declaration"),
         ):
             async with world.client(setup=setup, ready=False) as client:

@@ -253,7 +253,7 @@ async def test_an_unreadable_answer_of_the_next_connection_ends_the_session(
         monkeypatch.setattr(LiveScriptSession, "send", unreadable)
         await client.send(fairleadSessionUpdate={"tier": "deep"})
         code, reason = await client.end()
-        assert (code, "answer to a setup is refused" in reason) == (1011, True)
+        assert (code, "refused the provider's answer to the setup" in reason) == (1011, True)
         await eventually(lambda: world.session.closed)
 
 

@@ -78,7 +78,7 @@ async def test_where_the_provider_refuses_what_routing_needs_each_turn_is_answer
             await client.until("response.done", number + 1)
         assert transcripts(client) == ["Answer 0.", "Answer 1."]
         assert world.session.of_type("response.create") == []
-        assert f"refused {refused}" in caplog.text
+        assert f"refused audio.input.{refused}" in caplog.text
 
 
 async def test_items_that_a_client_deletes_are_deleted_on_both_sides(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ async def test_a_gateway_that_stops_lets_the_model_finish_and_says_where_to_go(t
         held.set()
         await client.until("response.done")
         code, reason = await client.end()
-        assert (code, reason) == (1001, "the gateway is being restarted: open the session again")
+        assert (code, reason) == (1001, "the gateway is restarting: open the session again")
         await stopping
 
 

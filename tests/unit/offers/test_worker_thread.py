@@ -8,13 +8,13 @@ import threading
 import pytest
 
 from fairlead_offers.problems import Problem
-from fairlead_offers.workers.heavy_work import MAX_WAITING, PLACES, WorkerThread, in_turn
+from fairlead_offers.workers.heavy_work import MAX_WAITING, THREAD_SLOTS, WorkerThread, never_refuse
 
 PATIENT = 64
 
 
 async def _in_turn(worker: WorkerThread, number: int) -> int:
-    with in_turn():
+    with never_refuse():
         return await asyncio.create_task(worker.do(lambda: number))  # tasks that it begins wait too
 
 
@@ -28,7 +28,7 @@ async def test_work_in_the_middle_of_a_request_waits_where_other_work_is_refused
         held.wait()
 
     try:
-        waiting = [asyncio.create_task(worker.do(hold)) for _ in range(PLACES + MAX_WAITING)]
+        waiting = [asyncio.create_task(worker.do(hold)) for _ in range(THREAD_SLOTS + MAX_WAITING)]
         await asyncio.to_thread(begun.wait)
         with pytest.raises(Problem, match="too many"):
             await worker.do(int)

@@ -6,7 +6,7 @@ import asyncio
 
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.stdio import ChildSpec
-from fairlead_rest.process_facts import running
+from fairlead_rest.process_facts import collect_facts
 from fakeprocesses import FakeLauncher, host_of, modern, mute, now
 from virtualtime import in_virtual_time
 
@@ -24,9 +24,9 @@ async def test_a_failed_server_is_shown_with_its_last_words_while_it_is_started_
     launcher.launched[0].die()
     await asyncio.sleep(1)
     assert len(launcher.launched) == 2
-    assert running(host, [KEY])[KEY].last_words == WORDS, "the second run has said nothing yet"
+    assert collect_facts(host, [KEY])[KEY].last_words == WORDS, "the second run has said nothing yet"
     launcher.launched[1].events.on_stderr("Error: KEY is empty")
-    assert running(host, [KEY])[KEY].last_words == "Error: KEY is empty"
+    assert collect_facts(host, [KEY])[KEY].last_words == "Error: KEY is empty"
     await host.aclose()
 
 
@@ -40,5 +40,5 @@ async def test_a_server_that_runs_again_has_no_words_of_the_run_that_failed() ->
     launcher.answer = modern
     await asyncio.sleep(1)
     await child.ready(now() + 30)
-    assert running(host, [KEY])[KEY].last_words == ""
+    assert collect_facts(host, [KEY])[KEY].last_words == ""
     await host.aclose()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from fairlead_rest.log_access import is_here
+from fairlead_rest.log_access import is_local
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_only_a_program_on_this_machine_that_no_proxy_speaks_for_is_here(
 ) -> None:
     headers = [] if header is None else [(header, b"127.0.0.1")]
     request = Request({"type": "http", "client": (address, 1), "headers": headers})
-    assert is_here(request) is here
+    assert is_local(request) is here

@@ -260,7 +260,7 @@ def test_a_message_of_15_mebibytes_is_refused_without_being_decoded(unit: bytes)
     data = b'{"type":"session.update","session":[' + unit * ((15 << 20) // len(unit)) + b"0]}"
     tracemalloc.start()
     try:
-        with pytest.raises(TooLargeMessage, match="1 MiB beside its media"):
+        with pytest.raises(TooLargeMessage, match="1 MiB without its base64 media"):
             realtime.CLIENT_MESSAGES.check(data)
         assert tracemalloc.get_traced_memory()[1] < 64 * MAX_BYTES
     finally:
@@ -273,7 +273,7 @@ def test_values_beyond_the_bound_are_refused_without_being_decoded(
 ) -> None:
     monkeypatch.setattr("fairlead_speech.messages.read", lambda _: pytest.fail("it was decoded"))
     data = b'{"session":[' + unit * MAX_VALUES + b"0]}"
-    with pytest.raises(TooLargeMessage, match="may not hold more than 20,000 values"):
+    with pytest.raises(TooLargeMessage, match="may not have more than 20,000 values"):
         realtime.CLIENT_MESSAGES.check(data)
 
 
@@ -290,7 +290,7 @@ def test_media_does_not_count_and_is_not_decoded() -> None:
 
 def test_a_second_member_behind_media_is_seen() -> None:
     image = "A" * (3 << 20)
-    with pytest.raises(UnreadableMessage, match="no member twice"):
+    with pytest.raises(UnreadableMessage, match="may not repeat a member"):
         realtime.CLIENT_MESSAGES.check(f'{{"type":"x","audio":"{image}","type":"session.update"}}'.encode())
 
 

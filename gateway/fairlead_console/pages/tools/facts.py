@@ -64,7 +64,7 @@ class ToolFacts(msgspec.Struct, frozen=True):
 async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
     """The facts about a tool that a tier shows or hides; tokens only with `counted`. In steps only. Raises Problem."""
     tools = services.catalogs.visible(seen, None)
-    entry = tools.find(name) or tools.unlisted(name) or tools.tool(name)
+    entry = tools.find(name) or tools.find_hidden(name) or tools.tool(name)
     size = (await candidates(services.work, [entry]))[0].tokens if counted else None
     forms = []
     for format_name, title, family in _FORMATS:

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
-from fairlead_offers.workers.heavy_work import breathing
+from fairlead_offers.workers.heavy_work import with_pauses
 
 MAX_KEPT: Final = 8
 """Indexes that are kept: one for each set of principals that may see the same."""
@@ -45,7 +45,7 @@ class ConsoleToolList:
         tags = {
             key: {entry.name: entry.tags for entry in server.catalog.tools} for key, server in snapshot.servers.items()
         }
-        for name in breathing(sorted(view.everything), STRIDE):
+        for name in with_pauses(sorted(view.everything), STRIDE):
             server, tool = snapshot.merged[name]
             text, key = _description(tool.merged), str(server.key)
             searched = f"{name} {key} {text}".lower()

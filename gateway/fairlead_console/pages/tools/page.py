@@ -17,7 +17,7 @@ from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToo
 from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
-from fairlead_offers.catalogs.subject_catalog import KeptByView, SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, ViewCache
 from fairlead_rest.resources.access import AccessDocument
 from fairlead_rest.resources.durations import DurationsDocument
 from fairlead_rest.resources.explain import Explanation
@@ -52,8 +52,8 @@ class FoundTools(msgspec.Struct, frozen=True):
 def router(console: ConsoleContext) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter()
-    indexes = KeptByView(ConsoleToolList, MAX_KEPT)
-    console.first_views.add(lambda seen: indexes.of(seen, None))
+    indexes = ViewCache(ConsoleToolList, MAX_KEPT)
+    console.first_views.add(lambda seen: indexes.get(seen, None))
     facts = PatientFacts(console.rest.services)
 
     @routes.get(PATH)
@@ -93,9 +93,9 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _matching_tools(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
+def _matching_tools(indexes: ViewCache[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
     """Raises Problem for a tier that there is not."""
-    index = indexes.of(seen, None)
+    index = indexes.get(seen, None)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
     return FoundTools(index, matching(index, wishes, shown), seen.tiers)
 
