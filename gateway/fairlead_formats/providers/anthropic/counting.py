@@ -1,4 +1,4 @@
-"""How Anthropic is asked for the tokens of a request. Pure module.
+"""Token counting with Anthropic's API. Pure module.
 
 Source: Anthropic's API reference, `POST /v1/messages/count_tokens`.
 """
@@ -17,7 +17,7 @@ COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
 
 
 class AnthropicCounting:
-    """Counts of Anthropic Messages."""
+    """Requests for token counts of Anthropic Messages."""
 
     wire = ANTHROPIC
     kind: ProviderKind = "anthropic"
