@@ -1,5 +1,6 @@
-"""Endpoint that counts the tokens of a request without sending it, injected tools included. A provider with the
-client's API counts; else the gateway estimates.
+"""Endpoint that counts the tokens of a request, including injected tools, without sending the request to a model.
+
+A provider with the client's API counts the tokens; for others the gateway estimates them.
 """
 
 from __future__ import annotations
@@ -24,35 +25,35 @@ from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
 
 ESTIMATED: Final = "x-fairlead-estimated"
-"""Header of a count that the gateway estimated."""
+"""Response header that marks an estimated count."""
 
 
 class CountFormat(Protocol):
-    """Count requests of one model API."""
+    """Token counting requests of one model API."""
 
     @property
     def wire(self) -> WireFormat:
-        """Format of the request whose tokens are counted."""
+        """Wire format of the request to count."""
 
     @property
     def kind(self) -> ProviderKind:
         """Kind of the providers that can count."""
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
-        """The request whose tokens a client wants to know; `model` is that of the path. Raises BadRequest."""
+        """Read the request to count. `model` comes from the path. Raises BadRequest."""
 
     def path(self, model: str) -> str:
-        """Path of a count request below the base of the provider's API."""
+        """Path of a counting request, relative to the base URL of the provider's API."""
 
     def body(self, request: bytes, model: str) -> bytes:
-        """Body of a count request; `request` is the body whose tokens are counted."""
+        """Body of a counting request for the request body `request`."""
 
     def write(self, tokens: int) -> bytes:
-        """Body of the answer with a number of tokens."""
+        """Body of the response with a number of tokens."""
 
 
 class TokenCountEndpoint:
-    """Endpoint for clients of one wire format."""
+    """Token counting endpoint for clients of one wire format."""
 
     def __init__(self, services: ModelServices, preparation: RequestPreparation, counting: CountFormat) -> None:
         self._services = services
@@ -60,7 +61,7 @@ class TokenCountEndpoint:
         self._counting = counting
 
     async def answer(self, request: Request, model: str | None = None) -> Response:
-        """The answer to one request; `model` is that of the path, in formats that have it there."""
+        """Respond to a request. `model` comes from the path in formats that have it there."""
         wire, services = self._counting.wire, self._services
         return await respond(request, wire, services, lambda body: self._count(request, body, model))
 
@@ -86,7 +87,7 @@ class TokenCountEndpoint:
         return Response(counting.write(tokens), 200, {ESTIMATED: "true"}, JSON)
 
     async def _count_at_provider(self, name: str, provider: Provider, count: ProviderRequest, key: str) -> Response:
-        """Response with the provider's count, or with its refusal. Raises LlmError."""
+        """Respond with the provider's count or its error. Raises LlmError."""
         try:
             answer = await self._services.client.send(provider, count, key)
             try:
@@ -100,8 +101,8 @@ class TokenCountEndpoint:
         return Response(answer_body, status, dict(answer.headers), JSON)
 
     async def _estimate(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
-        """Estimated tokens of a request and its injected tools, by the gateway's tokenizer and the model family's
-        factors.
+        """Estimated tokens of a request with its injected tools, from the gateway's tokenizer and the factors of the
+        model's family.
         """
         family = family_of(model)
         conversation = await self._preparation.count_conversation(request)

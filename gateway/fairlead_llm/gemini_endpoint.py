@@ -1,4 +1,4 @@
-"""Endpoint in front of models for clients of Gemini's API, which have model and method in the path."""
+"""Endpoint for clients of Gemini's API, which have the model and the method in the path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairlead_llm.services import ModelServices
 
 
 class GeminiEndpoint:
-    """Answers `models/MODEL:METHOD` of Gemini's API."""
+    """Responds to `models/MODEL:METHOD` of Gemini's API."""
 
     def __init__(self, services: ModelServices, preparation: RequestPreparation) -> None:
         self._events = LlmEndpoint(services, preparation, GEMINI_EVENTS)
@@ -31,14 +31,12 @@ class GeminiEndpoint:
         }
 
     async def answer(self, request: Request) -> Response:
-        """The answer to one request, by the method in its path."""
+        """Respond to a request, by the method in its path."""
         method_path = read_path(request.scope["path"])
         method = None if method_path is None else self._methods.get(method_path.method)
         if method_path is None or method is None:
             methods = ", ".join(f"models/MODEL:{name}" for name in METHODS)
-            error = LlmError(
-                404, f"this path is not a method of the Gemini API that is served here: {methods}", "NOT_FOUND"
-            )
+            error = LlmError(404, f"the path is not a method of Gemini's API; the gateway has {methods}", "NOT_FOUND")
             return error_response(GEMINI_EVENTS, error)
         return await method(request, method_path.model)
 

@@ -1,6 +1,6 @@
-"""Lists of the models that callers may use, in the form of each kind of API. Pure module.
+"""Lists of the models that clients may use, in the form of each kind of API. Pure module.
 
-They hold no keys and no addresses. Creation dates, which are not known here, are that of the epoch.
+The lists contain neither keys nor addresses. Creation dates are not known, so they are the Unix epoch.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ _GEMINI_METHODS: Final = ("generateContent", "streamGenerateContent")
 
 
 class OfferedModel(msgspec.Struct, frozen=True):
-    """A model that callers may use, or a route over several models."""
+    """A model that clients may use, or a route over several models."""
 
     id: str
     owner: str
-    """Name of its provider; `fairlead` for a route."""
+    """Name of the model's provider; `fairlead` for a route."""
     window: ContextWindow
 
 
 def list_models(providers: Providers, windows: ContextWindows) -> list[OfferedModel]:
-    """All models whose plain names are configured, and routes."""
+    """All models that are configured by name, and all routes."""
     models = [OfferedModel(name, owner, windows.window(name)) for name, owner in providers.list_models().items()]
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 
 
-def find_model(providers: Providers, windows: ContextWindows, wanted: str) -> OfferedModel:
-    """A model or route by name, also a model that only a pattern of the configuration matches. Raises UnknownModel."""
-    if wanted.startswith(ROUTE_PREFIX):
-        name = wanted.removeprefix(ROUTE_PREFIX)
+def find_model(providers: Providers, windows: ContextWindows, model_id: str) -> OfferedModel:
+    """A model or route by name, or a model that matches a pattern of the configuration. Raises UnknownModel."""
+    if model_id.startswith(ROUTE_PREFIX):
+        name = model_id.removeprefix(ROUTE_PREFIX)
         if name in providers.routes:
             return _route(providers, windows, name)
-        providers.targets(wanted)
-    target = providers.target(wanted)
-    return OfferedModel(wanted, target.provider, windows.window(target.model))
+        providers.targets(model_id)
+    target = providers.target(model_id)
+    return OfferedModel(model_id, target.provider, windows.window(target.model))
 
 
 def _route(providers: Providers, windows: ContextWindows, name: str) -> OfferedModel:
-    """A route, with the largest window of its models."""
+    """A route, with the largest context window of its models."""
     each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
     return OfferedModel(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda window: window.context))
 
@@ -57,7 +57,7 @@ def document(kind: ProviderKind, model: OfferedModel) -> Mapping[str, Any]:
 
 
 def listing(kind: ProviderKind, models: Sequence[OfferedModel]) -> Mapping[str, Any]:
-    """All models in the form of an API, in one page."""
+    """All models in the form of an API, on one page."""
     data = [document(kind, model) for model in models]
     if kind == "gemini":
         return {"models": data}

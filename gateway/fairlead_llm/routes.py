@@ -1,9 +1,8 @@
-"""The endpoints in front of models: which API a request belongs to, which endpoint answers it, and errors for all other
-paths of a provider's API.
+"""Routing of requests to model APIs: which API a path belongs to, its endpoints, and errors for all other paths.
 
-The API decides where the client's SDK puts its key and how it reads errors; it follows from the path and, where several
-APIs have that path, from headers that only one kind of SDK sends. Imported only where the installation has models: the
-HTTP client takes a third of a second to load.
+The API determines where the client's SDK sends its key and how it reads errors. It follows from the path or, if several
+APIs share a path, from headers that only one kind of SDK sends. Imported only if the installation has models, because
+the HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from fairlead_web.bodies import JSON
 MODELS: Final = "models"
 OPENAI_VERSION: Final = "v1"
 TWICE: Final = "/v1"
-"""Prefix of paths from clients that append a version to a base URL that has one already."""
+"""Path prefix of clients that append a version to a base URL which already has one."""
 GEMINI_VERSION: Final = "v1beta"
 _SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
     **dict.fromkeys(("messages", "complete"), "anthropic"),
@@ -77,7 +76,7 @@ _SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
     ),
     **dict.fromkeys(("files", MODELS, "skills"), None),
 }
-"""First segments below `/v1`, served here or not, with the API that has them; None: several APIs do."""
+"""First path segments after `/v1`, served or not, with the API that has them; None for segments of several APIs."""
 _GEMINI_HEADERS: Final = (b"x-goog-api-key", b"x-goog-api-client")
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES_PATH: Final = "/v1/responses"
@@ -87,15 +86,15 @@ _MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
     "gemini": (f"/v1beta/{MODELS}", f"/v1/{MODELS}"),
 }
 _KNOWN: Final = b"known=true"
-"""In a query for models: the request is for the REST API's own list, of all known models."""
+"""Part of a query for models that selects the REST API's own list of all known models."""
 _RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 
 
 def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
-    """The kind of API that a request belongs to; None for a path that no provider's API has. Header names are in lower
-    case. `/v1/models/MODEL:METHOD` is Gemini's unless it is a GET: newer Gemini clients use that path.
+    """The kind of API that a request belongs to; None for a path of no provider's API. Header names are in lower case.
+    `/v1/models/MODEL:METHOD` is Gemini's unless the method is GET: newer Gemini clients use that path.
     """
     if path.startswith(f"{TWICE}/{OPENAI_VERSION}/"):
         path = path.removeprefix(TWICE)
@@ -120,12 +119,12 @@ def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes
 
 
 def segments() -> frozenset[str]:
-    """First segments below `/v1` that are providers' APIs."""
+    """First path segments after `/v1` that belong to providers' APIs."""
     return frozenset(_SEGMENTS)
 
 
 class LlmEndpoints:
-    """All endpoints in front of models. One per gateway; `aclose` it."""
+    """All endpoints of model APIs. One per gateway; `aclose` it."""
 
     def __init__(
         self,
@@ -133,22 +132,22 @@ class LlmEndpoints:
         providers: Callable[[], Providers],
         responses: ResponseStore,
         requests: Shares,
-        more: Sequence[Route] = (),
+        extra_routes: Sequence[Route] = (),
     ) -> None:
-        """`providers` gives those of the configuration as it is now; `requests` bounds requests in progress; `more` are
-        further routes of OpenAI's API.
+        """`providers` returns the providers of the current configuration, `requests` limits concurrent requests, and
+        `extra_routes` has further routes of OpenAI's API.
         """
         self._services = services
         self._providers = providers
         self._response_store = responses
         self._requests = requests
-        self._more = more
+        self._extra_routes = extra_routes
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
 
     async def api(self, scope: Scope) -> ProviderApi | None:
-        """The API that a request is for; None where it is none of a provider's, or there are no providers. A
-        request goes on with the providers that there were when it came.
+        """The API of a request; None if the path belongs to no provider's API, or there are no providers. A request
+        keeps the providers that were configured when it arrived.
         """
         providers = self._providers()
         if not providers:
@@ -180,7 +179,7 @@ class LlmEndpoints:
                 Route(response_path, stored.delete, methods=["DELETE"]),
                 Route(f"{response_path}/cancel", stored.cancel, methods=["POST"]),
                 Route(f"{response_path}/input_items", stored.input_items, methods=["GET"]),
-                *self._more,
+                *self._extra_routes,
             ],
             "anthropic": [
                 Route(front + path, answer, methods=["POST"])
@@ -197,12 +196,12 @@ class LlmEndpoints:
         }
 
     async def aclose(self) -> None:
-        """Close connections to providers."""
+        """Close the connections to providers."""
         await self._services.client.aclose()
 
 
 class ProviderApi:
-    """One kind of API in front of models: its endpoints, its list of models, and errors for paths that it lacks."""
+    """One kind of model API: its endpoints, its list of models, and errors for all other paths."""
 
     public = False
     own_pages = False
@@ -216,8 +215,8 @@ class ProviderApi:
         requests: Shares,
         records: RequestRecords,
     ) -> None:
-        """`endpoints` come before the list of models. `requests` bounds requests in progress, also of each agent;
-        `records` records those that are refused.
+        """`endpoints` have priority over the list of models. `requests` limits concurrent requests, in all and per
+        agent; refused ones are added to `records`.
         """
         self._records = records
         self._requests = requests
@@ -229,11 +228,11 @@ class ProviderApi:
         self._routes = (*endpoints, *lists, *models)
 
     def credential(self, scope: Scope) -> bytes | None:
-        """The credential of a request, from wherever the SDK puts it. Raises Problem."""
+        """The credential of a request, at the location that the SDK uses. Raises Problem."""
         return take_credential(scope)
 
     def refusal(self, problem: Problem) -> Response:
-        """A refusal in the form of this API."""
+        """An error response in the form of this API."""
         return self._error_response(llm_error(problem))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -254,11 +253,11 @@ class ProviderApi:
             return
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            response = self._error_response(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
+            response = self._error_response(LlmError(500, "the gateway failed; its log has the reason", "INTERNAL"))
         await response(scope, receive, send)
 
     def _endpoint(self, scope: Scope) -> Endpoint:
-        """The endpoint of a request; parameters of its path go into the scope. Raises LlmError."""
+        """The endpoint of a request. Its path parameters are added to the scope. Raises LlmError."""
         for route in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:
@@ -266,7 +265,7 @@ class ProviderApi:
                 return cast("Endpoint", route.endpoint)
         here = ", ".join(f"{method} {route.path}" for route in self._routes for method in _methods(route))
         request_line = f"{scope['method']} {scope['path'][:256]}"
-        raise LlmError(404, f"{request_line} is not served; this API has: {here}", "NOT_FOUND")
+        raise LlmError(404, f"{request_line} is not served; this API has {here}", "NOT_FOUND")
 
     async def _list(self, _: Request) -> Response:
         """Respond with all models."""
@@ -291,9 +290,9 @@ class ProviderApi:
 
 def _share_error(reached: ShareTaken) -> LlmError:
     if reached.bound == "agent":
-        message = f"{reached.most} of your requests to models are in progress, the most of one agent"
+        message = f"you have {reached.most} model requests in progress, which is the limit per agent; retry later"
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
-    message = f"{reached.most} requests to models are in progress, the most of this gateway"
+        message = f"the gateway has {reached.most} model requests in progress, which is its limit; retry later"
     return LlmError(503, message, OVERLOADED, headers=_RETRY)
 
 
