@@ -137,7 +137,7 @@ class RequestPreparation:
         *,
         asks_model: bool = True,
     ) -> PreparedRequest:
-        """Prepare in `wire`, the format of the first `same_format` targets. `asks_model`: False to only count tokens."""
+        """Prepare in `wire`, the format of the first `same_format` targets. `asks_model`: False only counts."""
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)

@@ -253,7 +253,7 @@ class ProviderApi:
             return
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            response = self._error_response(LlmError(500, "the gateway failed; its log has the reason", "INTERNAL"))
+            response = self._error_response(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
         await response(scope, receive, send)
 
     def _endpoint(self, scope: Scope) -> Endpoint:
@@ -292,7 +292,7 @@ def _share_error(reached: ShareTaken) -> LlmError:
     if reached.bound == "agent":
         message = f"you have {reached.most} model requests in progress, which is the limit per agent; retry later"
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
-        message = f"the gateway has {reached.most} model requests in progress, which is its limit; retry later"
+    message = f"the gateway has {reached.most} model requests in progress, which is its limit; retry later"
     return LlmError(503, message, OVERLOADED, headers=_RETRY)
 
 
