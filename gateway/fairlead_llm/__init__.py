@@ -1,1 +1,1 @@
-"""Endpoints in front of models, which give each request the tools that fit and run the calls of the model."""
+"""Model API endpoints of the gateway, which add tools to requests and run the model's calls of these tools."""

@@ -1,4 +1,4 @@
-"""Finished responses that a client continues by id (`previous_response_id`, `conversation`). Pure module."""
+"""Continuation of finished responses by id (`previous_response_id`, `conversation`). Pure module."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from fairlead_models.providers import ModelTarget
 
 
 class ContinuedRequest(msgspec.Struct, frozen=True):
-    """A request together with the response that it continues."""
+    """A request, combined with the response that it continues."""
 
     read: WireRequest
     body: bytes
-    """The body in the client's format: a provider of another family has its format read it again."""
+    """The body in the client's format, which is parsed again for a provider of another family."""
     targets: Sequence[ModelTarget]
-    """Models that may answer it."""
+    """Models that can answer the request."""
 
 
 class FinishedResponse(msgspec.Struct, frozen=True):
-    """A finished response, with all that is needed to continue it."""
+    """A finished response, with the data that is needed to continue it."""
 
     identity: Identity
     caller_key: str
-    """The caller's own key for the provider; empty where it is the gateway's."""
+    """The client's own API key for the provider; empty if the gateway's is used."""
     client_request: WireRequest
     """The client's request in the client's format."""
     prepared: PreparedRequest
     rounds: Sequence[WireAnswer] | WireStream
-    """Answers of all rounds, or the stream that passed them on."""
+    """Answers of all rounds, or the stream that relayed them."""
     written: bytes
-    """The response as the client gets it: whole, or the last events of its stream."""
+    """The client's response: the whole body, or the last events of its stream."""
     results: Sequence[bytes]
     """Tool results of the last round."""
 
 
 class Continuations(Protocol):
-    """Store of finished responses that requests continue by id."""
+    """Store of finished responses, which requests continue by id."""
 
     async def resolve(
         self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
-        """The request with the response that it continues. `caller_key`: as in `FinishedResponse`. Raises LlmError
-        where that response is unknown or has expired.
+        """Combine the request with the response that it continues. `caller_key` as in `FinishedResponse`. Raises
+        LlmError if the response is unknown or expired.
         """
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
-        """Run the calls that the client has approved; None without any. Raises Problem."""
+        """Run the calls that the client has approved; None if there are none. Raises Problem."""
 
     async def keep(self, finished: FinishedResponse) -> None:
         """Store a finished response under its id."""

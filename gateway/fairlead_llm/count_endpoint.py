@@ -1,5 +1,6 @@
-"""Endpoint that counts the tokens of a request without sending it, injected tools included. A provider with the
-client's API counts; else the gateway estimates.
+"""Endpoint that counts the tokens of a request, including injected tools, without sending the request to a model.
+
+A provider with the client's API counts the tokens; for others the gateway estimates them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
 
 ESTIMATED: Final = "x-fairlead-estimated"
-"""Header of a count that the gateway estimated."""
+"""Response header that marks an estimated count."""
 
 
 class TokenCountEndpoint:
-    """Endpoint for clients of one wire format."""
+    """Token counting endpoint for clients of one wire format."""
 
     def __init__(self, services: ModelServices, preparation: RequestPreparation, counting: CountFormat) -> None:
         self._services = services
@@ -35,7 +36,7 @@ class TokenCountEndpoint:
         self._counting = counting
 
     async def answer(self, request: Request, model: str | None = None) -> Response:
-        """The answer to one request; `model` is that of the path, in formats that have it there."""
+        """Respond to a request. `model` comes from the path in formats that have it there."""
         wire, services = self._counting.wire, self._services
         return await respond(request, wire, services, lambda body: self._count(request, body, model))
 
@@ -61,7 +62,7 @@ class TokenCountEndpoint:
         return Response(counting.write(tokens), 200, {ESTIMATED: "true"}, JSON)
 
     async def _count_at_provider(self, name: str, provider: Provider, count: ProviderRequest, key: str) -> Response:
-        """Response with the provider's count, or with its refusal. Raises LlmError."""
+        """Respond with the provider's count or its error. Raises LlmError."""
         try:
             answer = await self._services.client.send(provider, count, key)
             try:
@@ -75,8 +76,8 @@ class TokenCountEndpoint:
         return Response(answer_body, status, dict(answer.headers), JSON)
 
     async def _estimate(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
-        """Estimated tokens of a request and its injected tools, by the gateway's tokenizer and the model family's
-        factors.
+        """Estimated tokens of a request with its injected tools, from the gateway's tokenizer and the factors of the
+        model's family.
         """
         family = family_of(model)
         conversation = await self._preparation.count_conversation(request)

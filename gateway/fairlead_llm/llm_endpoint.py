@@ -1,6 +1,4 @@
-"""Endpoint in front of models for clients of one wire format: reads a request, runs the loop of model and tools, and
-writes the answer.
-"""
+"""Endpoint for clients of one wire format: reads the request, runs the loop of model and tools, writes the response."""
 
 from __future__ import annotations
 
@@ -50,12 +48,12 @@ HEADERS: Final = {
     "tools": "x-fairlead-tools",
     "maxTools": "x-fairlead-max-tools",
 }
-"""Members of `fairlead` in a body, and headers for clients that cannot add these. The member wins."""
+"""Members of `fairlead` in a body, with headers for clients that cannot add members. The member has priority."""
 _LISTS: Final = ("servers", "tags")
 
 
 class LlmEndpoint:
-    """Endpoint for clients of one wire format."""
+    """Model endpoint for clients of one wire format."""
 
     def __init__(
         self,
@@ -64,14 +62,14 @@ class LlmEndpoint:
         wire: WireFormat,
         continuations: Continuations | None = None,
     ) -> None:
-        """`continuations`: store of responses, for a format whose requests continue them by id."""
+        """`continuations`: store of responses, for a format whose requests can continue them by id."""
         self._services = services
         self._preparation = preparation
         self._format = wire
         self._continuations = continuations
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
-        """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
+        """Respond to a request. `model` and `stream` come from the path in formats that have them there."""
         record = self._services.records.open(origin_of(request), request.url.path)
         response: Response | None = None
         try:
@@ -84,7 +82,7 @@ class LlmEndpoint:
             )
         finally:
             if not isinstance(response, StreamedAnswer):
-                record.end(CLIENT_CLOSED)  # unless it has ended
+                record.end(CLIENT_CLOSED)  # no effect if the record has ended
         return response
 
     async def _respond(self, request: Request, record: RequestRecord, raw: RawRequest) -> Response:
@@ -94,7 +92,7 @@ class LlmEndpoint:
         try:
             async with asyncio.timeout(loop.seconds_left()):
                 approved = None if self._continuations is None else await self._continuations.run_approved(loop)
-                answer = await loop.ask()
+                answer = await loop.next_answer()
                 if answer.status != 200:
                     return await self._relay_refusal(answer, loop)
                 if not loop.prepared.request.stream:
@@ -107,7 +105,7 @@ class LlmEndpoint:
             raise refusal from problem
         if not answer.streams:
             answer.close()
-            raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
+            raise LlmError(502, "the provider did not send a stream although one was requested", "bad_answer")
         finished_calls = approved.finished if approved else []
         return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, finished_calls)
 
@@ -132,7 +130,7 @@ class LlmEndpoint:
         return client_request, ToolLoop(services, preparation, client_request, prepared, record)
 
     async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
-        """The request with the tier that the rules choose, where its tier is `auto`."""
+        """The request with the tier that the rules choose, if it requests the tier `auto`."""
         tools, wishes = self._services.tools, client_request.wishes
         catalog = tools.catalogs.seen_by(client_request.identity)
         if wishes.tier != AUTO or AUTO in catalog.tiers:
@@ -154,7 +152,7 @@ class LlmEndpoint:
         answer: ProviderAnswer,
         finished_calls: Sequence[FinishedCall],
     ) -> Response:
-        """Response to a request without `stream`; `finished_calls` ran before the first round."""
+        """Respond to a request without `stream`. `finished_calls` ran before the first round."""
         prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, client_request.identity)
         before: list[WireAnswer] = []
         finished_calls = [*finished_calls]
@@ -164,10 +162,10 @@ class LlmEndpoint:
             usage = add_usage(usage, wire_answer.usage)
             if not wire_answer.usage:
                 loop.record.add_answer_tokens(sum(map(len, wire_answer.request_messages)) // 4)
-            loop.round_finished(usage)
+            loop.finish_round(usage)
             again, calls, results = (
-                loop.repeats(wire_answer.malformed_call),
-                await loop.split(wire_answer.message),
+                loop.should_repeat(wire_answer.malformed_call),
+                await loop.split_calls(wire_answer.message),
                 NO_RESULTS,
             )
             if calls.unwrapped:
@@ -180,14 +178,12 @@ class LlmEndpoint:
                     break
                 loop.append_results(wire_answer.request_messages, results.messages)
             before.append(wire_answer)
-            answer = await loop.ask()
+            answer = await loop.next_answer()
             if answer.status != 200:
                 return await self._relay_refusal(answer, loop)
         await keeper.keep(calls, wire_answer.request_messages, results.messages, wire_answer.turn_key(before))
         shown = finished_calls if prepared.shows_calls else ()
-        written = wire_answer.write(
-            LoopResult(before, usage, loop.client_run_names, shown, {"fairlead": loop.report()})
-        )
+        written = wire_answer.write(LoopResult(before, usage, loop.client_tools, shown, {"fairlead": loop.report()}))
         if self._continuations is not None:
             rounds = [*before, wire_answer]
             finished = FinishedResponse(
@@ -204,7 +200,7 @@ class LlmEndpoint:
         return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
     async def _read_answer(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
-        """The provider's answer, read to its end and parsed. Raises LlmError."""
+        """Read the provider's whole answer and parse it. Raises LlmError."""
         try:
             body = await answer.whole()
             refused = await self._services.tools.work.excess(body)
@@ -213,13 +209,13 @@ class LlmEndpoint:
             loop.long |= is_long(body)
             return await self._services.tools.work.process_document(lambda: _parse_answer(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
-            loop.round_broken(error)
+            loop.fail_round(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:
             answer.close()
 
     async def _relay_refusal(self, answer: ProviderAnswer, loop: ToolLoop) -> Response:
-        """Response with a provider's refusal in the client's format. Raises LlmError."""
+        """Respond with a provider's error in the client's format. Raises LlmError."""
         try:
             body = await answer.whole()
         except ProviderUnavailable as error:
@@ -233,24 +229,24 @@ class LlmEndpoint:
 
 def _parse_answer(body: bytes, loop: ToolLoop) -> WireAnswer:
     """Parse a provider's answer. Raises BadAnswer."""
-    if loop.client_run_names is not None:
+    if loop.client_tools is not None:
         body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replace(body)
     return loop.prepared.wire.answer(body, loop.prepared.request)
 
 
 def caller_key(request: Request) -> str:
-    """The caller's own key for the provider; empty without one."""
+    """The client's own API key for the provider; empty if it sent none."""
     return str(request.scope.get(PROVIDER_KEY, ""))
 
 
 def origin_of(request: Request) -> Origin:
-    """Address, headers and identity of a request."""
+    """Client address, headers and identity of a request."""
     address = request.client.host if request.client else ""
     return Origin(address, dict(request.headers.raw), request.scope[IDENTITY])
 
 
 def _ignore(code: str) -> None:
-    """Take the code of an error that is not recorded."""
+    """Ignore an error code, for requests that are not recorded."""
 
 
 async def respond(
@@ -260,8 +256,8 @@ async def respond(
     work: Callable[[bytes], Awaitable[Response]],
     broken: Callable[[str], None] = _ignore,
 ) -> Response:
-    """Response that `work` makes of a request's body, with errors in the client's format; their codes go to `broken`.
-    The work is cancelled when the client disconnects.
+    """Response that `work` returns for the request's body. Errors are written in the client's format, and their codes
+    are passed to `broken`. The work is cancelled if the client disconnects.
     """
     try:
         body = b"".join(await read_pieces(request, services.limits.request_bytes))
@@ -290,7 +286,7 @@ def model_request(
     read: WireRequest,
     raw: RawRequest,
 ) -> tuple[ModelRequest, list[ModelTarget]]:
-    """A parsed request with what its headers add, and the models of its `model`. Raises BadRequest, LlmError."""
+    """The request with options from its headers, and the models of its `model`. Raises BadRequest, LlmError."""
     wishes, key = _wishes(read, request), caller_key(request)
     try:
         route, targets = providers.targets(read.model, keyed=bool(key))
@@ -304,7 +300,7 @@ def model_request(
 
 
 def error_response(wire: WireFormat, error: LlmError) -> Response:
-    """Response with an error, in a client's format."""
+    """An error response in the client's format."""
     return Response(wire.error_body(error), error.status, error.headers, JSON)
 
 
@@ -314,7 +310,7 @@ def bad_request(error: BadRequest) -> LlmError:
 
 
 def _wishes(read: WireRequest, request: Request) -> OfferWishes:
-    """Wishes in the member `fairlead` and in headers. Raises BadRequest."""
+    """Options in the member `fairlead` and in headers. Raises BadRequest."""
     wishes: dict[str, object] = {}
     for member, header in HEADERS.items():
         value = request.headers.get(header, "").strip()

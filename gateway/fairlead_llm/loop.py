@@ -1,8 +1,8 @@
-"""The loop of one request: ask the model, run the gateway's tools that it calls, and ask again, until it answers or
-calls tools of the caller.
+"""The loop of one request: calls the model, runs the model's calls of the gateway's tools, and calls the model again,
+until it answers or calls tools of the client.
 
-`llm_endpoint` reads the request and writes the answer; each call goes the way of every call (`run_calls`). Wire formats
-are known by their protocol alone.
+`llm_endpoint` reads the request and writes the response. Tool calls take the same path as calls over MCP (`run_calls`).
+The loop depends only on the protocols of wire formats, not on a family.
 """
 
 from __future__ import annotations
@@ -36,44 +36,44 @@ from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.workers.heavy_work import never_refuse
 
 LAST_WORDS: Final = 30.0
-"""Most seconds in which a client may take the end of a stream after the request's time is over."""
+"""Maximum seconds for a client to receive the end of a stream after the request's time limit."""
 ERROR_ROUNDS: Final = 2
-"""Rounds in a row whose calls all failed, after which the model has to answer without tools."""
+"""Number of consecutive rounds in which all calls failed, after which the model has to answer without tools."""
 LOSSES: Final = "x-fairlead-losses"
-"""Header of an answer: codes of what the provider's format could not say, and other losses."""
+"""Response header with loss codes: what the provider's format does not support, and other losses."""
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
-    """Calls of one message of the model."""
+    """Calls in one message of the model."""
 
     gateway_calls: Sequence[ModelCall]
     """Calls that the gateway runs."""
     client_calls: Sequence[CallKey]
-    """Calls that the caller gets: of its own tools, and those that wait for its approval."""
+    """Calls that the client receives: of its own tools, and calls that need its approval."""
     unwrapped: Mapping[str, InnerCall] = {}
-    """Inner calls of `execute_tool` among those of the caller, by id."""
+    """Calls by id that replace calls of `execute_tool` among the client's calls."""
 
 
 class RoundResults(msgspec.Struct, frozen=True):
-    """Results of the calls of one round that the gateway ran."""
+    """Results of the calls that the gateway ran in one round."""
 
     messages: list[bytes]
-    """Messages with the results, as the model gets them."""
+    """Messages with the results, for the model."""
     finished: list[FinishedCall]
 
 
 NO_RESULTS: Final = RoundResults([], [])
-"""Results of a round without calls for the gateway."""
+"""Results of a round in which the gateway ran no calls."""
 
 
 def running_call(call: ModelCall) -> RunningCall:
-    """A call as clients with `show_calls` see it; arguments that cannot be parsed become `{}`."""
+    """A call in the form for clients with `show_calls`; unreadable arguments become `{}`."""
     arguments = b"{}" if isinstance(call.arguments, InvalidCall) else encode(call.arguments)
     return RunningCall(call.id, call.wire_name, arguments)
 
 
 class ToolLoop:
-    """One request: its rounds so far, and the calls that were run."""
+    """State of one request: rounds so far, and calls that the gateway ran."""
 
     def __init__(
         self,
@@ -83,9 +83,7 @@ class ToolLoop:
         prepared: PreparedRequest,
         record: RequestRecord,
     ) -> None:
-        """`preparation` prepares the request for the remaining models, where one fails before any of its answer has
-        come.
-        """
+        """`preparation` prepares the request for another model if one fails before its answer has begun."""
         self._tools = services.tools
         self._client = services.client.of_caller(client_request.caller_key)
         self._limits = services.limits
@@ -95,34 +93,34 @@ class ToolLoop:
         self.prepared = prepared
         self._attempt: ModelAttempt | None = None
         self.long = prepared.long
-        """Whether the request or an answer is long, so that it is parsed and written in the thread for heavy work."""
+        """Whether the request or an answer is long, so that both are parsed and written in the worker thread."""
         self.record = record
         self._end = time.monotonic() + services.limits.seconds
         self._appended: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
         self.tools_disabled = False
-        """Whether the model was told to call no tool in the current round (`tool_choice: none`)."""
+        """Whether the model must not call tools in the current round (`tool_choice: none`)."""
         self.calls: list[CallReport] = []
         self._pending: Sequence[PendingCall] = ()
         self._has_run = False
         self._must_answer = False
-        """Whether the model has to answer now: its turn cannot be stored, so that after a call of the caller's it would
-        not see what was run, and call it again.
+        """Whether the model has to answer without further calls. Its turn cannot be stored, so after a call of the
+        client's tool it would not see which calls the gateway ran, and repeat them.
         """
         self._repeated = False
         self._without_thoughts = False
-        """Whether requests leave out thoughts that another model sealed."""
+        """Whether requests leave out reasoning that another model encrypted or signed."""
 
     @property
     def offer(self) -> ToolOffer | None:
-        """Tools that the model got; None if none were to be injected."""
+        """The injected tools; None if none were to be injected."""
         return self.prepared.offer
 
     @property
-    def client_run_names(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets: its own tools, and tools that need its approval or that policies
-        do not let run by themselves. None: the gateway runs no calls of this request.
+    def client_tools(self) -> Collection[str] | None:
+        """Names of tools whose calls the client receives: its own tools, and tools that need its approval or that
+        policies do not allow to run automatically. None: the gateway runs no calls of this request.
         """
         offer = self.offer
         if offer is None or not offer.definitions:
@@ -136,26 +134,26 @@ class ToolLoop:
 
     @property
     def earlier_messages(self) -> Sequence[bytes]:
-        """Messages of earlier rounds, which the caller does not see."""
+        """Messages of earlier rounds, which the client does not receive."""
         return self._appended
 
     @property
     def target(self) -> ModelTarget:
-        """The model that answers."""
+        """The current model."""
         return self.prepared.targets[0]
 
     @property
     def limits_reached(self) -> bool:
-        """Whether the model must call no more tools: a limit of rounds, failed rounds or tokens is reached."""
+        """Whether the model must not call more tools, because a limit of rounds, failed rounds or tokens is reached."""
         return (
             self._rounds >= self._limits.rounds
             or self._failed_rounds >= ERROR_ROUNDS
             or self._must_answer
-            or self._spent
+            or self._over_budget
         )
 
     @property
-    def _spent(self) -> bool:
+    def _over_budget(self) -> bool:
         most = self._limits.tokens
         return bool(self._rounds) and (0 < most <= self.record.used.total or self.record.refusal() is not None)
 
@@ -164,13 +162,13 @@ class ToolLoop:
         """Outcome of the request if it ends now without an error."""
         return PENDING if self._pending else STOPPED if self.tools_disabled else OK
 
-    async def ask(self) -> ProviderAnswer:
-        """The provider's answer in the next round. In the first round, the next model is asked where one fails. Raises
-        LlmError where no model can be reached.
+    async def next_answer(self) -> ProviderAnswer:
+        """The provider's answer in the next round. In the first round, the next model is called if one fails. Raises
+        LlmError if no model can be reached.
         """
         while True:
             self.tools_disabled = self.limits_reached
-            # another model's request is read again, without results of calls that ran: it would call those tools again
+            # another model gets the original request, without results of calls that ran, and would repeat those calls
             spare = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
             answer, failure = None, None
             try:
@@ -185,9 +183,9 @@ class ToolLoop:
             if answer is not None and not (spare and asks_next(answer.status)):
                 self._rounds += answer.status == 200
                 return answer
-            following = await self._prepare_next(answer)
-            if following is not None:
-                self.prepared = following
+            next_request = await self._prepare_next(answer)
+            if next_request is not None:
+                self.prepared = next_request
                 self._without_thoughts = False
                 if answer is not None:
                     answer.close()
@@ -198,39 +196,39 @@ class ToolLoop:
                 raise failure
 
     async def _refuses_thoughts(self, answer: ProviderAnswer) -> bool:
-        """Whether the model refuses thoughts that another model sealed: the conversation may have been with that one
-        before, and the request is sent again without them.
+        """Whether the model refuses reasoning of another model, with which the client may have begun the conversation.
+        If so, the request is sent again without that reasoning.
         """
         if answer.status != 400 or self._rounds or self._without_thoughts:
             return False
         try:
             self._without_thoughts = reports_refused_thoughts(await answer.whole())
         except ProviderUnavailable:
-            return False  # the caller reads it again, and gets the error
+            return False  # the caller reads the answer again and gets the error
         return self._without_thoughts
 
-    async def _prepare_next(self, held: ProviderAnswer | None) -> PreparedRequest | None:
-        """The request prepared for the remaining models; None where none of their APIs can say all of it. Any other
-        failure closes `held`, the answer of the model before.
+    async def _prepare_next(self, previous_answer: ProviderAnswer | None) -> PreparedRequest | None:
+        """The request, prepared for the remaining models; None if none of their APIs supports it. Any other failure
+        closes `previous_answer`, the previous model's answer.
         """
         try:
             return await self._preparation.prepare(self._client_request, self.prepared.targets[1:])
         except BadRequest:
             return None
         except BaseException:
-            if held is not None:
-                held.close()
+            if previous_answer is not None:
+                previous_answer.close()
             raise
 
     def _open_budget(self) -> None:
-        """Charge the quotas of the namespaces whose tools the next model gets. Raises LlmError where one is spent."""
+        """Charge the quotas of the namespaces whose tools the next model gets. Raises LlmError if one is used up."""
         self.record.open_budget(self.target, () if self.offer is None else self.offer.quotas)
         refused = self.record.refusal()
         if refused is not None:
             raise budget_error(refused)
 
     async def _attempt_model(self) -> ProviderAnswer:
-        """The answer of the current model, unless its breaker is open. Raises LlmError."""
+        """The answer of the current model, unless its circuit breaker is open. Raises LlmError."""
         try:
             attempt = self._attempt = self._breakers.attempt(self.target)
         except ModelClosed as closed:
@@ -250,7 +248,7 @@ class ToolLoop:
         except BaseException:
             attempt.given_up()
             raise
-        # a limit of one caller's own key says nothing of the requests of others
+        # a limit on one client's key does not apply to requests with other keys
         attempt.answered(answer.status, None if self._client.keyed else answer.retry_after)
         if answer.status == 200:
             self.record.round_answered()
@@ -258,21 +256,21 @@ class ToolLoop:
             self.record.round_failed(str(answer.status))
         return answer
 
-    def round_finished(self, usage: Mapping[str, Any]) -> None:
-        """Record that a round was read to its end. `usage` is the provider's, summed over all rounds."""
+    def finish_round(self, usage: Mapping[str, Any]) -> None:
+        """Record that a round was read to its end. `usage` is the provider's, as a sum over all rounds."""
         self.record.round_finished(usage)
         if self._attempt is not None:
             self._attempt.over()
 
-    def round_broken(self, error: Exception) -> None:
-        """Record that the provider's answer broke off, or cannot be parsed."""
+    def fail_round(self, error: Exception) -> None:
+        """Record that the provider's answer was truncated or cannot be parsed."""
         if self._attempt is not None:
             self._attempt.failed(error)
 
     async def _send_round(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.client_run_names is not None or prepared.request.losses is not None
+        counts = self.client_tools is not None or prepared.request.losses is not None
         model_round = ModelRound(
             self.target.model,
             self._appended,
@@ -289,7 +287,7 @@ class ToolLoop:
         return await self._client.send(provider, request)
 
     def _write_body(self, model_round: ModelRound) -> bytes:
-        """The body of the next round's request."""
+        """Body of the next round's request."""
         prepared = self.prepared
         body = with_provider_ids(prepared.request.body(model_round))
         unsealed = remove_thoughts(prepared.wire, body, len(self._appended)) if self._without_thoughts else None
@@ -299,16 +297,16 @@ class ToolLoop:
 
     @property
     def last_words_s(self) -> float:
-        """Seconds in which a client may take the end of a stream after the request's time is over."""
+        """Seconds for a client to receive the end of a stream after the request's time limit."""
         return min(self._limits.seconds, LAST_WORDS)
 
     def seconds_left(self) -> float:
-        """Seconds that are left for the request."""
+        """Remaining seconds of the request's time limit."""
         return max(self._end - time.monotonic(), 0.0)
 
     @property
     def no_retry(self) -> Mapping[str, str]:
-        """Headers of an error: SDKs must not repeat a request that has run tools."""
+        """Headers of an error response that keep SDKs from repeating a request which has run tools."""
         return NO_RETRY if self._has_run else {}
 
     @property
@@ -317,16 +315,17 @@ class ToolLoop:
         return {LOSSES: losses} if losses else {}
 
     def timeout_error(self) -> LlmError:
-        """The error (504) for a request whose time is over."""
-        return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
+        """The error (504) for a request that exceeds its time limit."""
+        message = f"the request exceeded its time limit of {self._limits.seconds:g} s"
+        return LlmError(504, message, "timeout", headers=self.no_retry)
 
-    async def split(self, message: Mapping[str, Any]) -> RoundCalls:
-        """Calls of a message: the gateway's and the caller's. Raises LlmError for more than `MAX_CALLS`."""
+    async def split_calls(self, message: Mapping[str, Any]) -> RoundCalls:
+        """Divide the calls of a message into the gateway's and the client's. Raises LlmError for over `MAX_CALLS`."""
         return await self._tools.work.process_document(lambda: self._split(message), long=self.long)
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
-        names = self.client_run_names
+        names = self.client_tools
         if names is not None and len(calls) > MAX_CALLS:
             too_many = f"the provider's answer has more than {MAX_CALLS} calls"
             raise LlmError(502, too_many, "bad_answer", headers=self.no_retry)
@@ -347,7 +346,7 @@ class ToolLoop:
         return RoundCalls(gateway_calls, shown, unwrapped)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
-        """Run calls here. `approved`: by the client, as policies do not let them run by themselves. Raises Problem."""
+        """Run calls of the gateway's tools. `approved`: the client has approved them. Raises Problem."""
         self._has_run = True
         with never_refuse():
             runs = await run_offered(
@@ -366,7 +365,7 @@ class ToolLoop:
             begun = running_call(call)
             finished.append(FinishedCall(begun.id, begun.name, begun.arguments, run.result or {}, run.seconds))
         if (
-            self.client_run_names
+            self.client_tools
             and not self.prepared.keeps_turns
             and not approved
             and not all(run.repeatable for run in runs)
@@ -379,14 +378,14 @@ class ToolLoop:
         return RoundResults([encode(each) for each in written.messages], finished)
 
     async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
-        """Whether all these calls can be made twice without harm. Raises Problem."""
+        """Whether all these calls can be repeated without harm. Raises Problem."""
         with never_refuse():
             return await all_repeatable(self._tools, self.record.origin.identity, self._offer_context, calls)
 
-    def repeats(self, malformed_call: bool) -> bool:
-        """Whether to repeat a round because its call cannot be parsed (`malformed_call`); not twice in a row."""
+    def should_repeat(self, malformed_call: bool) -> bool:
+        """Whether to repeat a round because its call is unreadable (`malformed_call`); never twice in a row."""
         self._repeated = (
-            malformed_call and not self._repeated and self.client_run_names is not None and not self.tools_disabled
+            malformed_call and not self._repeated and self.client_tools is not None and not self.tools_disabled
         )
         return self._repeated
 
@@ -400,11 +399,11 @@ class ToolLoop:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers with model, tier, tools and losses, as far as they are known before the answer."""
+        """Response headers with model, tier, tools and losses, as far as they are known before the answer."""
         return {**self._report.headers(), **self._loss_header}
 
     def report(self) -> dict[str, Any]:
-        """The member `fairlead` of the answer: model, rounds, tools, calls and losses."""
+        """The member `fairlead` of the response: model, rounds, tools, calls and losses."""
         member = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
         losses = [*self.prepared.losses]
         return {**member, "losses": losses} if losses else member

@@ -1,4 +1,4 @@
-"""Models that callers may use, which the family's API writes as documents. Pure module.
+"""Models that clients may use, which the family's API writes as documents. Pure module.
 
 A list holds no keys and no addresses.
 """
@@ -16,19 +16,19 @@ def list_models(providers: Providers, windows: ContextWindows) -> list[ListedMod
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 
 
-def find_model(providers: Providers, windows: ContextWindows, wanted: str) -> ListedModel:
-    """A model or route by name, also a model that only a pattern of the configuration matches. Raises UnknownModel."""
-    if wanted.startswith(ROUTE_PREFIX):
-        name = wanted.removeprefix(ROUTE_PREFIX)
+def find_model(providers: Providers, windows: ContextWindows, model_id: str) -> ListedModel:
+    """A model or route by name, or a model that matches a pattern of the configuration. Raises UnknownModel."""
+    if model_id.startswith(ROUTE_PREFIX):
+        name = model_id.removeprefix(ROUTE_PREFIX)
         if name in providers.routes:
             return _route(providers, windows, name)
-        providers.targets(wanted)
-    target = providers.target(wanted)
-    return _listed(wanted, target.provider, windows.window(target.model))
+        providers.targets(model_id)
+    target = providers.target(model_id)
+    return _listed(model_id, target.provider, windows.window(target.model))
 
 
 def _route(providers: Providers, windows: ContextWindows, name: str) -> ListedModel:
-    """A route, with the largest window of its models."""
+    """A route, with the largest context window of its models."""
     each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
     return _listed(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda window: window.context))
 

@@ -1,4 +1,4 @@
-"""Streamed answers of models to the gateway's own requests, in OpenAI's chat format whatever the provider's is."""
+"""Streams of models for the gateway's own requests, in Chat Completions format for any provider."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _OK: Final = 200
 
 
 class ModelStreams:
-    """Sends requests to models. Does not close its client."""
+    """Sends the gateway's own requests to models. Does not close its client."""
 
     def __init__(self, providers: Callable[[], Providers], client: ProviderClient, breakers: ModelBreakers) -> None:
-        """`providers` gives those of the configuration as it is now."""
+        """`providers` returns the providers of the current configuration."""
         self._providers = providers
         self._client = client
         self._breakers = breakers
 
-    async def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The streamed answer to a request, as server-sent events. `wanted` is a model or a route, whose next model is
-        asked where one does not begin to answer. Raises LlmError.
+    async def stream(self, model_name: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """The streamed answer to a request, as server-sent events. `model_name` names a model, or a route, whose next
+        model is called if one does not begin to answer. Raises LlmError.
         """
         providers = self._providers()
         try:
-            _, targets = providers.targets(wanted)
+            _, targets = providers.targets(model_name)
         except (UnknownModel, ProviderKeyRefused) as error:
             raise LlmError(404, str(error), "model_not_found") from error
-        failure = LlmError(502, "no model answers", "provider_unavailable")
+        failure = LlmError(502, f"no model of {model_name!r} is available", "provider_unavailable")
         for target in targets:
             try:
                 attempt = self._breakers.attempt(target)
@@ -108,7 +108,7 @@ class ModelStreams:
                 if stream.done:
                     break
             if not stream.ended:
-                raise BadStream("the model ended its answer too early")
+                raise BadStream("the model's stream ended before its final event")
             yield stream.end_round() + stream.finish({})
         except (BadStream, TooLarge, ProviderUnavailable) as error:
             attempt.failed(error)
@@ -120,7 +120,7 @@ class ModelStreams:
 
 
 class _NotBegun(Exception):
-    """A model did not begin to answer."""
+    """The model did not begin to answer."""
 
     def __init__(self, why: LlmError, *, ask_next: bool) -> None:
         super().__init__(str(why))

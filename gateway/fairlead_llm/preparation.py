@@ -1,5 +1,7 @@
-"""Prepares a client's request for the models that may answer it: in the wire format of the provider that is asked, with
-the turns that were stored of it, and with the tools that are offered.
+"""Prepares a client's request for the models that can answer it.
+
+A prepared request is in the provider's wire format, contains the stored turns of its conversation, and has an offer of
+tools to inject.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ class RawRequest(msgspec.Struct, frozen=True):
 
     body: bytes
     model: str | None = None
-    """Model of the path, in formats that have it there."""
+    """Model in the path, in formats that have it there."""
     stream: bool | None = None
-    """Whether the path asks for a stream, in formats that say it there."""
+    """Whether the path requests a stream, in formats that have it there."""
 
     def parse(self, wire: WireFormat) -> WireRequest:
-        """The request in a wire format. Raises BadRequest."""
+        """Parse the request in a wire format. Raises BadRequest."""
         return wire.read(self.body, self.model, self.stream)
 
 
@@ -45,42 +47,42 @@ class ModelRequest(msgspec.Struct, frozen=True):
     read: WireRequest
     raw: RawRequest
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """By names in lower case."""
     identity: Identity
     wishes: OfferWishes
-    """Wishes for tools; the tier is the chosen one where the request asks for `auto`."""
+    """Options for tools. The tier `auto` is replaced by the chosen tier."""
     route: ModelRoute
     tier_rule: str = ""
-    """Rule that chose the tier."""
+    """Rule that chose the tier; empty if it was not chosen by a rule."""
     caller_key: str = ""
-    """The caller's own key for the provider; empty where it is the gateway's."""
+    """The client's own API key for the provider; empty if the gateway's is used."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
-    """A request as it is sent to the first of its models."""
+    """A request in the form for the first of its models."""
 
     wire: WireFormat
     request: WireRequest
     targets: Sequence[ModelTarget]
-    """Models that may answer, in the order in which they are tried."""
+    """Models that can answer, in the order in which they are tried."""
     offer: ToolOffer | None
-    """Tools to inject; None if none are."""
+    """Tools to inject; None to inject none."""
     headers: Mapping[str, str]
-    """Headers of the client's that the provider gets."""
+    """Headers of the client's request that the provider receives."""
     shows_calls: bool = False
-    """Whether the client sees calls that the gateway runs, as it sees those of the provider's hosted tools."""
+    """Whether the client receives calls of the gateway, in the form of the provider's hosted tools."""
     tier_rule: str = ""
-    """Rule that chose the tier; empty where it was named."""
+    """Rule that chose the tier; empty if the tier was named."""
     keeping: TurnKeeping = TurnKeeping.SURE
-    """Whether a turn can be stored until the caller sends the results of its own calls."""
+    """Whether a turn can be stored until the client sends the results of its own calls."""
     long: bool = False
-    """Whether it is parsed and written in the thread for heavy work."""
+    """Whether the request is parsed and written in the worker thread."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
-    """Codes of losses: what the provider's format cannot say, and what the answer lacks. They grow until the end."""
+    """Loss codes: what the provider's format does not support, and what the answer lacks. Complete after the answer."""
 
     @property
     def keeps_turns(self) -> bool:
-        """Whether turns are stored at all, though they may not be found again."""
+        """Whether turns are stored, although a client may make it impossible to find them."""
         return self.keeping is not TurnKeeping.NONE
 
 
@@ -95,18 +97,18 @@ class RequestPreparation:
         self._turns = turns
 
     async def prepare(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
-        """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
-        that can call the most tools. Models are skipped whose API cannot say all of the request. Raises BadRequest
-        where all are skipped, Problem.
+        """Prepare for the first model whose context window holds the conversation and all tools. If none does, prepare
+        for the model that can call the most tools. Models whose API does not support the request are skipped. Raises
+        BadRequest if all are skipped, Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
             wire = provider_format(client_request.format, self.providers.by_name[targets[0].provider])
-            alike = self._count_alike(client_request.format, wire, targets)
+            same_format = self._count_same_format(client_request.format, wire, targets)
             try:
-                candidate = await self._prepare_in(client_request, wire, targets, alike)
+                candidate = await self._prepare_in(client_request, wire, targets, same_format)
             except BadRequest:
-                if best is None and alike == len(targets):
+                if best is None and same_format == len(targets):
                     raise
             else:
                 offer = candidate.offer
@@ -114,15 +116,15 @@ class RequestPreparation:
                     return candidate
                 if best is None or offer.callable_total > best[0]:
                     best = offer.callable_total, candidate
-            if alike == len(targets) and best is not None:
+            if same_format == len(targets) and best is not None:
                 return best[1]
-            targets = targets[alike:]
+            targets = targets[same_format:]
 
     async def prepare_for_counting(
         self, client_request: ModelRequest, targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """Prepare for an estimate of the tokens: for the first model, in the client's format even if the provider's is
-        another. Raises Problem.
+        """Prepare to count tokens: for the first model, in the client's format, even if the provider uses another.
+        Raises Problem.
         """
         return await self._prepare_in(client_request, client_request.format, targets[:1], 1, asks_model=False)
 
@@ -131,13 +133,11 @@ class RequestPreparation:
         client_request: ModelRequest,
         wire: WireFormat,
         targets: Sequence[ModelTarget],
-        alike: int,
+        same_format: int,
         *,
         asks_model: bool = True,
     ) -> PreparedRequest:
-        """Prepare in the format of the first `alike` targets. `asks_model`: the request goes to a model, and is not
-        only counted.
-        """
+        """Prepare in `wire`, the format of the first `same_format` targets. `asks_model`: False only counts."""
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.process_document(lambda: client_request.raw.parse(wire), long=long)
@@ -148,7 +148,7 @@ class RequestPreparation:
         headers = {name: value for name, value in client_request.headers.items() if name in wire.request_headers}
         offer = None
         if client_request.wishes.tools != "none" and not request.no_injection:
-            offer = await self.offer(client_request, wire, request, targets[:alike])
+            offer = await self.offer(client_request, wire, request, targets[:same_format])
         first_target = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
         if asks_model and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
@@ -168,15 +168,15 @@ class RequestPreparation:
             losses,
         )
 
-    def _count_alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
-        """Number of targets, from the first on, that are asked in the format `wire`."""
+    def _count_same_format(self, client_format: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
+        """Number of targets, from the first one on, whose requests have the format `wire`."""
         for index, target in enumerate(targets):
-            if provider_format(front, self.providers.by_name[target.provider]) is not wire:
+            if provider_format(client_format, self.providers.by_name[target.provider]) is not wire:
                 return index
         return len(targets)
 
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
-        """Tokens of a request's messages and system prompt."""
+        """Count the tokens of a request's messages and system prompt."""
         messages = b",".join(map(bytes, request.messages))
         measured = await self._tools.work.measure([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
         return measured.tokens
@@ -188,8 +188,8 @@ class RequestPreparation:
         request: WireRequest,
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
-        """Tools for a request. No text has more tokens than bytes: tokens of the conversation are counted, which takes
-        milliseconds, only where its bytes do not fit.
+        """Choose the tools for a request. A text never has more tokens than bytes, so the conversation's tokens are
+        counted, which takes milliseconds, only if its bytes exceed the context window.
         """
         tool_format, windows = registry.find(wire.name), self._tools.models.windows
         catalog = self._tools.catalogs.seen_by(client_request.identity)
@@ -217,18 +217,18 @@ class RequestPreparation:
         return offer
 
 
-def provider_format(front: WireFormat, provider: Provider) -> WireFormat:
-    """The format in which a client's request goes to a provider: the client's own where the provider has it, else a
-    pair of the client's and the provider's. Equal arguments give the same object. Of OpenAI's two APIs, clients of
-    other families get Responses where the provider has it: reasoning between calls is kept there.
+def provider_format(client_format: WireFormat, provider: Provider) -> WireFormat:
+    """The wire format of a client's request at a provider: the client's format if the provider supports it, else a pair
+    of the client's and the provider's format. Equal arguments return the same object. Of OpenAI's two APIs, clients of
+    other families get Responses if the provider has it, because Responses keep reasoning between calls.
     """
-    if speaks(provider, front):
-        return front
-    return pair(front, RESPONSES if provider.speaks_responses else FORMAT_OF_KIND[provider.kind])
+    if accepts_format(provider, client_format):
+        return client_format
+    return pair(client_format, RESPONSES if provider.speaks_responses else FORMAT_OF_KIND[provider.kind])
 
 
-def speaks(provider: Provider, front: WireFormat) -> bool:
-    """Whether a provider takes requests in the format of a client."""
-    if front is RESPONSES:
+def accepts_format(provider: Provider, client_format: WireFormat) -> bool:
+    """Whether a provider accepts requests in the client's format."""
+    if client_format is RESPONSES:
         return provider.speaks_responses
-    return front.name == FORMAT_OF_KIND[provider.kind].name
+    return client_format.name == FORMAT_OF_KIND[provider.kind].name

@@ -1,8 +1,7 @@
-"""Refusals of thoughts that another model, or another provider's account, has sealed: signatures and encrypted
-reasoning are valid only where they were made. Pure module.
+"""Errors about reasoning of another model or account, which is signed or encrypted for its origin only.
 
-Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block"), OpenAI's error code
-`invalid_encrypted_content`, Google's page on thought signatures ("Corrupted thought signature").
+Pure module. Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block"), OpenAI's error
+code `invalid_encrypted_content`, Google, "Thought signatures" ("Corrupted thought signature").
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from fairlead_formats.wire.protocol import WireFormat
 from fairlead_formats.wire.raw_json import decode_object
 
 LOST_THOUGHTS: Final = "thinking"
-"""Loss code: thoughts were left out of a request."""
+"""Loss code for reasoning that was removed from a request."""
 _CODE: Final = "invalid_encrypted_content"
 _WORDS: Final = re.compile(
     r"invalid `?signature`? in `?thinking|`?(?:redacted_)?thinking`? blocks .{0,80}cannot be modified"
@@ -26,11 +25,11 @@ _WORDS: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 MOST_TEXT: Final = 4096
-"""Characters of an error message that are searched."""
+"""Maximum characters of an error message that are searched."""
 
 
 def reports_refused_thoughts(body: bytes) -> bool:
-    """Whether a provider refuses a request because of sealed thoughts."""
+    """Whether a provider's error is about encrypted or signed reasoning."""
     error = decode_object(body).get("error")
     if not isinstance(error, dict):
         return False
@@ -38,8 +37,8 @@ def reports_refused_thoughts(body: bytes) -> bool:
 
 
 def remove_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:
-    """The body of a request without sealed thoughts, but for those in its last `own_messages` messages; None where it
-    has none, or cannot be read.
+    """The body of a request without encrypted or signed reasoning, except in its last `own_messages` messages. None if
+    there is none, or the body is unreadable.
     """
     try:
         return wire.remove_thoughts(body, own_messages)

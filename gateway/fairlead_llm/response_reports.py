@@ -1,4 +1,4 @@
-"""Reports of a request's model, tier and tools, as the member `fairlead` and as headers of its answer. Pure module."""
+"""Reports about a request's model, tier and tools, in the response's member `fairlead` and its headers. Pure module."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from fairlead_models.providers import ModelTarget
 from fairlead_offers.offer.offers import ToolOffer
 
 MOST_NAMED: Final = 20
-"""Most tools of one kind that a report names."""
+"""Maximum number of tools of one kind that a report names."""
 MOST_MODEL: Final = 256
-"""Most characters of a model in a header."""
+"""Maximum characters of a model name in a header."""
 
 
 class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """One call that the gateway ran."""
 
     name: str
-    """The name in the model's call; for `execute_tool`, the tool that it names."""
+    """The name that the model called; for `execute_tool`, the name in its arguments."""
     duration_ms: float
     is_error: bool = False
 
 
 class PendingCall(msgspec.Struct, frozen=True):
-    """One call that policies do not let run by itself: the caller runs or answers it."""
+    """One call that policies do not allow to run automatically. The client approves, runs or answers it."""
 
     id: str
     name: str
-    """The name in the model's call."""
+    """The name that the model called."""
     reason: str
 
 
@@ -42,12 +42,12 @@ class RequestReport(msgspec.Struct, frozen=True):
 
     target: ModelTarget
     offer: ToolOffer | None
-    """Injected tools; None if none were to be."""
+    """Injected tools; None if none were to be injected."""
     tier_rule: str = ""
-    """Rule that chose the tier; empty if the request or the installation names it."""
+    """Rule that chose the tier; empty if the request or the installation names the tier."""
 
     def headers(self) -> dict[str, str]:
-        """Headers of the answer; the values about tools are tokens with parameters (RFC 9651)."""
+        """Response headers. Values about tools are tokens with parameters (RFC 9651)."""
         model = quote(f"{self.target.provider}/{self.target.model}"[:MOST_MODEL], safe="/:.-_@+~")
         headers = {"x-fairlead-model": model}
         offer = self.offer
@@ -69,7 +69,7 @@ class RequestReport(msgspec.Struct, frozen=True):
     def member(
         self, rounds: int, calls: Sequence[CallReport], pending: Sequence[PendingCall], *, stopped: bool
     ) -> dict[str, Any]:
-        """The member `fairlead` of the answer."""
+        """The member `fairlead` of the response."""
         member: dict[str, Any] = {"model": f"{self.target.provider}/{self.target.model}"}
         if self.offer is not None and self.offer.tier:
             member["tier"] = self.offer.tier

@@ -1,9 +1,8 @@
-"""The endpoints in front of models: which API a request belongs to, which endpoint answers it, and errors for all other
-paths of a provider's API.
+"""Routing of requests to model APIs: which API a path belongs to, its endpoints, and errors for all other paths.
 
-The API decides where the client's SDK puts its key and how it reads errors; it follows from the path and, where several
-APIs have that path, from headers that only one kind of SDK sends. Imported only where the installation has models: the
-HTTP client takes a third of a second to load.
+The API determines where the client's SDK sends its key and how it reads errors. It follows from the path or, if several
+APIs share a path, from headers that only one kind of SDK sends. Imported only if the installation has models, because
+the HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from fairlead_offers.services import ToolServices
 from fairlead_web.bodies import JSON
 
 _KNOWN: Final = b"known=true"
-"""In a query for models: the request is for the REST API's own list, of all known models."""
+"""Part of a query for models that selects the REST API's own list of all known models."""
 _RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 
 
 class LlmEndpoints:
-    """All endpoints in front of models. One per gateway; `aclose` it."""
+    """All endpoints of model APIs. One per gateway; `aclose` it."""
 
     def __init__(
         self,
@@ -61,22 +60,22 @@ class LlmEndpoints:
         providers: Callable[[], Providers],
         responses: ResponseStore,
         requests: Shares,
-        more: Sequence[Route] = (),
+        extra_routes: Sequence[Route] = (),
     ) -> None:
-        """`providers` gives those of the configuration as it is now; `requests` bounds requests in progress; `more` are
-        further routes of OpenAI's API.
+        """`providers` returns the providers of the current configuration, `requests` limits concurrent requests, and
+        `extra_routes` has further routes of OpenAI's API.
         """
         self._services = services
         self._providers = providers
         self._response_store = responses
         self._requests = requests
-        self._more = more
+        self._extra_routes = extra_routes
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ServedApi] = {}
 
     async def api(self, scope: Scope) -> ServedApi | None:
-        """The API that a request is for; None where it is none of a provider's, or there are no providers. A
-        request goes on with the providers that there were when it came.
+        """The API of a request; None if the path belongs to no provider's API, or there are no providers. A request
+        keeps the providers that were configured when it arrived.
         """
         providers = self._providers()
         if not providers:
@@ -124,7 +123,7 @@ class LlmEndpoints:
         )
 
     async def aclose(self) -> None:
-        """Close connections to providers."""
+        """Close the connections to providers."""
         await self._services.client.aclose()
 
 
@@ -137,7 +136,7 @@ class OperationEndpoints(NamedTuple):
 
 
 class ServedApi:
-    """One kind of API in front of models: its endpoints, its list of models, and errors for paths that it lacks."""
+    """One kind of model API: its endpoints, its list of models, and errors for all other paths."""
 
     public = False
     own_pages = False
@@ -166,11 +165,11 @@ class ServedApi:
         self._routes = (*routes, *lists, *models)
 
     def credential(self, scope: Scope) -> bytes | None:
-        """The credential of a request, from wherever the SDK puts it. Raises Problem."""
+        """The credential of a request, at the location that the SDK uses. Raises Problem."""
         return take_credential(scope)
 
     def refusal(self, problem: Problem) -> Response:
-        """A refusal in the form of this API."""
+        """An error response in the form of this API."""
         return self._error_response(llm_error(problem))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -195,7 +194,7 @@ class ServedApi:
         await response(scope, receive, send)
 
     def _endpoint(self, scope: Scope) -> Endpoint:
-        """The endpoint of a request; parameters of its path go into the scope. Raises LlmError."""
+        """The endpoint of a request. Its path parameters are added to the scope. Raises LlmError."""
         for route in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:
@@ -209,7 +208,7 @@ class ServedApi:
             (*self._api.operations, *(f"{method} {route.path}" for route in self._routes for method in _methods(route)))
         )
         request_line = f"{scope['method']} {scope['path'][:256]}"
-        raise LlmError(404, f"{request_line} is not served; this API has: {here}", "NOT_FOUND")
+        raise LlmError(404, f"{request_line} is not served; this API has {here}", "NOT_FOUND")
 
     async def _operate(self, operation: ApiOperation, request: Request) -> Response:
         if not operation.counts:
@@ -240,9 +239,9 @@ class ServedApi:
 
 def _share_error(reached: ShareTaken) -> LlmError:
     if reached.bound == "agent":
-        message = f"{reached.most} of your requests to models are in progress, the most of one agent"
+        message = f"you have {reached.most} model requests in progress, which is the limit per agent; retry later"
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
-    message = f"{reached.most} requests to models are in progress, the most of this gateway"
+    message = f"the gateway has {reached.most} model requests in progress, which is its limit; retry later"
     return LlmError(503, message, OVERLOADED, headers=_RETRY)
 
 

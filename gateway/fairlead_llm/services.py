@@ -1,4 +1,4 @@
-"""Services that the endpoints in front of models share."""
+"""Services that all model endpoints share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairlead_offers.services import ToolServices
 
 
 class ModelServices(msgspec.Struct, frozen=True, kw_only=True):
-    """Services that do not depend on the providers of the current configuration. One per gateway."""
+    """Services that do not depend on the current configuration of providers. One per gateway."""
 
     tools: ToolServices
     turns: TurnStore
     client: ProviderClient
     limits: LlmSettings
-    """Bounds of one request."""
+    """Limits of one request."""
     breakers: ModelBreakers
     records: RequestRecords
     counts: LlmCounts

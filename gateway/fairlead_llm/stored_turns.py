@@ -1,12 +1,13 @@
-"""Stores turns of which the caller gets only a part, and restores them in its next request: turns that call tools of
-the gateway and of the caller, turns of several rounds that end with calls of the caller, and turns whose signed
-thoughts an API takes only in their own messages.
+"""Store of turns of which the client receives only a part, and their restoration in the client's next request.
 
-The caller gets its own calls alone, and sends their results. The rest of the turn waits in the store of kept results:
-bound to the principal, for a time, in Redis where replicas share it. A turn is found by the calls, or the last thought,
-that the caller got. The gateway makes their ids (`call_ids`): nobody can guess them, and no other conversation has
-them. Names and arguments of calls would not do, as two conversations of one key may share them; nor would the messages
-before, which clients cut and rewrite.
+Such turns call tools of both the gateway and the client, or end with calls of the client after several rounds, or have
+signed reasoning that an API accepts only in its original messages. The client receives its own calls and sends their
+results. The rest of the turn is in the store of kept results: bound to the principal, for a limited time, in Redis if
+replicas share it.
+
+A turn is found by the calls, or the last reasoning item, that the client received. The gateway generates their ids
+(`call_ids`), so that they cannot be guessed and occur in no other conversation. Other keys do not work: two
+conversations of one user may have equal names and arguments of calls, and clients cut and rewrite earlier messages.
 """
 
 from __future__ import annotations
@@ -32,48 +33,48 @@ from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 
 MOST_LOOKED_UP: Final = 64
-"""Messages of one request whose turns are looked up, from the last one back."""
+"""Maximum number of messages in one request whose turns are looked up, counted from the last."""
 NOT_KEPT: Final = "turn_not_kept"
-"""Code of a loss: a turn cannot be stored. The gateway's calls beside the caller's were not run; the model may repeat
-them.
+"""Loss code for a turn that cannot be stored. The gateway did not run its calls next to those of the client; the model
+may repeat them.
 """
 NOT_RESTORED: Final = "turns_not_restored"
-"""Code of a loss: the store cannot be reached, and turns of the conversation lack calls that the gateway ran."""
+"""Loss code for an unreachable store: turns of the conversation lack calls that the gateway ran."""
 _ENTRY: Final = "turn"
 _PROBE: Final = "turn probe"
-"""Name of a session without entries, whose look-up shows that the store answers."""
+"""Name of a session without entries. Looking it up shows whether the store is reachable."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(StoredTurn).decode
 log = logging.getLogger(__name__)
 
 
 class TurnKeeping(Enum):
-    """Whether a turn that begins now can be found again when the caller sends its results."""
+    """Whether a turn that begins now can be found when the client sends its results."""
 
     SURE = auto()
-    """The store answers, and the client has sent call ids back, or its API requires that."""
+    """The store is reachable, and the client has returned call ids, or its API requires them."""
     LIKELY = auto()
-    """The store answers; the client may drop call ids, and has sent no call back yet."""
+    """The store is reachable. The client may drop call ids, and has not returned a call so far."""
     NONE = auto()
-    """There is no store, it cannot be reached, or the client drops call ids."""
+    """There is no store, it is unreachable, or the client drops call ids."""
 
 
 class TurnStore:
-    """Stores the parts of turns that the caller does not get, and restores them in its next request."""
+    """Stores the parts of turns that clients do not receive, and restores them in later requests."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
     @property
     def enabled(self) -> bool:
-        """Whether this gateway stores turns at all."""
+        """Whether this gateway has a store for turns."""
         return self._recorder.store is not None
 
     async def keeping(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
-        """Whether a turn that the answer to a request begins can be found again. `messages` are the client's, in its
-        format `front`.
+        """Whether a turn that begins with the answer to a request can be found again. `messages` are the client's, in
+        its format `front`.
         """
-        store, keeping = self._recorder.store, _of_client(front, messages)
+        store, keeping = self._recorder.store, _keeping_of_client(front, messages)
         if store is None or keeping is TurnKeeping.NONE:
             return TurnKeeping.NONE
         try:
@@ -85,20 +86,20 @@ class TurnStore:
     async def keep(
         self,
         identity: Identity,
-        shown: Sequence[CallKey],
+        client_calls: Sequence[CallKey],
         turn: StoredTurn,
     ) -> bool:
-        """Store a turn under those of its calls that the caller gets, replacing what was stored under them. Whether
-        that succeeded.
+        """Store a turn under the calls that the client receives; it replaces an earlier entry. Returns whether it was
+        stored.
         """
         store = self._recorder.store
-        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in client_calls):
             return False
-        session = _session(shown)
+        session = _session(client_calls)
         try:
             await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(turn))
         except ContextUnavailable as error:
-            log.warning("A turn of a model cannot be stored for its caller: %s", error)
+            log.warning("A turn was not stored, so the model may repeat its calls: %s", error)
             return False
         return True
 
@@ -111,9 +112,9 @@ class TurnStore:
         *,
         asks_model: bool = True,
     ) -> Sequence[bytes | Raw]:
-        """The messages, with stored turns in place of the parts that the caller has. `losses` gets `NOT_RESTORED` where
-        the store cannot be reached. Raises LlmError (503) if then the last calls have no answer of the model yet and
-        the request goes to the model (`asks_model`): it would make the calls of that turn a second time.
+        """The messages, with stored turns in place of the parts that the client received. `losses` gets `NOT_RESTORED`
+        if the store cannot be reached. Raises LlmError (503) if, in addition, the model has not answered the last calls
+        and the request is for a model (`asks_model`), because the model would repeat that turn's calls.
         """
         answer_ranges = wire.answer_ranges(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not answer_ranges:
@@ -128,14 +129,14 @@ class TurnStore:
         if asks_model and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, answer_ranges[-1]):
             raise LlmError(
                 503,
-                f"results of calls that the gateway ran for this turn cannot be looked up ({results[-1]}): no tool and "
-                "no model was called for this request, send it again",
+                f"the results of calls that the gateway ran in this turn cannot be looked up ({results[-1]}); no tool "
+                "and no model was called, so the request can be repeated",
                 "store_unavailable",
                 headers={"retry-after": "1"},
             ) from results[-1]
         if failures:  # one line for all of them
             losses.add(NOT_RESTORED)
-            log.warning("Stored turns cannot be restored, and the model may make their calls again: %s", failures[0])
+            log.warning("Stored turns cannot be restored, so the model may repeat their calls: %s", failures[0])
         turns = {
             answer_range.start: turn
             for answer_range, turn in zip(answer_ranges, results, strict=True)
@@ -143,12 +144,12 @@ class TurnStore:
         }
         return wire.restore(messages, turns) if turns else messages
 
-    async def _find(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> StoredTurn | None:
+    async def _find(self, identity: Identity, wire: WireFormat, client_calls: Sequence[CallKey]) -> StoredTurn | None:
         """The turn that is stored under these calls. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in client_calls):
             return None
-        session = _session(shown)
+        session = _session(client_calls)
         try:
             entries = await store.entries(self._recorder.account(identity, session), session)
             turn = _decode(entries[-1]) if entries else None
@@ -157,8 +158,8 @@ class TurnStore:
         return translate_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
-def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
-    """Whether a client sends call ids back, by the last calls of its conversation."""
+def _keeping_of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
+    """Whether a client returns call ids, judged by the last calls of its conversation."""
     for answer_range in reversed(front.answer_ranges(messages)):
         calls = _keys_of_calls(answer_range)
         if calls:
@@ -167,16 +168,16 @@ def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeepin
 
 
 def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], answer_range: AnswerRange) -> bool:
-    """Whether no message of the model follows the calls of a place."""
-    behind = (wire.role_and_text(message) for message in messages[answer_range.end :])
-    return bool(_keys_of_calls(answer_range)) and all(role != "assistant" or not text for role, text in behind)
+    """Whether the model has not answered after these calls."""
+    later_messages = (wire.role_and_text(message) for message in messages[answer_range.end :])
+    return bool(_keys_of_calls(answer_range)) and all(role != "assistant" or not text for role, text in later_messages)
 
 
 def _keys_of_calls(answer_range: AnswerRange) -> list[CallKey]:
     return [call for call in answer_range.calls if call.name not in MARKED_THOUGHTS]
 
 
-def _session(shown: Sequence[CallKey]) -> str:
-    """Name of a turn in the store: a digest of the calls that the caller got, the same in all wire formats."""
-    names = json.dumps([[call.id, call.name] for call in shown])
+def _session(client_calls: Sequence[CallKey]) -> str:
+    """Name of a turn's session in the store: a digest of the client's calls, equal in all wire formats."""
+    names = json.dumps([[call.id, call.name] for call in client_calls])
     return f"turn {hashlib.blake2b(names.encode(), digest_size=24).hexdigest()}"

@@ -1,4 +1,4 @@
-"""A streamed answer: passes on the provider's events as they come, in every round, and runs tools between rounds."""
+"""Streamed response: relays the provider's events of every round as they arrive, and runs tools between rounds."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_offers.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
-"""Seconds of silence after which an event is sent that clients ignore, so that proxies keep the stream open."""
+"""Seconds without output after which an event is sent that clients ignore, so that proxies keep the stream open."""
 MAX_EVENT: Final = 8 << 20
 _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 log = logging.getLogger(__name__)
 
 
 def readable(data: bytes) -> bytes:
-    """The data of an event, after a check that decoding them is bounded. Raises BadStream."""
+    """The data of an event, if decoding it is bounded. Raises BadStream otherwise."""
     reason = excess(data) if is_long(data) else None
     if reason is not None:
         raise BadStream(f"an event of the provider's answer holds {reason}")
@@ -55,7 +55,7 @@ class StreamedAnswer(Response):
         continuations: Continuations | None = None,
         finished_calls: Sequence[FinishedCall] = (),
     ) -> None:
-        """`finished_calls`: approved calls, which ran before the first round."""
+        """`finished_calls`: approved calls that ran before the first round."""
         super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
@@ -65,67 +65,69 @@ class StreamedAnswer(Response):
         self._identity = client_request.identity
         self._continuations = continuations
         self._results: Sequence[bytes] = ()
-        """Results of calls of the last round."""
-        self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.client_run_names)
-        self._early = self._stream.show_results(finished_calls) if finished_calls and loop.prepared.shows_calls else b""
+        """Results of the last round's calls."""
+        self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.client_tools)
+        self._early_events = (
+            self._stream.show_results(finished_calls) if finished_calls and loop.prepared.shows_calls else b""
+        )
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Write the stream to its end; when the client disconnects, cancel the provider's answer and running tools."""
+        """Write the stream to its end. If the client disconnects, cancel the provider's answer and running tools."""
         self._send = send
         pump = asyncio.ensure_future(self._pump())
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             # a client that does not read blocks the last write, and keeps its connection open
             most = self._loop.seconds_left() + self._loop.last_words_s
-            await asyncio.wait({pump, gone}, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pump, disconnected}, timeout=most, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
         except Exception:
             self._loop.record.end(INTERNAL)
             raise
         finally:
-            gone.cancel()
+            disconnected.cancel()
             pump.cancel()
-            await asyncio.wait({pump, gone})
+            await asyncio.wait({pump, disconnected})
             self._answer.close()
-            self._loop.record.end(CLIENT_CLOSED)  # unless it has ended
+            self._loop.record.end(CLIENT_CLOSED)  # no effect if the record has ended
 
     async def _pump(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        alive = asyncio.ensure_future(self._keep_alive())
+        keep_alive = asyncio.ensure_future(self._keep_alive())
         try:
-            end = await self._all_but_the_end()
+            end = await self._write_until_end()
         finally:
-            alive.cancel()
-        with contextlib.suppress(TimeoutError):  # a client that does not read must not hold what is over
+            keep_alive.cancel()
+        with contextlib.suppress(TimeoutError):  # a client that does not read must not hold resources
             async with asyncio.timeout(self._loop.last_words_s):
                 await self._write(end)
-                self._loop.record.end(self._loop.outcome)  # unless it has ended
+                self._loop.record.end(self._loop.outcome)  # no effect if the record has ended
                 await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _all_but_the_end(self) -> bytes:
-        """Write the stream but for its last events, which are returned."""
+    async def _write_until_end(self) -> bytes:
+        """Write the stream except for its last events, and return these."""
         try:
-            await self._write(self._early)
+            await self._write(self._early_events)
             async with asyncio.timeout(self._loop.seconds_left()):
                 await self._run_rounds()
             end = self._stream.finish({"fairlead": self._loop.report()})
             await self._keep(end)
         except TimeoutError:
-            return self._break_off(self._loop.timeout_error())
+            return self._end_with_error(self._loop.timeout_error())
         except BadStream as error:
-            return self._break_off(LlmError(502, str(error), "bad_answer"), error.error)
+            return self._end_with_error(LlmError(502, str(error), "bad_answer"), error.error)
         except (ProviderUnavailable, TooLarge) as error:
-            return self._break_off(LlmError(502, str(error), "provider_unavailable"))
+            return self._end_with_error(LlmError(502, str(error), "provider_unavailable"))
         except Problem as problem:
-            return self._break_off(llm_error(problem))
+            return self._end_with_error(llm_error(problem))
         except LlmError as error:
-            return self._break_off(error)
+            return self._end_with_error(error)
         return end
 
     async def _run_rounds(self) -> None:
-        """Pass on all rounds. Raises BadStream, LlmError, Problem, ProviderUnavailable, TooLarge."""
+        """Relay all rounds. Raises BadStream, LlmError, Problem, ProviderUnavailable, TooLarge."""
         loop, stream = self._loop, self._stream
         prepared = loop.prepared
         while True:
@@ -134,13 +136,13 @@ class StreamedAnswer(Response):
             except (BadStream, ProviderUnavailable, TooLarge) as error:
                 if (
                     not isinstance(error, BadStream) or error.error is None
-                ):  # else the provider reports an error, which may be the request's
-                    loop.round_broken(error)
+                ):  # otherwise the provider reports an error, which the request may have caused
+                    loop.fail_round(error)
                 raise
-            if loop.repeats(stream.malformed_call):
+            if loop.should_repeat(stream.malformed_call):
                 await self._next_round()
                 continue
-            calls, results = await loop.split(stream.message), NO_RESULTS
+            calls, results = await loop.split_calls(stream.message), NO_RESULTS
             if calls.unwrapped:
                 await self._write(stream.unwrap(calls.unwrapped))
             if await self._keeper.runs_now(calls, stream.request_messages):
@@ -161,12 +163,12 @@ class StreamedAnswer(Response):
         """Begin the next round. Raises BadStream, LlmError, ProviderUnavailable."""
         self._stream.next_round()
         self._answer.close()
-        self._answer = await self._loop.ask()
+        self._answer = await self._loop.next_answer()
         if self._answer.status == 401:
             raise key_refused()
         if self._answer.status != 200 or not self._answer.streams:
-            said_there = self._loop.prepared.wire.error_in(await self._answer.whole())
-            raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
+            provider_error = self._loop.prepared.wire.error_in(await self._answer.whole())
+            raise BadStream(f"the provider answered {self._answer.status} in a later round", provider_error)
 
     async def _keep(self, end: bytes) -> None:
         if self._continuations is None:
@@ -184,9 +186,9 @@ class StreamedAnswer(Response):
         await self._continuations.keep(finished)
 
     async def _relay_round(self) -> None:
-        """Pass on one answer of the model, to its end."""
+        """Relay one answer of the model to its end."""
         parser = EventParser(MAX_EVENT)
-        ids = None if self._loop.client_run_names is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
+        ids = None if self._loop.client_tools is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
         size = 0
         async for piece in self._answer.pieces():
             size += len(piece)
@@ -204,9 +206,9 @@ class StreamedAnswer(Response):
             if self._stream.done:  # some providers keep the connection open after the last event
                 break
         if not self._stream.ended:
-            raise BadStream("the provider ended its answer too early")
+            raise BadStream("the provider's stream ended before its final event")
         await self._write(self._stream.end_round())
-        self._loop.round_finished(self._stream.usage)
+        self._loop.finish_round(self._stream.usage)
 
     async def _write(self, out: bytes) -> None:
         if out:
@@ -220,14 +222,14 @@ class StreamedAnswer(Response):
                 await self._write(self._stream.keep_alive())
             await asyncio.sleep(KEEP_ALIVE - silent if silent < KEEP_ALIVE else KEEP_ALIVE)
 
-    def _break_off(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        """The error event that ends the stream; closes the provider's answer and records the error."""
+    def _end_with_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        """Close the provider's answer, record the error, and return the error event that ends the stream."""
         self._answer.close()
         if raw is not None and reports_refused_key(raw):
             error, raw = key_refused(), None
         code = error.code if raw is None else "an error of the provider"  # its text may quote a prompt
         self._loop.record.end(error.code)
-        log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
+        log.info("The streamed answer of provider %s ended early: %s", self._loop.target.provider, code)
         return self._stream.write_error(error, raw)
 
 

@@ -1,8 +1,8 @@
-"""Choice of a request's tier by the texts of its conversation, for requests with the tier `auto`.
+"""Choice of a tier by the texts of a conversation, for requests with the tier `auto`.
 
-The rules are those of `POST /v1/tier`. A request of these APIs brings its whole conversation along, and no state: each
-request replays the last turns through the rules, so that every replica chooses the same tier. Times of turns are
-unknown: rules that depend on them (a cooldown, a rapid exchange) do not count.
+The rules are those of `POST /v1/tier`. A request of a model API has its whole conversation and no state. So the rules
+evaluate the last turns again for each request, and every replica chooses the same tier. The times of turns are not
+known, so rules that depend on time (a cooldown, a rapid exchange) have no effect.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 AUTO: Final = "auto"
 MOST_TEXT: Final = 16 << 10
-"""Characters of a turn that the rules read, from its end."""
+"""Maximum characters of a turn that the rules read, counted from its end."""
 MOST_TURNS: Final = 4096
-"""Turns that are remembered; the least recently seen one is forgotten first."""
-_APART: Final = 1e6
-"""Seconds between two turns that the rules assume."""
-_NOT_SAID: Final = frozenset({"system", "developer", "tool"})
-"""Roles that a digest leaves out: formats have them in other places, and conversations share their texts."""
+"""Maximum number of remembered turns; the least recently used one is forgotten first."""
+_SECONDS_BETWEEN_TURNS: Final = 1e6
+"""Assumed seconds between two turns."""
+_IGNORED_ROLES: Final = frozenset({"system", "developer", "tool"})
+"""Roles that digests ignore: formats place them differently, and conversations share their texts."""
 
 
 class ChosenTier(msgspec.Struct, frozen=True):
@@ -40,15 +40,15 @@ class ChosenTier(msgspec.Struct, frozen=True):
 
     name: str
     rule: str
-    """A rule of `conversation.choose`, or `policy`."""
+    """Name of a rule in `conversation.choose`, or `policy`."""
     changed_in: bytes = b""
-    """Digest of the conversation if this request adds a turn whose tier differs from that of the turn before; else
+    """Digest of the conversation if this request adds a turn with another tier than the previous turn's; otherwise
     empty.
     """
 
 
 class TierChanges:
-    """Turns in which a conversation changed its tier, so that a repeated request is counted once."""
+    """Turns in which conversations changed their tier, so that a repeated request is counted once."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
@@ -69,8 +69,8 @@ class TierChanges:
 def choose_tier(
     tools: ToolServices, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
 ) -> ChosenTier | None:
-    """The tier of a conversation; None without tiers to choose from. In the thread for heavy work: the first choice
-    compiles the rules.
+    """The tier of a conversation; None if there are no tiers to choose from. Runs in the worker thread, as the first
+    choice compiles the rules.
     """
     chooser = tools.choosers.of(seen.snapshot.rules)
     if chooser is None or not seen.tiers:
@@ -85,7 +85,7 @@ def choose_tier(
 
 
 def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) -> list[str]:
-    """The last `most` texts of the user, in their order."""
+    """The user's last `most` texts, in order."""
     texts: list[str] = []
     for message in reversed(messages):
         role, text = wire.role_and_text(message)
@@ -97,17 +97,17 @@ def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) ->
 
 
 def _replay(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
-    """The choice for the last turn; `turns` is its number, from 1 on."""
+    """The choice for the last turn. `turns` is the number of that turn, from 1."""
     state = ConversationState()
     choice, _ = chooser.choose(Turn(), state, 0.0)
     for index, text in enumerate(texts):
         turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + index)
-        choice, state = chooser.choose(turn, state, index * _APART)
+        choice, state = chooser.choose(turn, state, index * _SECONDS_BETWEEN_TURNS)
     return choice
 
 
 class ConversationDigest:
-    """Digest of a conversation's roles and texts that grows with it: each message is read once."""
+    """Incremental digest of a conversation's roles and texts, which reads each message once."""
 
     def __init__(self, wire: WireFormat) -> None:
         self._wire = wire
@@ -115,10 +115,10 @@ class ConversationDigest:
         self._digest = hashlib.blake2b(digest_size=24)
 
     def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
-        """The digest of the messages before `end`, which may only grow from call to call."""
+        """The digest of the messages before `end`, which must not decrease from call to call."""
         for message in messages[self._read : end]:
             role, text = self._wire.role_and_text(message)
-            if role not in _NOT_SAID and text:
+            if role not in _IGNORED_ROLES and text:
                 self._digest.update(json.dumps([role, text]).encode())
         self._read = max(self._read, end)
         return self._digest.copy()

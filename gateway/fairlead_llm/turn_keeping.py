@@ -1,9 +1,8 @@
-"""Stores the turn of a request that the caller continues with results, so that no tool runs twice for one decision of
-its model.
+"""Stores the turn of a request that the client continues with results, so that no call of the model runs twice.
 
-Where one message calls tools of the gateway and tools of the caller, the turn is stored before the gateway's calls run,
-with a text in place of results that may be lost. Where it cannot be stored, only the caller's calls go out and the
-gateway's do not run: the model gets the caller's results and decides again about the calls that never ran.
+If a message calls tools of both the gateway and the client, the turn is stored before the gateway's calls run, with
+placeholders for results that may be lost. If it cannot be stored, the client receives its calls, and the gateway's do
+not run: with the client's results the model decides again about the calls that were not run.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from fairlead_llm.stored_turns import NOT_KEPT, TurnKeeping, TurnStore
 from fairlead_offers.documents import encode
 
 _RESULT_LOST: Final = (
-    "The gateway ran this call, and its result was lost. It may have had its effect: look before you call it again."
+    "The gateway ran this call, but its result was lost. The call may have had an effect: check before you repeat it."
 )
-_NOT_RUN: Final = "The call was not run in that turn. Call it again if it is still wanted."
+_NOT_RUN: Final = "The call was not run in that turn. Repeat it if it is still needed."
 
 
 class TurnKeeper:
-    """Stores the turn of one request where the caller does not get all of it."""
+    """Stores the turn of one request if the client does not receive all of it."""
 
     def __init__(self, loop: ToolLoop, turns: TurnStore, identity: Identity) -> None:
         self._loop = loop
@@ -34,8 +33,8 @@ class TurnKeeper:
         self._identity = identity
 
     async def runs_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
-        """Whether the gateway's calls in a `message` run now. Beside calls of the caller they do only where the turn
-        can be stored; `turn_not_kept` is added to the losses where it cannot.
+        """Whether the gateway's calls in a `message` run now. If the message also has calls of the client, this needs
+        a turn that can be stored; otherwise `turn_not_kept` is added to the losses.
         """
         loop = self._loop
         if not calls.gateway_calls or loop.tools_disabled:
@@ -50,32 +49,32 @@ class TurnKeeper:
         return False
 
     async def _may_repeat(self, calls: Sequence[ModelCall]) -> bool:
-        """Whether it does no harm if the turn is not found again, since calls of tools that only read may run twice."""
+        """Whether a lost turn would do no harm, because its calls may be repeated."""
         keeping = self._loop.prepared.keeping
         return keeping is TurnKeeping.SURE or (keeping is TurnKeeping.LIKELY and await self._loop.all_repeatable(calls))
 
     async def keep(
         self, calls: RoundCalls, message: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
     ) -> None:
-        """Store the turn where the caller does not get all of it. `message` is the last one, `results` those of its
-        calls that the gateway ran. The turn is found by the calls that the caller gets, else by `turn_key`.
+        """Store the turn if the client does not receive all of it. `message` is the turn's last one, and `results` are
+        those of its calls that the gateway ran. The key is the client's calls, or `turn_key` without these.
         """
         loop = self._loop
-        shown = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
-        if not shown or not (results or loop.earlier_messages):
+        keys = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
+        if not keys or not (results or loop.earlier_messages):
             return
         if calls.client_calls and not loop.prepared.keeps_turns:
             loop.prepared.losses.add(NOT_KEPT)
             return
         if not results:  # providers refuse calls without results
             results = _placeholders(loop, calls.gateway_calls, _NOT_RUN)
-        if not await self._keep(shown, message, results) and self._turns.enabled:
+        if not await self._keep(keys, message, results) and self._turns.enabled:
             loop.prepared.losses.add(NOT_KEPT)
 
-    async def _keep(self, shown: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
+    async def _keep(self, keys: Sequence[CallKey], message: Sequence[bytes], results: Sequence[bytes]) -> bool:
         prepared = self._loop.prepared
         turn = StoredTurn(prepared.wire.name, [*self._loop.earlier_messages, *message], [*results])
-        return await self._turns.keep(self._identity, shown, turn)
+        return await self._turns.keep(self._identity, keys, turn)
 
 
 def _placeholders(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:

@@ -1,4 +1,5 @@
-"""Tokens that tools and messages cost, the model that holds them, and what has to go where none does.
+"""Token counts of tools and messages, choice of a model that has room for them, and what to leave out if none has.
 
-Pure package: no network, no framework; the only files read are the ranks and the model windows that ship with it.
+Pure package: no network, no framework. It reads only two files, which ship with it: the ranks of a tokenizer, and the
+context windows of models.
 """

@@ -1,9 +1,9 @@
-"""Tokens of a whole task, with its tools listed or found by search: every turn reads all that came before it again.
+"""Tokens of a whole task, with its tools listed or found by search. Every turn reads all earlier turns again.
 
-Pure module, in the model's own tokens. A turn is one request to the model. With tools listed there are `turns`, each of
-which reads the definitions and the conversation. With search there are `searches` turns more. They are counted before
-the others, so that these read the results of every search again: an upper bound for a task that searches in between.
-Arguments and results of calls are the same in both, so they count in `conversation` alone.
+Pure module; all numbers are in the model's own tokens. A turn is one request to the model. With tools listed a task has
+`turns` turns, each of which reads the definitions and the conversation. With search it has `searches` turns more. These
+are counted first, so that all other turns read the results of every search again: an upper bound for a task that
+searches in between. Arguments and results of calls are equal in both cases and count in `conversation` only.
 """
 
 from __future__ import annotations
@@ -16,66 +16,66 @@ from fairlead_formats.tokens.prices import TokenPrices
 
 
 class TaskShape(msgspec.Struct, frozen=True):
-    """A task as it is with every tool listed."""
+    """A task, as it is with all tools listed."""
 
     turns: int
-    """Requests to the model, the one of the answer included; at least 1."""
+    """Requests to the model, including the one with the final answer; at least 1."""
     calls: int
-    """Calls of tools, all turns together."""
+    """Calls of tools in all turns together."""
     searches: int
-    """Searches where tools are searched for, each in a turn of its own."""
+    """Searches if tools are searched for; each takes a turn of its own."""
     conversation: int = 0
     """Tokens of system prompt and messages, which every turn reads."""
 
 
 class SearchTokens(msgspec.Struct, frozen=True):
-    """Tokens by which search differs from a list."""
+    """Additional tokens of search, compared with a list."""
 
     query: int
-    """Tokens of a call of `search_tools`, written by the model."""
+    """Tokens of a call of `search_tools`, which the model writes."""
     results: int
-    """Tokens of its result."""
+    """Tokens of the result of a search."""
     wrapped_call: int
-    """Written for a call by `execute_tool` beyond what the call of a listed tool takes."""
+    """Additional tokens of a call through `execute_tool`, compared with a call of a listed tool."""
     wrapped_result: int
-    """Tokens of its result beyond that of the tool."""
+    """Additional tokens of the result of `execute_tool`, compared with the tool's own result."""
 
 
 class CacheState(msgspec.Struct, frozen=True):
-    """A cache of prompts at the beginning of a task."""
+    """State of the provider's prompt cache at the beginning of a task."""
 
     warm: bool = False
-    """Whether it has definitions and conversation already."""
+    """Whether the cache holds the definitions and the conversation."""
 
 
 class TaskTokens(msgspec.Struct, frozen=True):
-    """Tokens of a whole task."""
+    """Token account of a whole task."""
 
     turns: int
     read: int
-    """Tokens that the model reads in all turns, from a cache or not."""
+    """Tokens that the model reads in all turns, from the cache or not."""
     written: int
-    """Tokens that the model writes beyond those with tools listed."""
+    """Tokens that the model writes in addition to those with tools listed."""
     largest: int
     """Tokens of the longest prompt."""
     priced: int
-    """The uncached input tokens that cost as much as all of them."""
+    """Cost of the task, as a number of uncached input tokens of equal price."""
 
     @property
     def tokens(self) -> int:
-        """Read and written."""
+        """Tokens read and written."""
         return self.read + self.written
 
 
 def account_of_list(task: TaskShape, definitions: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
-    """The task with tools of `definitions` tokens in every turn. `cache` None: prompts are not cached."""
+    """Account of a task whose turns list tools with `definitions` tokens. `cache` None: prompts are not cached."""
     return _sum([definitions + task.conversation] * task.turns, 0, prices, cache)
 
 
 def account_of_search(
     task: TaskShape, definitions: int, search: SearchTokens, prices: TokenPrices, cache: CacheState | None
 ) -> TaskTokens:
-    """The task with search; `definitions` are tokens of the tools that stand in the list all the same."""
+    """Account of a task with search. `definitions`: tokens of the tools that are listed nevertheless."""
     per_search = search.query + search.results
     begun = definitions + task.conversation
     prompts = [begun + per_search * done for done in range(task.searches + 1)]
@@ -85,14 +85,14 @@ def account_of_search(
 
 
 def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
-    """The account of prompts, each of which begins with the one before it."""
+    """Account of prompts, each of which begins with the previous one."""
     read = sum(prompts)
     priced = read * 1000 if cache is None else _cached_price(prompts, prices, cache)
     return TaskTokens(len(prompts), read, written, max(prompts), -(-(priced + written * prices.output) // 1000))
 
 
 def _cached_price(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
-    """Price of prompts that are cached where they are long enough, in thousandths of an input token's."""
+    """Price of prompts, in thousandths of an input token's price. Prompts of sufficient length are cached."""
     cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
     price = 0
     for prompt in prompts:

@@ -1,4 +1,4 @@
-"""Advice of a refused plan: what it lacks, and changes that, each followed alone, give a plan. Pure."""
+"""Advice for a refused plan: what is missing, and changes of which each alone makes a plan possible. Pure module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead_formats.tokens.outcome import PlanRefused
 
 
 def refuse(fits: list[Fit], pool: CandidateSet, counter: str) -> PlanRefused:
-    """Advice for the model with the most room."""
+    """The refusal of a plan, with advice for the model that has the most room."""
     if not fits:
         return PlanRefused("the route names no model", (), None, ("at least one model",))
     best = max(fits, key=lambda fit: fit.room)
@@ -41,14 +41,14 @@ def _lacking(best: Fit, pool: CandidateSet, least: list[Candidate], needed: int)
 
 
 def _shortest(pool: CandidateSet) -> int:
-    """Tokens of what has to fit at least, with shortened descriptions."""
+    """Tokens of the tools that have to fit, with shortened descriptions."""
     if pool.pinned:
         return sum(cost(tool, True) for tool in pool.pinned)
     return min((cost(tool, True) for tool in pool.tools), default=0)
 
 
 def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
-    """Only as much can be taken away as there is."""
+    """Advice to shorten messages or system prompt, as far as they are long enough."""
     if best.messages >= lacking:
         yield f"messages shorter by {lacking} tokens"
     elif best.messages + best.system >= lacking:
@@ -56,7 +56,7 @@ def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
 
 
 def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
-    """Less room for the answer, which helps only up to what the model takes as input."""
+    """Advice to reserve less for the answer, if the model's input limit allows it."""
     window = best.model.window
     total = best.system + best.messages + needed
     left = window.context - total
@@ -67,7 +67,7 @@ def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
 
 
 def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
-    """As many of the smallest as fit, of those that are pinned."""
+    """Advice to pin fewer tools: as many of the smallest as fit."""
     used, count = 0, 0
     for size in sorted(cost(tool, pool.short) for tool in pool.pinned):
         used += size
@@ -81,19 +81,21 @@ def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
 
 
 def _limit_advice(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list[str]]:
-    """Advice where a limit stands against it, not the window."""
+    """Reason and advice if a limit, not the context window, prevents a plan."""
     pinned, provider = len(pool.pinned), best.model.max_tools
     if provider is not None and pinned > provider:
         reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
     else:
         limits = {"maxTools": best.max_tools, "toolTokens": best.tool_tokens}
         listed = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
-        reason = f"the limits leave no place for a tool: {listed}"
+        reason = f"the limits allow no tool: {listed}"
     return reason, [" and ".join(_limits_raised(best, pool, needed))]
 
 
 def _limits_raised(best: Fit, pool: CandidateSet, needed: int) -> list[str]:
-    """Limits that stand in the way whatever the window, each with a value that does not. None of ours cuts a pin."""
+    """Limits that prevent a plan regardless of the context window, each with a sufficient value. Limits of routes and
+    policies never remove pinned tools, so only the provider's limit matters to these.
+    """
     provider = best.model.max_tools
     raised = []
     if provider is not None and provider < 1:

@@ -1,7 +1,7 @@
-"""Tokens of messages and of the system prompt, in any provider's form.
+"""Token counts of messages and of the system prompt, in any provider's format.
 
-Pure module. Text is counted exactly; what frames a message costs a flat number each, and media an estimate from their
-kind and size, on the high side. Walks without recursion.
+Pure module. Text is counted with a tokenizer, each message adds a constant, and media are estimated generously from
+their type and size. Iterative, so that nesting cannot exhaust the stack.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import msgspec
 from fairlead_formats.tokens.counting import TokenCounter
 
 PER_MESSAGE: Final = 4
-"""Role and separators (OpenAI's cookbook: 3, and 1 for the role)."""
+"""Tokens of a message's role and separators (OpenAI's cookbook: 3, and 1 for the role)."""
 PER_REPLY: Final = 3
-"""Tokens that open the answer."""
+"""Tokens that begin the answer."""
 IMAGE: Final = 1600
-"""Anthropic's most for one image; OpenAI and Gemini take less for common sizes."""
+"""Tokens of an image: Anthropic's maximum. OpenAI and Gemini need fewer for common sizes."""
 AUDIO_BYTES: Final = 500
-"""Bytes of audio per token: 16 kB of MP3 a second, 32 tokens."""
+"""Bytes of audio per token: a second of MP3 has 16 kB and 32 tokens."""
 DOCUMENT_BYTES: Final = 50
-"""Bytes of a PDF per token."""
+"""Bytes of a PDF file per token."""
 
 _FRAME: Final = frozenset(
     {
@@ -53,26 +53,26 @@ _FRAME: Final = frozenset(
         "detail",
     }
 )
-"""Members that frame messages: no model reads them as text."""
+"""Members of the message envelope, which models do not read as text."""
 _DATA: Final = frozenset({"data", "bytes", "file_data", "url", "image_url", "blob"})
-"""Members that hold media where their text is long or a data URL."""
+"""Members with media if their text is long or a data URL."""
 _KINDS: Final = ("mimeType", "mime_type", "media_type", "format", "type")
 LONG: Final = 512
-"""Characters from which text without a space, below one of these members, is media."""
+"""Minimum characters of text without spaces, in one of these members, that counts as media."""
 
 
 class ConversationTokens(msgspec.Struct, frozen=True):
-    """Tokens of a conversation, in o200k's tokens or the counter's."""
+    """Tokens of a conversation, as the counter counts them."""
 
     system: int
     messages: int
     media: int = 0
-    """The part of `messages` that is estimated."""
+    """Estimated tokens of media, which `messages` includes."""
 
 
 def measure_conversation(messages: object, system: object, counter: TokenCounter) -> ConversationTokens:
-    """Count messages (a list of them, of items or of contents, or one text) and a system prompt (text or blocks).
-    Messages of the role `system` or `developer` count as system prompt. Never raises for what they hold.
+    """Count messages (text, or a list of messages, items or contents) and a system prompt (text or blocks). Messages
+    with role `system` or `developer` count as system prompt. Never raises for their content.
     """
     entries: list[Any] = messages if isinstance(messages, list) else [] if messages is None else [messages]
     system_tokens = _text(system, counter)[0] if system is not None else 0
@@ -88,7 +88,7 @@ def measure_conversation(messages: object, system: object, counter: TokenCounter
 
 
 def _text(value: object, counter: TokenCounter) -> tuple[int, int]:
-    """Tokens of text within a value, and the estimate for media within it."""
+    """Tokens of the text in a value, and estimated tokens of its media."""
     tokens = media = 0
     stack: list[tuple[str, object]] = [("", value)]
     while stack:
@@ -153,7 +153,7 @@ _STRUCTURE: Final = frozenset(
         "name",
     }
 )
-"""Members of the formats themselves; others are the tool's own and read by the model."""
+"""Members of the formats themselves. Other names are the tool's, and the model reads them."""
 
 
 def _media(kind: str, value: str | bytes, *, data: bool = False) -> int:

@@ -1,9 +1,9 @@
-"""Counts tokens: exactly by OpenAI's o200k vocabulary where tiktoken is installed, else estimated from bytes.
+"""Token counters: exact with OpenAI's o200k vocabulary if tiktoken is installed, otherwise estimated from bytes.
 
-Pure module but for reading its own data file, once and lazily: 0.3 s and 80 MB, so a server loads it in a thread. The
-ranks are those of `o200k_base.tiktoken` (NOTICE beside this file), packed as 199,998 lengths followed by the tokens,
-compressed; unpacked they must have the digest that tiktoken itself pins. Whichever counter is used, it has a name that
-goes into every answer.
+Pure module except that it reads its data file once and lazily, which takes 0.3 s and 80 MB, so servers load it in a
+thread. The ranks are those of `o200k_base.tiktoken` (see NOTICE in this folder), packed as 199,998 lengths followed by
+the tokens, and compressed. Unpacked they must match the digest that tiktoken pins. Every answer with token counts names
+the counter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 O200K: Final = "o200k_base"
 BYTES: Final = "bytes/4"
-"""On tool definitions it overestimates by a tenth on average; a single one in Chinese may take 1.6 times as many."""
+"""Overestimates tool definitions by a tenth on average; a definition in Chinese may have 1.6 times as many tokens."""
 
 TOKENS: Final = 199_998
 SHA256: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -36,13 +36,13 @@ _PATTERN: Final = "|".join(
     )
 )
 PIECE: Final = 20_000
-"""Characters that are counted at once: a longer text is cut, which costs a token per cut and bounds the worst case."""
+"""Characters that are encoded at once. Longer text is cut, which adds a token per cut and limits the worst case."""
 MAX_EXACT: Final = 4_000_000
-"""Characters of one text that are counted exactly; beyond, every two bytes count as a token."""
+"""Characters of one text that are counted exactly. A longer text counts as one token per two bytes."""
 
 
 class UnusableRanks(Exception):
-    """The data file is not what it was when it was packed."""
+    """The data file is damaged."""
 
 
 class TokenCounter(Protocol):
@@ -50,13 +50,13 @@ class TokenCounter(Protocol):
 
     @property
     def name(self) -> str:
-        """`o200k_base` or `bytes/4`."""
+        """Name of the method: `o200k_base` or `bytes/4`."""
 
     def count(self, text: str) -> int: ...
 
 
 class BytesCounter:
-    """Every four bytes of UTF-8 count as a token."""
+    """Estimates one token per four bytes of UTF-8."""
 
     name = BYTES
 
@@ -65,7 +65,7 @@ class BytesCounter:
 
 
 class O200kCounter:
-    """OpenAI's o200k_base. Special tokens count as the text that they are."""
+    """Counts with OpenAI's o200k_base. Special tokens count as plain text."""
 
     name = O200K
 
@@ -83,7 +83,7 @@ class O200kCounter:
 
 
 class LazyCounter:
-    """The best counter by name at once, and loaded when something is counted."""
+    """The best available counter, loaded when it first counts. Its name is known before."""
 
     @property
     def name(self) -> str:
@@ -95,12 +95,12 @@ class LazyCounter:
 
 @functools.cache
 def best_counter() -> TokenCounter:
-    """The exact counter where tiktoken is installed, else the estimate. Made once; safe to call from any thread."""
+    """The exact counter if tiktoken is installed, else the estimate. Cached and thread-safe."""
     return load_o200k() or BytesCounter()
 
 
 def load_o200k() -> O200kCounter | None:
-    """The exact counter, from the ranks in this package; None without tiktoken. Raises UnusableRanks."""
+    """The exact counter with the ranks of this package; None without tiktoken. Raises UnusableRanks."""
     try:
         import tiktoken
     except ImportError:

@@ -1,7 +1,7 @@
-"""Ways to show a model the tools that it may need: all listed, those of a tier listed, or search. The cheapest by far
-depends on how many tools there are and how long a task is.
+"""Comparison of ways to show tools to a model: all listed, the tools of a tier listed, or search.
 
-Pure module. Tokens of definitions come in o200k's count and leave in the model's own.
+Pure module. The cheapest way depends on the number of tools and the length of the task. Definitions are passed in
+o200k's tokens; results are in the model's own tokens.
 """
 
 from __future__ import annotations
@@ -27,69 +27,69 @@ TIER: Final = "tier"
 SEARCH: Final = "search"
 
 FOUND: Final = 8
-"""Tools in the answer to a search."""
+"""Number of tools in the answer to a search."""
 FOUND_FRAME: Final = 18
-"""Tokens that stand beside a definition that was found: server and score."""
+"""Tokens in addition to each definition of a search's answer: server and score."""
 ANSWER_FRAME: Final = 20
-"""Tokens that stand beside all of them."""
+"""Tokens in addition to all definitions of a search's answer."""
 QUERY: Final = 24
-"""Tokens of a call of `search_tools`: the mean over the labelled queries is 16, and a call has a frame."""
+"""Tokens of a call of `search_tools`. The mean of the labelled queries is 16; the rest is the call's envelope."""
 WRAPPED_CALL: Final = 50
-"""Tokens of the name of a tool as an argument, and of the session, in a call of `execute_tool`."""
+"""Tokens of the tool's name and the session as arguments of `execute_tool`."""
 WRAPPED_RESULT: Final = 80
-"""Tokens of the sentence that names session and entry of a result."""
+"""Tokens of the sentence in a result that names session and entry."""
 
 
 class ExposedTools(msgspec.Struct, frozen=True):
-    """Definitions that stand in every request of one way to show tools."""
+    """Definitions in every request, for one way to show tools."""
 
     way: str
     """`list`, `tier` or `search`."""
     definitions: tuple[int, ...]
-    """Tokens of each in o200k's count."""
+    """Tokens of each definition in o200k's count."""
     reachable: int
-    """Tools that the model can call."""
+    """Number of tools that the model can call."""
     tier: str = ""
     beside: int = 0
-    """Tokens of what else every request has, in o200k's count."""
+    """Tokens of everything else in every request, in o200k's count."""
     results: int = 0
     """Tokens of one answer to a search, in o200k's count."""
 
 
 class Exposure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One way to show tools, and what a whole task costs with it, in the model's tokens."""
+    """One way to show tools, and the tokens of a whole task with it, in the model's own tokens."""
 
     way: str
-    """`list`: every tool is listed. `tier`: those of a tier are. `search`: the tools of `/router/mcp` are."""
+    """`list`: every tool is listed. `tier`: the tools of a tier are listed. `search`: those of `/router/mcp` are."""
     listed: int
-    """Tools in each request."""
+    """Number of tools in each request."""
     reachable: int
-    """Tools that the model can call; fewer than those of `list` in a tier that hides some."""
+    """Number of tools that the model can call; smaller than for `list` in a tier that hides tools."""
     tool_tokens: int
-    """Tokens of their definitions in each request."""
+    """Tokens of the definitions in each request."""
     turns: int
     tokens: int
-    """Read and written in all turns. What is the same in each way is left out: arguments and results of calls."""
+    """Tokens read and written in all turns, without arguments and results of calls, which are equal in every way."""
     priced_tokens: int
-    """Uncached input tokens that cost as much."""
+    """Cost of the task, as a number of uncached input tokens of equal price."""
     largest_prompt: int
     fits: bool
-    """Whether the model's window, its provider and the limits hold it."""
+    """Whether the model's context window, its provider and the limits allow this way."""
     tier: str = ""
 
 
 class ExposureAdvice(msgspec.Struct, frozen=True, rename="camel"):
-    """The ways to show tools, with the cheapest of those that fit."""
+    """All ways to show tools, and the cheapest one that fits."""
 
     options: tuple[Exposure, ...]
     cheapest: Exposure | None
-    """By `pricedTokens`; null where none fits. Of two that cost the same, the one that shows more."""
+    """By `pricedTokens`; of equal ones the way that reaches more tools. Null if none fits."""
     advice: str
-    """A sentence."""
+    """The comparison as a sentence."""
 
 
 def search_answer_tokens(definitions: Sequence[int], most: int = FOUND) -> int:
-    """Tokens of one answer to a search in o200k's count, by the mean of the definitions that are searched."""
+    """Tokens of one answer to a search in o200k's count, estimated from the mean of the searched definitions."""
     count = min(most, len(definitions))
     return ANSWER_FRAME + (-(-sum(definitions) * count // len(definitions)) + count * FOUND_FRAME if count else 0)
 
@@ -101,7 +101,7 @@ def advise(
     prices: TokenPrices,
     cache: CacheState | None,
 ) -> ExposureAdvice:
-    """The account of each way for one model. `cache` None: its provider caches no prompts."""
+    """The account of each way for one model. `cache` None: the provider does not cache prompts."""
     options = tuple(_exposure(fit, task, way, prices, cache) for way in ways)
     best = _cheapest(options)
     return ExposureAdvice(options, best, _sentence(options, best, fit))
@@ -144,7 +144,7 @@ def _cheapest(options: Iterable[Exposure]) -> Exposure | None:
 
 def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> str:
     if best is None:
-        return f"no way to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
+        return f"none of the ways to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
     whole = next((each for each in options if each.way == LIST), best)
     sentence = f"{_name_of(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
     if best is not whole:
@@ -160,10 +160,10 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
 
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
-    """Obstacle to the way that needs least: the window, or a limit on tools."""
+    """Limit that prevents the way with the shortest prompt: the context window or a limit on tools."""
     least = min(options, key=lambda each: each.largest_prompt, default=None)
     if least is None or least.largest_prompt > fit.input:
-        return f"a prompt may have {fit.input:,} tokens"
+        return f"a prompt may have at most {fit.input:,} tokens"
     if fit.max_tools is not None and least.listed > fit.max_tools:
         number = f"{fit.max_tools:,} tool{' is' if fit.max_tools == 1 else 's are'}"
         return f"{_name_of(least)} lists {least.listed:,} tools, and {number} allowed"

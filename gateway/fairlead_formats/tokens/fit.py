@@ -1,4 +1,4 @@
-"""One model, the tools that may be shown to it, and which of them it has room for. Pure."""
+"""Choice of the tools that one model has room for. Pure module."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKE
 from fairlead_formats.tokens.routes import PlanLimits, RouteModel, smaller_limit
 
 SCALE: Final = 1_000_000
-"""Family and format factors are thousandths each."""
+"""Product of the family's and the format's factor, which are thousandths."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A tool that may be shown. The order of candidates is that of their worth: a search's rank, or the name."""
+    """A tool that may be shown. Candidates are ordered by preference: rank in a search, or name."""
 
     name: str
     tokens: int
-    """As in `sizes.Size`."""
+    """Tokens in o200k's count; see `sizes.Size`."""
     short: int | None = None
-    """With shortened descriptions; None: it has none."""
+    """Tokens with shortened descriptions; None if these are not known."""
     pinned: bool = False
 
 
 class CandidateSet:
-    """The candidates with what they cost, in o200k's tokens."""
+    """All candidates with their tokens in o200k's count."""
 
     def __init__(self, tools: list[Candidate], *, short: bool) -> None:
         self.tools = tools
@@ -49,7 +49,7 @@ def cost(tool: Candidate, short: bool) -> int:
 
 
 class Fit:
-    """One model with what its window leaves for tools."""
+    """One model, with the room for tools in its context window."""
 
     def __init__(self, model: RouteModel, conversation: ConversationTokens, limits: PlanLimits) -> None:
         self.model = model
@@ -64,32 +64,32 @@ class Fit:
         room = window.context - self.reserved
         self.input = room if window.max_input is None else min(room, window.max_input)
         self.room = self.input - self.system - self.messages
-        """For tools and their preamble; negative: not even the conversation fits."""
+        """Tokens for tools and their preamble; negative if the conversation does not fit."""
         self.most_allowed = limits.max_tools
         self.max_tools = smaller_limit(limits.max_tools, model.max_tools)
         self.tool_tokens = limits.tool_tokens
 
     def text(self, tokens: int) -> int:
-        """The model's tokens for text of so many in o200k's count."""
+        """The model's tokens for text, from tokens in o200k's count."""
         return -(-tokens * self.family.text // 1000)
 
     def tokens(self, total: int) -> int:
-        """Tokens of all tools together, for a sum in o200k's count."""
+        """The model's tokens for all tools together, from their sum in o200k's count."""
         return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
 
     def whole(self, pool: CandidateSet) -> bool:
-        """Whether every tool fits, within the limits."""
+        """Whether every tool fits the context window and the limits."""
         tokens = self.tokens(pool.all_tokens)
         return tokens <= self.room and self.allows(len(pool.tools), tokens)
 
     def allows(self, tools: int, tokens: int) -> bool:
-        """Whether limits and provider take so many tools with so many of the model's tokens, whatever the window."""
+        """Whether the limits and the provider allow this number of tools and of the model's tokens."""
         return (self.max_tools is None or tools <= self.max_tools) and (
             self.tool_tokens is None or tokens <= self.tool_tokens
         )
 
     def count_fitting(self, pool: CandidateSet) -> int:
-        """How many tools fit; -1 where the conversation or the pinned tools do not."""
+        """Number of tools that fit; -1 if the conversation or the pinned tools do not."""
         provider = self.model.max_tools
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
             return -1
@@ -104,7 +104,7 @@ class Fit:
         return len(pool.pinned) + fitting
 
     def cuts(self, pool: CandidateSet) -> list[Cut]:
-        """Tools that have to go, in the order of the tools."""
+        """Tools that have to be left out, in order."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
         for tool in pool.tools:
@@ -123,7 +123,9 @@ class Fit:
         return cut
 
     def _bounds(self, pool: CandidateSet) -> tuple[int, int, int]:
-        """Places beside the pinned tools; and the most that window and limit leave, in o200k's tokens."""
+        """Number of tools in addition to the pinned ones, and the tokens that the context window and the limit allow in
+        all, in o200k's count.
+        """
         preamble = self.family.preamble
         window = (self.room - preamble) * SCALE // self.factor
         budget = window if self.tool_tokens is None else (self.tool_tokens - preamble) * SCALE // self.factor
@@ -145,7 +147,7 @@ class Fit:
         )
 
     def numbers(self, total: int, counter: str) -> Numbers:
-        """With tools of `total` tokens in o200k's count."""
+        """The plan's numbers with tools of `total` tokens in o200k's count."""
         tokens = self.tokens(total)
         return Numbers(
             context_window=self.model.window.context,
@@ -163,6 +165,6 @@ class Fit:
         )
 
     def as_skipped(self, pool: CandidateSet) -> SkippedModel:
-        """How far the model is from holding everything."""
+        """The model as one that has no room for all tools."""
         lacking = self.tokens(pool.all_tokens) - self.room
         return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

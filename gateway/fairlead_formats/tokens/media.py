@@ -1,9 +1,9 @@
-"""Tokens of images and audio, as the providers count them. Pure module.
+"""Token counts of images and audio, as the providers count them. Pure module.
 
-An image's size is read from the beginning of its data; what cannot be read counts as the largest. Anthropic takes a
-token for each 750 pixels of an image of at most 1,568 pixels a side ("Vision", image costs); OpenAI 85 and 170 for each
-tile of 512 pixels ("Images and vision", GPT-4o); Gemini 258 for each of its tiles ("Understand and count tokens").
-Audio is 32 tokens a second at Gemini, the most of the three.
+An image's size is read from the beginning of its data; an unreadable image counts as the largest. Anthropic counts a
+token per 750 pixels of an image scaled to at most 1,568 pixels a side ("Vision", image costs); OpenAI 85, and 170 per
+tile of 512 pixels ("Images and vision", GPT-4o); Gemini 258 per tile ("Understand and count tokens"). Audio has 32
+tokens a second at Gemini, the most of the three.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ OPENAI: Final = "openai"
 GEMINI: Final = "gemini"
 PROVIDERS: Final = (ANTHROPIC, OPENAI, GEMINI)
 HEAD: Final = 96 << 10
-"""Characters of base64 that a size is looked for in: a JPEG may have a preview in front of it."""
+"""Characters of base64 that are searched for the image's size: a JPEG may begin with a preview."""
 WAV_SECOND_TOKENS: Final = 32
 LEAST_TILE: Final = 256
-"""Pixels of a side of Gemini's smallest tile."""
+"""Minimum pixels per side of Gemini's tiles."""
 MOST_TILES: Final = 16
 _LARGEST: Final = (1568, 1568)
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def image_tokens(data: str, provider: str | None = None) -> int:
-    """Tokens of an image in base64 at one of `PROVIDERS`; the most of them with None."""
+    """Tokens of a base64 image at one of `PROVIDERS`; without a provider the largest number of all."""
     size = image_size(_head(data)) or _LARGEST
     if provider in _COUNTS:
         return _COUNTS[provider](*size)
@@ -40,7 +40,7 @@ def image_tokens(data: str, provider: str | None = None) -> int:
 
 
 def audio_tokens(data: str) -> int:
-    """Tokens of a sound in base64: of a WAV file by its seconds, of any other by its bytes."""
+    """Tokens of base64 audio: from the duration of a WAV file, otherwise from the number of bytes."""
     head, size = _head(data), len(data) * 3 // 4
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE" and len(head) >= 32:
         per_second: int = struct.unpack("<I", head[28:32])[0]

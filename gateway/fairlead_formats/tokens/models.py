@@ -1,10 +1,10 @@
-"""Models by their names: how many tokens a model holds, and how its family puts text and tools into tokens.
+"""Context windows of models, and factors for their tokenizers, by model name.
 
-Pure module; the windows that ship with the package are read once from `models.json`, which is dated. Order: the
-installation's configuration, then a server's own answer to `/v1/models` (given as data), then the file by name, then by
-the longest beginning of a name, then a default that is small on purpose. No provider but OpenAI publishes its
-tokenizer, and none how it renders tools: the factors of families are measured or quoted ones, rounded up, for a budget
-must not be too small. The exact figure of a request is in the answer's usage.
+Pure module; the windows that ship with the package are read once from `models.json`, which is dated. A window is looked
+up in the installation's configuration, then in a server's answer to `/v1/models` (passed as data), then in the file by
+name, then by the longest prefix of the name; the default is small on purpose. Only OpenAI publishes its tokenizer, and
+no provider documents how it renders tools. So the families' factors are measured or quoted, and rounded up, as a budget
+must not be too small. The exact number of a request is in the usage of its answer.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from msgspec import Meta
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Factors of one family; thousandths, so that sums stay whole and planning deterministic."""
+    """Tokenizer factors of one model family, in thousandths: integers keep planning deterministic."""
 
     name: str
     text: int
-    """Tokens of plain text for 1,000 of o200k."""
+    """Tokens of plain text per 1,000 of o200k."""
     tools: int
-    """Tokens of rendered definitions for 1,000 of their compact JSON in o200k."""
+    """Tokens of rendered definitions per 1,000 of their compact JSON in o200k."""
     preamble: int
-    """Tokens that a request pays once for having tools at all."""
+    """Tokens that any tools add to a request."""
     per_message: int = 4
     source: str = ""
 
@@ -57,7 +57,7 @@ _BY_NAME: Final = (
 
 
 def family_of(model: str) -> Family:
-    """The family of a model by its name, however a provider or a router writes it."""
+    """The family of a model, from its name in any provider's or router's spelling."""
     name = bare(model)
     for pattern, family in _BY_NAME:
         if pattern.match(name):
@@ -71,7 +71,7 @@ _PREFIXES: Final = re.compile(
 
 
 def bare(model: str) -> str:
-    """A model's name without provider and region: of `us.anthropic.claude-5`, `models/gemini-3`, `openai/gpt-5`."""
+    """A model's name without provider and region, as in `us.anthropic.claude-5`, `models/gemini-3`, `openai/gpt-5`."""
     last = model.strip().lower()[-200:].rsplit("/", 1)[-1]
     match = _PREFIXES.fullmatch(last)
     return match["name"] if match and match["name"] else last
@@ -84,24 +84,24 @@ MAX_WINDOW: Final = 1_000_000_000
 
 
 class ContextWindow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Window of one model, in its own tokens."""
+    """Context window of one model, in its own tokens."""
 
     context: int
-    """Input and output together."""
+    """Limit of input and output together."""
     max_input: int | None = None
-    """Where the provider bounds the input below `context`."""
+    """Limit of the input, if the provider has one below `context`."""
     source: str = ""
     """`configured`, `live`, `file`, `file, as MODEL` or `default`."""
 
 
 class LiveSource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model server that tells its windows: vLLM, a router, or another gateway of this kind."""
+    """A model server that reports its context windows: vLLM, a router, or another gateway of this kind."""
 
     url: str
-    """URL of an OpenAI-compatible list of models, as `https://models.example.com/v1/models`."""
+    """URL of an OpenAI-compatible list of models, such as `https://models.example.com/v1/models`."""
     refresh_seconds: Annotated[float, Meta(ge=10)] = 600.0
     token_file: str | None = None
-    """File with a bearer token, read at every use."""
+    """File with a bearer token, read before every request."""
 
 
 class LiveModels(msgspec.Struct, frozen=True):
@@ -109,21 +109,21 @@ class LiveModels(msgspec.Struct, frozen=True):
 
     models: dict[str, ContextWindow] = {}
     at: str = ""
-    """When, RFC 3339; empty before the first answer."""
+    """Time of the last answer (RFC 3339); empty before the first one."""
     error: str = ""
-    """Why the last attempt brought nothing."""
+    """Error of the last attempt; empty if it succeeded."""
 
 
 class _WindowsFile(msgspec.Struct, frozen=True, rename="camel"):
     date: str
     source: str
     models: dict[str, int]
-    """Bare name to context."""
+    """Maps bare names to `context`."""
     max_input: dict[str, int] = {}
 
 
 class ContextWindows:
-    """Looks windows up. Immutable; `live` and `configured` are by bare name or as the caller writes it."""
+    """Looks up context windows. Immutable. Keys of `live` and `configured` may be full or bare names."""
 
     def __init__(
         self, configured: Mapping[str, ContextWindow | int] = _EMPTY, live: Mapping[str, ContextWindow | int] = _EMPTY
@@ -132,15 +132,15 @@ class ContextWindows:
         self._live = {bare(name): _window(value) for name, value in live.items()}
 
     def names(self) -> set[str]:
-        """Bare names of all models with a known window."""
+        """Bare names of all models with a known context window."""
         return {*self._configured, *self._live, *shipped_windows().models}
 
     def with_live(self, live: Mapping[str, ContextWindow | int]) -> ContextWindows:
-        """Copy with another answer of a model server."""
+        """A copy with another answer of a model server."""
         return ContextWindows(self._configured, live)
 
     def window(self, model: str) -> ContextWindow:
-        """The window of a model; the default one where nothing is known, which `source` says."""
+        """The context window of a model. `source` says where it was found; `default` if nowhere."""
         name = bare(model)
         for table, source in ((self._configured, "configured"), (self._live, "live")):
             if name in table:
@@ -158,20 +158,20 @@ def _window(value: ContextWindow | int) -> ContextWindow:
 
 
 def _starts(name: str) -> list[str]:
-    """A name and its beginnings that end where a word does, longest first."""
+    """A name and its prefixes that end at a word boundary, longest first."""
     return [name, *(name[:end] for end in range(len(name) - 1, 0, -1) if name[end] in _BOUNDARIES)]
 
 
 @functools.cache
 def shipped_windows() -> _WindowsFile:
-    """The figures that ship with the package: `date` is when they were taken."""
+    """The context windows that ship with the package, as of `date`."""
     data = importlib.resources.files("fairlead_formats.tokens").joinpath("models.json").read_bytes()
     return msgspec.json.decode(data, type=_WindowsFile)
 
 
 def from_models_answer(answer: object) -> dict[str, ContextWindow]:
-    """Windows from an answer to `/v1/models` (vLLM's `max_model_len`, a router's `context_length`, …) or to Gemini's
-    `models.list`. What says nothing about its window, or nothing sensible, is left out. Never raises.
+    """Context windows in an answer to `/v1/models` (vLLM's `max_model_len`, a router's `context_length`, …) or to
+    Gemini's `models.list`. Models without a plausible window are left out. Never raises.
     """
     windows: dict[str, ContextWindow] = {}
     if not isinstance(answer, dict):

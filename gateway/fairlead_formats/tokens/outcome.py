@@ -1,6 +1,6 @@
-"""Outcomes of a plan: the tools that fit with the numbers, or a refusal with changes that would make it fit.
+"""Results of planning: the tools that fit, with token numbers, or a refusal with changes that would help.
 
-Pure declarations; `camel` names are those of the REST answer.
+Pure declarations; the camel-case names are those of the REST API.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Final
 import msgspec
 
 MAX_TOOLS: Final = "maxTools"
-"""More tools than the route, the policy, the request or the provider allows."""
+"""The number of tools exceeds what the route, the policy, the request or the provider allows."""
 TOOL_TOKENS: Final = "toolTokens"
-"""The tools' share of tokens is used up."""
+"""The token limit for tools is reached."""
 CONTEXT_WINDOW: Final = "contextWindow"
-"""The model's window is full."""
+"""The model's context window is full."""
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
-    """A tool that the model does not get."""
+    """A tool that is left out."""
 
     name: str
     tokens: int
@@ -28,7 +28,7 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 
 
 class Numbers(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where the tokens go, in those of the model. `available` is what is left."""
+    """Use of the context window, in the model's tokens. `available` is the rest."""
 
     context_window: int
     tool_tokens: int
@@ -37,7 +37,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     reserved_output_tokens: int
     available: int
     counter: str
-    """`o200k_base`, or `bytes/4` where that is an estimate."""
+    """`o200k_base`, or `bytes/4` for an estimate."""
     family: str
     text_factor: float
     tool_factor: float
@@ -46,38 +46,38 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SkippedModel(msgspec.Struct, frozen=True, rename="camel"):
-    """A model that does not hold everything."""
+    """A model that has no room for all tools."""
 
     model: str
     context_window: int
     lacking: int
-    """Tokens by which it misses; 0: a limit on tools, not the window, stands against it."""
+    """Missing tokens; 0 if not the context window but a limit on tools prevents it."""
     without_tools: bool
-    """Not even the conversation fits."""
+    """Whether the conversation alone does not fit."""
 
 
 class Plan(msgspec.Struct, frozen=True, rename="camel"):
-    """The model and its tools."""
+    """The chosen model and its tools."""
 
     model: str
     format: str
     tools: tuple[str, ...]
     """In the order of the candidates."""
     shortened: tuple[str, ...]
-    """Those of `tools` to be shown with shortened descriptions (`shorten.shortened`)."""
+    """Those of `tools` whose descriptions have to be shortened (`shorten.shorten`)."""
     cut: tuple[Cut, ...]
     numbers: Numbers
     skipped: tuple[SkippedModel, ...]
-    """Models of the route before this one."""
+    """Earlier models of the route."""
 
 
 class PlanRefused(msgspec.Struct, frozen=True, rename="camel"):
-    """Nothing fits."""
+    """No model of the route fits."""
 
     reason: str
-    """A sentence."""
+    """The reason as a sentence."""
     considered: tuple[SkippedModel, ...]
     numbers: Numbers | None
-    """Numbers of the model with the most room and the least that must fit; None without a model."""
+    """Numbers of the model with the most room, with the least that has to fit; None without a model."""
     would_fit: tuple[str, ...]
-    """Changes that would help, any one of them."""
+    """Changes of which any one makes a plan possible."""

@@ -1,10 +1,10 @@
-"""Which model to use and which tools it gets: decided from numbers alone.
+"""Choice of a model and its tools, from token numbers only.
 
 Pure module. `available = contextWindow − toolTokens − systemPromptTokens − messageTokens − reservedOutputTokens`, all
-in the model's own tokens. The first model of the route that holds every tool is taken; where none does, shortened
-descriptions are tried if the caller allows them; where that is not enough, tools are cut on the model that keeps the
-most, pinned ones never; where nothing fits, the refusal says what would (`advice`). Nothing is counted here, and
-nothing depends on anything but the arguments.
+in the model's own tokens. The first model of the route with room for every tool is chosen. If there is none, shortened
+descriptions are tried, if the caller allows them. If that is not enough, tools are left out, but never pinned ones, on
+the model that keeps the most. If nothing fits, the refusal has advice (`advice`). The result depends on the arguments
+only, and nothing is counted here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def plan(
     limits: PlanLimits,
     counter: str,
 ) -> Plan | PlanRefused:
-    """The model to use with the tools that it gets, or why there is none. `counter` names what counted the tokens. Of
-    candidates of one name the first counts; chosen ones keep their order.
+    """The model to use and its tools, or a refusal. `counter` is the name of the token counter. Of several candidates
+    of one name only the first is used. The chosen tools keep their order.
     """
     distinct = _distinct(tools)
     fits = [Fit(model, conversation, limits) for model in models]

@@ -1,8 +1,7 @@
-"""Prices of tokens: in dollars, where the installation says them, and of cached and written ones as factors of the
-price of an input token, by the name of the model.
+"""Prices of tokens: in dollars, if the installation configures them, and as factors by model name.
 
-Pure module. Factors are those that providers published until autumn 2026, for caches of minutes; where models of one
-row differ, the one whose tokens are dearer. A request may bring its own.
+Pure module. Factors are relative to an uncached input token. They are those that providers published until autumn 2026,
+for caches that last minutes; if models of one row differ, those of the more expensive model. A request may set others.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class TokenPrices(msgspec.Struct, frozen=True):
-    """Prices in thousandths of the price of an input token that no cache has."""
+    """Prices in thousandths of the price of an uncached input token."""
 
     read: int = 100
-    """A token that the cache has."""
+    """Price of a token that is read from the cache."""
     write: int = 1000
-    """A token that is put into the cache."""
+    """Price of a token that is written to the cache."""
     output: int = 5000
-    """A token that the model writes."""
+    """Price of an output token."""
     least: int = 1024
-    """Tokens of the shortest prompt that is cached."""
+    """Minimum tokens of a prompt that is cached."""
 
 
 UNKNOWN: Final = TokenPrices()
@@ -44,23 +43,23 @@ _BY_NAME: Final = (
 
 
 def prices_of(model: str) -> TokenPrices:
-    """The prices of a model, however a provider or a router writes its name; `UNKNOWN` for any other."""
+    """The prices of a model, from its name in any provider's or router's spelling; `UNKNOWN` for unknown models."""
     name = bare(model)
     return next((prices for pattern, prices in _BY_NAME if pattern.match(name)), UNKNOWN)
 
 
 class ModelPrice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Price of one model in US dollars for a million tokens, as its provider states it."""
+    """Price of one model in US dollars per million tokens, as its provider states it."""
 
     input: Dollars
     output: Dollars
     cached_input: Dollars | None = None
-    """Input that the provider's cache has; by default what `prices_of` says of the model."""
+    """Input that is read from the provider's cache; by default derived from `prices_of`."""
     cache_write: Dollars | None = None
-    """Input that is put into the cache; likewise."""
+    """Input that is written to the provider's cache; by default derived from `prices_of`."""
 
     def factors(self, model: str) -> TokenPrices:
-        """The price of each kind of token in that of an input token."""
+        """The prices of all kinds of tokens, relative to an input token."""
         published = prices_of(model)
         if not self.input:
             return published
@@ -72,7 +71,7 @@ class ModelPrice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
         )
 
     def dollars(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
-        """Cost of a request; `cached` and `written` are among the tokens of the input."""
+        """Cost of a request in US dollars. `input_tokens` includes the `cached` and `written` tokens."""
         factors = prices_of(model)
         read = self.input * factors.read / 1000 if self.cached_input is None else self.cached_input
         write = self.input * factors.write / 1000 if self.cache_write is None else self.cache_write

@@ -1,6 +1,6 @@
-"""Routes: named lists of models with what each request over them may use.
+"""Routes: named lists of models, with limits on the tools of each request.
 
-Pure module. Read from the installation's configuration by the composition root; a request may also bring its own list
+Pure module. The composition root reads them from the installation's configuration. A request may also have its own list
 of models. Example:
 
     routes:
@@ -18,7 +18,7 @@ from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, Family, family_of
 
 RESERVED_OUTPUT_TOKENS: Final = 4096
-"""Tokens kept free for the answer where nobody says how many."""
+"""Tokens reserved for the answer by default."""
 _FORMAT_OF_FAMILY: Final = {family: name for name, provided in PROVIDER_FORMATS.items() for family in provided.families}
 
 
@@ -29,26 +29,26 @@ class RouteModel(msgspec.Struct, frozen=True):
     window: ContextWindow
     format: str = OPENAI_CHAT
     max_tools: int | None = None
-    """Tools that its provider takes at all."""
+    """Maximum number of tools that the provider accepts."""
     family: Family | None = None
-    """None: by its name."""
+    """None: derived from the name."""
 
 
 class PlanLimits(msgspec.Struct, frozen=True):
-    """Limits of the route, the policy and the request together: the smallest of each counts."""
+    """Limits of a route, a policy and a request together; the smallest of each applies."""
 
     max_tools: int | None = None
     tool_tokens: int | None = None
     """In the model's tokens."""
     reserved_output: int = RESERVED_OUTPUT_TOKENS
-    """Tokens kept free for the answer."""
+    """Tokens reserved for the answer."""
     shorten: bool = False
-    """Shortened descriptions may be used before a tool is cut."""
+    """Whether descriptions may be shortened before a tool is left out."""
     reserved_floor: int = 0
-    """As much of `reserved_output` as the caller cannot lower: the route's own."""
+    """Minimum of `reserved_output`, set by the route, that the caller cannot lower."""
 
     def within(self, other: PlanLimits) -> PlanLimits:
-        """The stricter of both; `other` decides where this one says nothing."""
+        """The stricter limits of both, where a missing limit is the other's."""
         return PlanLimits(
             smaller_limit(self.max_tools, other.max_tools),
             smaller_limit(self.tool_tokens, other.tool_tokens),
@@ -59,12 +59,12 @@ class PlanLimits(msgspec.Struct, frozen=True):
 
 
 def smaller_limit(a: int | None, b: int | None) -> int | None:
-    """The smaller of two limits; None stands for no limit."""
+    """The smaller of two limits; None means unlimited."""
     return min(a, b) if a is not None and b is not None else a if b is None else b
 
 
 class InvalidRoute(ValueError):
-    """A route that cannot be read; the message names the place."""
+    """A route that cannot be read; the message names the location."""
 
 
 class ModelChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -72,7 +72,7 @@ class ModelChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
     model: str
     format: str | None = None
-    """Any name of a format; None: the one that its family is served with, else OpenAI's chat format."""
+    """Name or alias of a format; None for the one of the model's family, or else Chat Completions."""
 
 
 class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -86,12 +86,12 @@ class ModelRoute(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
     @property
     def limits(self) -> PlanLimits:
-        """Limits of the route; `PlanLimits.within` joins it with those of a policy or a request."""
+        """Limits of the route; `PlanLimits.within` combines them with those of a policy or request."""
         return PlanLimits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
 
 
 def read_routes(document: object) -> dict[str, ModelRoute]:
-    """Routes by name from decoded configuration. Raises InvalidRoute, UnknownFormat."""
+    """Read routes by name from decoded configuration. Raises InvalidRoute, UnknownFormat."""
     try:
         routes = msgspec.convert(document, dict[str, ModelRoute])
     except msgspec.ValidationError as error:
@@ -105,7 +105,7 @@ def read_routes(document: object) -> dict[str, ModelRoute]:
 
 
 def format_for(choice: ModelChoice | str) -> str:
-    """The canonical name of the format for a model. Raises UnknownFormat."""
+    """The canonical name of a model's format. Raises UnknownFormat."""
     if isinstance(choice, str):
         choice = ModelChoice(choice)
     if choice.format is not None:
@@ -116,7 +116,7 @@ def format_for(choice: ModelChoice | str) -> str:
 def models_for(
     choices: Sequence[ModelChoice | str], windows: ContextWindows, max_tools: Mapping[str, Any]
 ) -> list[RouteModel]:
-    """Models for a plan. `max_tools` holds by format what its provider takes at most, or None. Raises UnknownFormat."""
+    """Models for a plan. `max_tools` maps formats to the provider's maximum, or None. Raises UnknownFormat."""
     models = []
     for choice in choices:
         name = choice if isinstance(choice, str) else choice.model

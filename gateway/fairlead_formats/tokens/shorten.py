@@ -1,6 +1,6 @@
-"""Shorter descriptions for models with little room. What a schema demands is never touched.
+"""Shorter descriptions for models with little room. Constraints of a schema are never changed.
 
-Pure module. Deterministic: the same definition always comes out the same, so that its size can be kept.
+Pure module. Deterministic, so that sizes can be cached.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 TOOL: Final = 200
-"""Characters that a tool's description may keep."""
+"""Maximum characters of a tool's description."""
 PARAMETER: Final = 80
-"""Characters that a description within the schema may keep."""
+"""Maximum characters of a description within the schema."""
 MAX_DEPTH: Final = 64
 _SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n\s*\n")
 _NOISE: Final = frozenset({"title", "examples", "$comment"})
-"""Annotations of JSON Schema (2020-12, section 9) that help a person more than a model."""
+"""Annotations of JSON Schema (2020-12, section 9) that help people more than models."""
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Members whose members are names of the tool's own, not keywords."""
+"""Keywords whose members are names, not keywords."""
 _DATA: Final = frozenset({"default", "const", "enum", "required", "dependentRequired"})
-"""Members that hold data, whatever it looks like."""
+"""Keywords whose values are data, even if they look like schemas."""
 
 
 def shorten(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The definition with descriptions cut at the end of a sentence, and without titles and examples in its schema;
-    the very object where that changes nothing.
+    """The definition with descriptions cut at the end of a sentence, and its schema without titles and examples; the
+    same object if nothing changes.
     """
     changed = dict(definition)
     description = definition.get("description")
@@ -38,7 +38,7 @@ def shorten(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def cut(text: str, limit: int) -> str:
-    """The sentences at the beginning of a text that fit within `limit` characters; else its first words."""
+    """The first sentences of a text within `limit` characters, or its first words if no sentence is short enough."""
     flat = text.strip()
     if len(flat) <= limit:
         return flat

@@ -1,8 +1,8 @@
 """Size of each tool in tokens, counted once per definition.
 
-Pure module. The size of a tool is o200k's count of its compact JSON `{name, description, parameters}`: a plan adds
-these numbers, times the factors of `families`, and counts nothing. Counting costs about 40 µs a tool; a thousand new
-ones are counted in a worker.
+Pure module. The size is o200k's count of the tool's compact JSON `{name, description, parameters}`. Plans only add
+sizes and multiply them by the factors of `models.Family`. Counting takes about 40 µs per tool, so a thousand new ones
+are counted in a worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_formats.tokens.counting import TokenCounter
 from fairlead_formats.tokens.shorten import shorten
 
 MAX_SIZES: Final = 50_000
-"""Definitions whose sizes are kept; the least recently asked for goes first. A size takes about 300 bytes."""
+"""Maximum number of cached sizes; the least recently used one is evicted. A size takes about 300 bytes."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -28,11 +28,11 @@ class Size(msgspec.Struct, frozen=True, gc=False):
 
     tokens: int
     short: int
-    """With shortened descriptions; equal to `tokens` where there is nothing to shorten."""
+    """With shortened descriptions; equals `tokens` if nothing can be shortened."""
 
 
 class Sizes:
-    """Sizes by definition hash. Safe from several threads: at worst two of them count the same tool."""
+    """Cache of sizes by hash of the definition. Thread-safe, though two threads may count the same tool."""
 
     def __init__(self, counter: TokenCounter, limit: int = MAX_SIZES) -> None:
         self.counter = counter
@@ -40,8 +40,8 @@ class Sizes:
         self._sizes: OrderedDict[bytes, Size] = OrderedDict()
 
     def of(self, definition: bytes | Mapping[str, Any], key: bytes | None = None) -> Size:
-        """The size of an MCP definition, raw or decoded. `key` is its hash where the caller has one; it must be over
-        all that is shown, name included. A definition that is not a JSON object costs what its bytes do.
+        """The size of an MCP definition, encoded or decoded. `key` is its hash, if the caller has one, which has to
+        cover the whole definition including the name. A definition that is not a JSON object is counted as text.
         """
         raw = definition if isinstance(definition, bytes) else None
         if key is None:
@@ -56,11 +56,11 @@ class Sizes:
         return size
 
     def has(self, key: bytes) -> bool:
-        """Whether the size of the definition with that hash is kept."""
+        """Whether the cache holds the size of the definition with this hash."""
         return key in self._sizes
 
     def keep(self, key: bytes, size: Size) -> None:
-        """A size that was counted elsewhere."""
+        """Store a size that another thread or process has counted."""
         self._sizes[key] = size
         while len(self._sizes) > self._limit:
             self._sizes.popitem(last=False)
@@ -71,7 +71,7 @@ class Sizes:
     def _touch(self, key: bytes) -> None:
         try:
             self._sizes.move_to_end(key)
-        except KeyError:  # another thread made room meanwhile
+        except KeyError:  # another thread has evicted the entry
             return
 
     def _measure(self, definition: bytes | Mapping[str, Any]) -> Size:
@@ -95,7 +95,7 @@ def _decode_definition(definition: bytes | Mapping[str, Any]) -> Mapping[str, An
 
 
 def render(definition: Mapping[str, Any]) -> str:
-    """The text that is counted: what models are told of a tool, as compact JSON."""
+    """The text to count: the parts of a definition that models receive, as compact JSON."""
     shown = {"name": definition.get("name")}
     if definition.get("description"):
         shown["description"] = definition["description"]

@@ -1,1 +1,1 @@
-"""Responses that the gateway keeps: those that a later request continues, and those that clients read and delete."""
+"""Stored responses of OpenAI's Responses API, which later requests continue and clients retrieve or delete."""

@@ -1,6 +1,6 @@
 """Endpoints for stored responses: `GET`, `DELETE`, `cancel` and `input_items` of `/v1/responses/{id}`.
 
-Source: OpenAI's API reference, Responses. A response is found by the gateway's id, by its principal alone.
+Source: OpenAI's API reference, Responses. A response has an id of the gateway, and only its principal can access it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fairlead_models.providers import ProviderKeyRefused, Providers
 from fairlead_web.bodies import JSON
 
 MOST_LISTED: Final = 100
-"""Most items of one page."""
+"""Maximum number of items on one page."""
 _LISTED: Final = 20
 
 
@@ -35,40 +35,40 @@ class ResponseEndpoints:
     """Endpoints for stored responses."""
 
     def __init__(self, store: ResponseStore, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
-        """`timeout_s` bounds one request, in seconds."""
+        """`timeout_s` is the time limit of one request."""
         self._timeout_s = timeout_s
         self._store = store
         self._providers = providers
         self._client = client
 
     async def retrieve(self, request: Request) -> Response:
-        """The response; from the provider where that stores it, such as one that runs in the background."""
-        return await self._for(request, self._retrieve_stored)
+        """Respond with the response; if the provider stores it, for example a background response, with its version."""
+        return await self._with_stored(request, self._retrieve_stored)
 
     async def cancel(self, request: Request) -> Response:
-        """The response, which the provider is told to cancel."""
-        return await self._for(request, self._cancel_stored)
+        """Cancel the response at the provider, and respond with it."""
+        return await self._with_stored(request, self._cancel_stored)
 
     async def delete(self, request: Request) -> Response:
-        """Delete the response, here and at the provider."""
-        return await self._for(request, self._delete_stored)
+        """Delete the response, at the gateway and at the provider."""
+        return await self._with_stored(request, self._delete_stored)
 
     async def input_items(self, request: Request) -> Response:
-        """Input items of the request that the response answers."""
-        return await self._for(request, self._list_input_items)
+        """Respond with the input items of the response's request."""
+        return await self._with_stored(request, self._list_input_items)
 
-    async def _for(
+    async def _with_stored(
         self, request: Request, work: Callable[[Request, str, StoredResponse], Awaitable[Response]]
     ) -> Response:
         ident = request.path_params["response_id"]
         try:
             stored = await self._store.find(request.scope[IDENTITY], ident)
             if stored is None:
-                raise LlmError(404, f"there is no response {ident[:128]!r} of yours, or not any more", "not_found")
+                raise LlmError(404, f"response {ident[:128]!r} not found: not yours, deleted or expired", "not_found")
             async with asyncio.timeout(self._timeout_s):
                 return await work(request, ident, stored)
         except TimeoutError:
-            error = LlmError(504, "the time for this request is over", "timeout")
+            error = LlmError(504, f"the provider did not answer within {self._timeout_s:g} s", "timeout")
             return Response(error_body(error), error.status, error.headers, JSON)
         except LlmError as error:
             return Response(error_body(error), error.status, error.headers, JSON)
@@ -77,7 +77,7 @@ class ResponseEndpoints:
         if request.query_params.get("stream", "").lower() in ("true", "1"):
             raise LlmError(
                 400,
-                "stream: a response that is kept is not streamed; ask without it",
+                "stored responses cannot be streamed: omit `stream`",
                 "invalid_request",
                 param="stream",
             )
@@ -87,7 +87,8 @@ class ResponseEndpoints:
 
     async def _cancel_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
         if stored.body:
-            raise LlmError(400, "the response is over: only one in the background can be cancelled", "invalid_request")
+            message = "the response is already complete: only a background response can be cancelled"
+            raise LlmError(400, message, "invalid_request")
         return await self._ask_provider(request, "POST", stored, f"{stored.provider_ids[-1]}/cancel", ident)
 
     async def _delete_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
@@ -106,11 +107,11 @@ class ResponseEndpoints:
     async def _ask_provider(
         self, request: Request, method: str, stored: StoredResponse, what: str, ident: str
     ) -> Response:
-        """The provider's answer about its response, with the gateway's ids in place of its own."""
+        """The provider's answer about its response, with the gateway's ids in place of the provider's."""
         provider = self._providers.by_name.get(stored.provider)
         if provider is None:
             raise LlmError(
-                404, f"the provider {stored.provider} of this response is not configured any more", "not_found"
+                404, f"the provider {stored.provider!r} of this response is no longer configured", "not_found"
             )
         key = caller_key(request)
         try:
@@ -136,7 +137,7 @@ class ResponseEndpoints:
 
 
 def _with_gateway_id(body: bytes, ident: str, stored: StoredResponse) -> bytes:
-    """A provider's response under the gateway's id, which the client knows."""
+    """A provider's response with the gateway's ids, which the client uses."""
     try:
         members = members_of(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -149,26 +150,26 @@ def _with_gateway_id(body: bytes, ident: str, stored: StoredResponse) -> bytes:
 
 
 def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
-    """A page of items, latest first unless `order=asc`; an item without an id gets one made of its index."""
+    """A page of items, latest first unless the query has `order=asc`. Items without an id get one from their index."""
     query = request.query_params
-    given = query.get("limit", str(_LISTED))
-    short = given.isascii() and given.isdecimal() and len(given) <= len(str(MOST_LISTED))
-    if not short or not 1 <= int(given) <= MOST_LISTED:
-        raise LlmError(400, f"limit: from 1 to {MOST_LISTED}", "invalid_request", param="limit")
+    limit = query.get("limit", str(_LISTED))
+    plausible = limit.isascii() and limit.isdecimal() and len(limit) <= len(str(MOST_LISTED))
+    if not plausible or not 1 <= int(limit) <= MOST_LISTED:
+        raise LlmError(400, f"limit: must be from 1 to {MOST_LISTED}", "invalid_request", param="limit")
     listed = [item for index, raw in enumerate(items) if (item := _with_id(raw, index))]
     if query.get("order", "desc") != "asc":
         listed.reverse()
     ids = [msgspec.json.decode(each["id"]) for each in listed]
     after = query.get("after")
     start = ids.index(after) + 1 if after in ids else 0
-    page = listed[start : start + int(given)]
-    shown = ids[start : start + int(given)]
+    page = listed[start : start + int(limit)]
+    shown = ids[start : start + int(limit)]
     ends = {"first_id": shown[0] if shown else None, "last_id": shown[-1] if shown else None}
     return {"object": "list", "data": page, **ends, "has_more": start + len(page) < len(listed)}
 
 
 def _with_id(raw: bytes, index: int) -> dict[str, Raw]:
-    """Members of an item, with an id made of its `index` where it has no textual id; none if it is not an object."""
+    """Members of an item, with an id from its `index` if it has none; empty if it is not an object."""
     try:
         members = members_of(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

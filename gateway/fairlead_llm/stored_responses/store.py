@@ -1,8 +1,8 @@
 """Store of OpenAI Responses under ids of the gateway, which requests continue with `previous_response_id`.
 
-Responses are in the store of kept results: bound to the principal, for a time, in Redis where replicas share it. Where
-the provider stores responses itself, the entry has its id and the results of calls that the client does not know of;
-else it has all items of the conversation.
+Responses are in the store of kept results: bound to the principal, for a limited time, in Redis if replicas share it.
+If the provider stores a response, the entry has the provider's id and the results of calls that the client did not
+receive. Otherwise it has all items of the conversation.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from fairlead_models.providers import ModelTarget
 NOT_FOUND: Final = "previous_response_not_found"
 _ENTRY: Final = "response"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
-"""Response ids of providers that can be part of a path."""
-_UNRUN: Final = "The call was not run: the answer was over before."
+"""Response ids of providers that can be used in a path."""
+_UNRUN: Final = "The call was not run, because the response ended before."
 log = logging.getLogger(__name__)
 
 
 class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
-    """One response."""
+    """One stored response."""
 
     provider: str
     """Name of the provider in the configuration."""
     provider_ids: list[str]
-    """The provider's ids of the answers of all rounds; empty where it does not store them."""
+    """The provider's ids of the answers of all rounds; empty if it does not store them."""
     previous: str | None
-    """The gateway's id of the response before this one."""
+    """The gateway's id of the previous response."""
     body: bytes
-    """The response as the client got it; empty where the provider's differs in its id alone."""
+    """The client's response; empty if the provider's differs only in its id."""
     input_items: list[bytes]
-    """Input items of the request; empty where the provider has them."""
+    """Input items of the request; empty if the provider stores them."""
     output: list[bytes]
-    """Output items of the answer; empty where the provider has them."""
+    """Output items of the answer; empty if the provider stores them."""
     unsent_results: list[bytes]
-    """Outputs of calls that the client does not know of; they go before the next request's input."""
+    """Outputs of calls that the client did not receive. They precede the next request's input."""
     unapproved_calls: list[bytes]
-    """Items `mcp_approval_request`: calls that run after an `mcp_approval_response` of the client."""
+    """Items `mcp_approval_request` of calls that run after the client approves them (`mcp_approval_response`)."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -67,16 +67,16 @@ _decode: Final = msgspec.msgpack.Decoder(StoredResponse).decode
 
 
 class ResponseStore:
-    """Stores responses, each for its principal. One per gateway."""
+    """Stores responses, each for its principal only. One per gateway."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
     async def find(self, identity: Identity, ident: str) -> StoredResponse | None:
-        """A response of the principal; None where it has none of that id, or it has expired. Raises LlmError where the
-        store cannot be reached.
+        """A response of the principal; None if the principal has none with that id, or it has expired. Raises LlmError
+        if the store cannot be reached.
         """
-        return await self._find(identity, _response(ident))
+        return await self._find(identity, _response_session(ident))
 
     async def _find(self, identity: Identity, session: str) -> StoredResponse | None:
         store = self._recorder.store
@@ -91,8 +91,8 @@ class ResponseStore:
             return None
 
     async def forget(self, identity: Identity, ident: str) -> None:
-        """Delete a response. Raises LlmError where the store cannot be reached."""
-        store, session = self._recorder.store, _response(ident)
+        """Delete a response. Raises LlmError if the store cannot be reached."""
+        store, session = self._recorder.store, _response_session(ident)
         try:
             if store is not None:
                 await store.delete(self._recorder.account(identity, session), session)
@@ -102,47 +102,51 @@ class ResponseStore:
     async def resolve(
         self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
-        as_it_came = ContinuedRequest(read, body, targets)
+        unchanged = ContinuedRequest(read, body, targets)
         if not isinstance(read, ResponsesRequest):
-            return as_it_came
+            return unchanged
         if read.previous is None:
-            return await self._in_conversation(identity, caller_key, read, as_it_came)
+            return await self._in_conversation(identity, caller_key, read, unchanged)
         stored = await self.find(identity, read.previous)
         if stored is None:
             raise _not_found(
-                f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
+                f"response {read.previous[:128]!r} not found: not yours, deleted or expired; send the whole "
                 "conversation as `input`"
             )
-        there = [target for target in targets if target.provider == stored.provider]
-        if stored.provider_ids and there:
-            return _continue(read, stored, stored.unsent_results, stored.provider_ids[-1], there)
+        at_provider = [target for target in targets if target.provider == stored.provider]
+        if stored.provider_ids and at_provider:
+            return _continue(read, stored, stored.unsent_results, stored.provider_ids[-1], at_provider)
         if stored.provider_ids:
             raise _not_found(
-                f"the response {read.previous[:128]!r} is kept by the provider {stored.provider}: ask for one of "
-                "its models, or send the whole conversation as `input`"
+                f"response {read.previous[:128]!r} is stored by the provider {stored.provider!r}: use one of its "
+                "models, or send the whole conversation as `input`"
             )
         return _continue(read, stored, [*stored.input_items, *stored.output], None, targets)
 
     async def _in_conversation(
-        self, identity: Identity, caller_key: str, read: ResponsesRequest, as_it_came: ContinuedRequest
+        self, identity: Identity, caller_key: str, read: ResponsesRequest, unchanged: ContinuedRequest
     ) -> ContinuedRequest:
-        """The request with the results that its `conversation` waits for, and the provider that has it as target."""
+        """The request with the results that its `conversation` waits for, and only targets at that provider."""
         if read.conversation is None:
-            return as_it_came
+            return unchanged
         stored = None
-        for provider in dict.fromkeys(target.provider for target in as_it_came.targets):
-            stored = await self._find(identity, _conversation(provider, caller_key, read.conversation))
+        for provider in dict.fromkeys(target.provider for target in unchanged.targets):
+            stored = await self._find(identity, _conversation_session(provider, caller_key, read.conversation))
             if stored is not None:
                 break
         if stored is None or not (stored.unsent_results or stored.unapproved_calls):
-            return as_it_came
+            return unchanged
         heads = [*map(head_of, read.client_messages)]
-        asks = {str(call.get("call_id")) for call in waiting_calls(stored.output)}
+        waiting_ids = {str(call.get("call_id")) for call in waiting_calls(stored.output)}
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
-        if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
-            return as_it_came
-        there = [target for target in as_it_came.targets if target.provider == stored.provider]
-        return _continue(read, stored, stored.unsent_results, None, there)
+        if (
+            waiting_ids
+            and not waiting_ids & answered
+            and not any(head.kind == "mcp_approval_response" for head in heads)
+        ):
+            return unchanged
+        at_provider = [target for target in unchanged.targets if target.provider == stored.provider]
+        return _continue(read, stored, stored.unsent_results, None, at_provider)
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         request = loop.prepared.request
@@ -161,23 +165,25 @@ class ResponseStore:
         ident = str(msgspec.json.decode(written["id"]))
         output = [*map(bytes, raws(written.get("output", b"[]")))]
         rounds = _Rounds(finished)
-        there = request.stores and bool(rounds.provider_ids)
-        as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
+        at_provider = request.stores and bool(rounds.provider_ids)
+        as_provider = at_provider and len(rounds.provider_ids) == 1 and not rounds.injected
         stored = StoredResponse(
             finished.prepared.targets[0].provider,
-            rounds.provider_ids if there else [],
+            rounds.provider_ids if at_provider else [],
             request.previous,
             b"" if as_provider else msgspec.json.encode(written),
-            [] if there else [*map(bytes, request.client_messages)],
-            [] if there else output,
+            [] if at_provider else [*map(bytes, request.client_messages)],
+            [] if at_provider else output,
             rounds.unsent_results,
             [*filter(is_approval_request, output)],
         )
-        await self._keep(finished.identity, _response(ident), stored)
+        await self._keep(finished.identity, _response_session(ident), stored)
         if request.conversation is not None:
-            there_too = msgspec.structs.replace(stored, body=b"", output=output)
+            without_body = msgspec.structs.replace(stored, body=b"", output=output)
             await self._keep(
-                finished.identity, _conversation(stored.provider, finished.caller_key, request.conversation), there_too
+                finished.identity,
+                _conversation_session(stored.provider, finished.caller_key, request.conversation),
+                without_body,
             )
 
     async def _keep(self, identity: Identity, session: str, stored: StoredResponse) -> None:
@@ -187,11 +193,11 @@ class ResponseStore:
         try:
             await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(stored))
         except ContextUnavailable as error:
-            log.warning("A response cannot be stored, and requests cannot continue it by its id: %s", error)
+            log.warning("A response was not stored, so requests cannot continue it by its id: %s", error)
 
 
 class _Rounds:
-    """Rounds of a finished response that the provider answered in the Responses format."""
+    """Rounds of a finished response, as far as a provider answered them in Responses format."""
 
     def __init__(self, finished: FinishedResponse) -> None:
         rounds, request, offer = finished.rounds, finished.prepared.request, finished.prepared.offer
@@ -206,9 +212,9 @@ class _Rounds:
             ids = [each.provider_id for each in answers]
             self.last = answers[-1].items if answers else ()
         self.provider_ids = [each for each in ids if _ID.fullmatch(each)]
-        first = offer.client_run if offer is not None else frozenset()
+        client_run = offer.client_run if offer is not None else frozenset()
         self.injected = offer is not None and bool(offer.definitions)
-        client_tools = first.union(request.tool_names) if self.injected else None
+        client_tools = client_run.union(request.tool_names) if self.injected else None
         results = {head_of(raw).call_id for raw in finished.results}
         unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, client_tools)]
         self.unsent_results = [
@@ -231,7 +237,7 @@ def _continue(
 
 
 def _response_in(written: bytes) -> dict[str, Raw] | None:
-    """Members of the response, from a whole body or the last event of a stream."""
+    """Members of the response, from a whole body or from the last event of a stream."""
     try:
         if written[:1] == b"{":
             return members_of(written)
@@ -241,17 +247,17 @@ def _response_in(written: bytes) -> dict[str, Raw] | None:
         return None
 
 
-def _response(ident: str) -> str:
-    """Name of a response in the store."""
+def _response_session(ident: str) -> str:
+    """Name of a response's session in the store."""
     return f"response {ident}"
 
 
-def _conversation(provider: str, caller_key: str, ident: str) -> str:
-    """Name in the store of the last response of a conversation, which belongs to the account of a key at a provider:
-    another account may have a conversation of the same id.
+def _conversation_session(provider: str, caller_key: str, ident: str) -> str:
+    """Name in the store for a conversation's last response. A conversation belongs to the account of an API key, and
+    another account may have one with the same id.
     """
-    held = hashlib.blake2b(msgspec.json.encode((provider, caller_key, ident)), digest_size=24)
-    return f"conversation {held.hexdigest()}"
+    digest = hashlib.blake2b(msgspec.json.encode((provider, caller_key, ident)), digest_size=24)
+    return f"conversation {digest.hexdigest()}"
 
 
 def _not_found(message: str) -> LlmError:

@@ -1,6 +1,6 @@
-"""Whole answers of Anthropic Messages: what one round said, and the one answer that all rounds become.
+"""Whole answers of Anthropic Messages: of one round, and the client's answer for all rounds.
 
-Pure module. Members that are not understood stay as they came.
+Pure module. Members that the gateway does not interpret are kept unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class AnthropicAnswer:
-    """The answer of one round."""
+    """The provider's answer in one round."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadAnswer."""
@@ -56,17 +56,17 @@ class AnthropicAnswer:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members that identify the answer to clients."""
+        """Members that identify the answer for clients."""
         return {name: raw for name, raw in self._members.items() if name in ("id", "model")}
 
     @property
     def request_messages(self) -> list[bytes]:
-        """The message with its blocks as they came."""
+        """The message with unchanged blocks."""
         return as_message("assistant", self.blocks)
 
     @property
     def calls(self) -> set[str]:
-        """Ids of the calls that it makes."""
+        """Ids of the calls in the answer."""
         return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
@@ -75,7 +75,7 @@ class AnthropicAnswer:
             block if call is None else block.unwrap(call) for block, call in zip(self.blocks, inner, strict=True)
         ]
 
-    malformed_call = False  # this API does not tell
+    malformed_call = False  # this API does not report it
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         if self.stop_reason in UNFINISHED:
@@ -90,7 +90,7 @@ class AnthropicAnswer:
         return thought_key(signed[-1]) if signed else None
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the id of the first round, and the blocks of all."""
+        """The answer has the first round's id, and the blocks of all rounds."""
         client_tools = loop.client_tools
         rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
         content: list[bytes | Raw] = []
@@ -109,7 +109,7 @@ class AnthropicAnswer:
         return _encode(members)
 
     def visible_blocks(self, number: int, client_tools: Collection[str] | None) -> list[bytes | Raw]:
-        """Blocks of this answer that the client gets, as those of round `number`."""
+        """Blocks of this answer that the client receives, marked as those of round `number`."""
         return [
             block.mark(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, client_tools)
         ]

@@ -1,7 +1,7 @@
-"""Blocks of one streamed answer as they would be in a whole one. Pure module.
+"""Assembly of one streamed answer's blocks into the blocks of a whole answer. Pure module.
 
-Texts grow; a signature comes in one delta, and replaces an earlier one; the input of a call is JSON in pieces, which
-stays as the model wrote it. Unknown members of deltas grow like text.
+Deltas append to texts and to the JSON of a call's input. A signature replaces an earlier one, and deltas with other
+members append text. Inputs keep the form that the model wrote.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import InnerCall
 
 INVALID: Final = "INVALID_JSON"
-"""Member that holds the input of a call which is not JSON (Anthropic's guide to fine-grained tool streaming)."""
+"""Member that wraps the input of a call if it is not JSON (Anthropic's guide to fine-grained tool streaming)."""
 _INPUT: Final = "partial_json"
 _REPLACED: Final = frozenset({"signature"})
 _LISTED: Final[Mapping[str, str]] = {"citation": "citations"}
-"""By member of a delta: the list that it is added to."""
+"""Maps members of a delta to the block's list that they are added to."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
 
 
 class StreamedBlock:
-    """One block of a stream that is not complete yet."""
+    """One unfinished block of a stream."""
 
     def __init__(self, start: Mapping[str, Raw], taken: Collection[str] = ()) -> None:
-        """`taken`: ids of the calls before it."""
+        """`taken`: ids of earlier calls."""
         self._start = dict(start)
         self.members: dict[str, Any] = {name: _any(raw) for name, raw in start.items()}
-        """As it began."""
+        """Members at the start of the block."""
         self._grown: dict[str, list[str]] = {}
         self._lists: dict[str, list[Any]] = {}
-        self._input: list[str] = []
+        self._decode_input: list[str] = []
         ident = self.members.get("id")
-        self.given_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in taken)
-        """Whether it came without an id of its own, by which its result is matched."""
-        if self.given_id:
+        self.has_new_id = self.members.get("type") == TOOL_USE and (not ident or str(ident) in taken)
+        """Whether the call's id was generated here, because it came without one or with that of an earlier call."""
+        if self.has_new_id:
             self.members["id"] = new_id("toolu")
             self._start["id"] = Raw(_encode(self.members["id"]))
 
     def grow_text(self, name: str, piece: str) -> None:
-        """Add a piece of the text of a member."""
+        """Append a piece of text to a member."""
         self._grown.setdefault(name, []).append(piece)
 
     def grow(self, delta: Mapping[str, Any]) -> None:
-        """Add a delta."""
+        """Apply a delta."""
         for name, value in delta.items():
             if name == _INPUT:
-                self._input.append(str(value))
+                self._decode_input.append(str(value))
             elif name in _LISTED:
                 self._lists.setdefault(_LISTED[name], []).append(value)
             elif name in _REPLACED:
@@ -65,10 +65,10 @@ class StreamedBlock:
     def unwrap(self, call: InnerCall) -> None:
         """Replace a call of `execute_tool` by the call that it names."""
         self.members["name"], self._start["name"] = call.name, Raw(_encode(call.name))
-        self._input = [call.arguments.decode()]
+        self._decode_input = [call.arguments.decode()]
 
     def block(self) -> Block:
-        """The block as it stands in the next request."""
+        """The block in the form of the next request."""
         raws, members = dict(self._start), dict(self.members)
         for name, pieces in self._grown.items():
             members[name] = str(members.get(name) or "") + "".join(pieces)
@@ -76,14 +76,14 @@ class StreamedBlock:
         for name, items in self._lists.items():
             members[name] = [*(members.get(name) or ()), *items]
             raws[name] = Raw(_encode(members[name]))
-        written = "".join(self._input)
+        written = "".join(self._decode_input)
         if written.strip():
-            members["input"], raws["input"] = _input(written)
+            members["input"], raws["input"] = _decode_input(written)
         return Block(_encode(raws), members)
 
 
-def _input(written: str) -> tuple[object, Raw]:
-    """Input of a call: as it is read here, and as it stands in the next request."""
+def _decode_input(written: str) -> tuple[object, Raw]:
+    """Input of a call: the decoded value, and the form for the next request."""
     try:
         value = _any(written)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

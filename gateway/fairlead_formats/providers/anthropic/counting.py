@@ -1,4 +1,4 @@
-"""How Anthropic is asked for the tokens of a request. Pure module.
+"""Token counting with Anthropic's API. Pure module.
 
 Source: Anthropic's API reference, `POST /v1/messages/count_tokens`.
 """
@@ -16,7 +16,7 @@ from fairlead_formats.wire.provider_api import ProviderKind
 
 
 class AnthropicCounting:
-    """Counts of Anthropic Messages."""
+    """Requests for token counts of Anthropic Messages."""
 
     wire = ANTHROPIC
     kind: ProviderKind = "anthropic"

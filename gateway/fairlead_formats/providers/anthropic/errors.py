@@ -1,4 +1,4 @@
-"""Errors in the form that Anthropic's SDKs read: `{"type": "error", "error": {type, message}}`. Pure module.
+"""Errors in the form of Anthropic's API and SDKs: `{"type": "error", "error": {type, message}}`. Pure module.
 
 Source: Anthropic's API reference, "Errors".
 """
@@ -42,22 +42,22 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
 
 
 def error_object(error: LlmError) -> dict[str, str]:
-    """The object `error`, as streams have it. `code` is the gateway's own."""
+    """The `error` object, as streams contain it. `code` is an addition of the gateway."""
     otherwise = "api_error" if error.status >= 500 else "invalid_request_error"
     return {"type": _TYPES.get(error.status, otherwise), "message": str(error), "code": error.code}
 
 
 def error_body(error: LlmError) -> bytes:
-    """The body of a refusal."""
+    """The body of an error response."""
     return msgspec.json.encode({"type": "error", "error": error_object(error)})
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """The status and the object `error` of a refusal that came from another family."""
+    """HTTP status and `error` object of another family's error."""
     status, kind = _BY_KIND[refusal.kind]
     return status, {"type": kind, "message": refusal.message}
 
 
 def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a refusal with this object `error`."""
+    """The body of an error response with this `error` object."""
     return {"type": "error", "error": error}

@@ -1,4 +1,4 @@
-"""Anthropic Messages as a wire format. Pure module.
+"""Wire format of Anthropic Messages. Pure module.
 
 Source: Anthropic's API reference, `POST /v1/messages`.
 """
@@ -14,7 +14,14 @@ from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.api import MESSAGES
-from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, thought_key, tool_name
+from fairlead_formats.providers.anthropic.blocks import (
+    FOREIGN_SIGNATURE,
+    MARK,
+    SIGNED,
+    TOOL_USE,
+    thought_key,
+    tool_name,
+)
 from fairlead_formats.providers.anthropic.request import AnthropicRequest, remove_thoughts
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
@@ -31,7 +38,7 @@ _MARK: Final = MARK.encode()
 
 
 class AnthropicFormat(FamilyFormat):
-    """Anthropic Messages."""
+    """Wire format of Anthropic Messages."""
 
     name = FORMAT_NAME
     request_headers = frozenset({"anthropic-version", "anthropic-beta"})
@@ -78,13 +85,13 @@ class AnthropicFormat(FamilyFormat):
 
 
 def _turn_keys(content: object) -> tuple[CallKey, ...]:
-    """Calls of a model's message; without one, its last thought of a later round."""
+    """Keys of an answer's stored turn: its calls, or its last marked thinking block if it has no calls."""
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     calls = tuple(CallKey(str(b.get("id", "")), tool_name(b)) for b in blocks if b.get("type") == TOOL_USE)
     if calls:
         return calls
     signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
-    later = [signature for signature in signed if signature.startswith(MARK) and signature != ELSEWHERE]
+    later = [signature for signature in signed if signature.startswith(MARK) and signature != FOREIGN_SIGNATURE]
     key = thought_key(later[-1]) if later else None
     return () if key is None else (key,)
 

@@ -1,7 +1,7 @@
-"""Requests of Anthropic Messages: read as raw members, so that what is not understood goes out as it came.
+"""Requests of Anthropic Messages, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Wire format: Anthropic's API reference, `POST /v1/messages`. A request can go without the thoughts that
-only the model which signed them takes.
+Pure module. Source: Anthropic's API reference, `POST /v1/messages`. `remove_thoughts` removes signed thinking, which
+only the model that produced it accepts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 
 _TOOLSET: Final = "_toolset_"
-"""In the type of an entry for several tools, which has no name; calls of them name the family in front of it."""
+"""Part of the type of an entry for several tools. It has no name; its calls name the family before this part."""
 _encode: Final = msgspec.json.Encoder().encode
 _NONE: Final = Raw(b'{"type":"none"}')
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -43,7 +43,7 @@ _read: Final = msgspec.json.Decoder(_MessagesMembers).decode
 
 
 class AnthropicRequest(FamilyRequest):
-    """One request of a client."""
+    """A client's request."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
@@ -78,12 +78,12 @@ class AnthropicRequest(FamilyRequest):
 
 
 def _parallel(choice: dict[str, Any]) -> dict[str, Any]:
-    """Members of a choice that apply to every tool."""
+    """Members of a tool choice that apply to every tool."""
     return {name: value for name, value in choice.items() if name not in ("type", "name")}
 
 
 def _name(tool: _ToolEntry) -> str:
-    """Name that calls of one of the caller's tools have; for a toolset the name of its family."""
+    """Name in calls of a client's tool; for a toolset, the name of its family."""
     family, toolset, _ = (tool.type or "").partition(_TOOLSET)
     return tool.name or (family if toolset else "")
 
@@ -97,9 +97,9 @@ _role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 
 
 def remove_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without signed thoughts, except those in its last `keep_last` messages; None where it has none.
+    """The request without signed thinking, except in its last `keep_last` messages; None if there is none.
 
-    Thinking is off where the turn at the end has lost a thought in front of a call: the API refuses that turn else.
+    Thinking is switched off if the last turn lost thinking before a call, because the API would refuse that turn.
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])

@@ -1,8 +1,8 @@
-"""Calls that the gateway ran, shown as Anthropic shows those of its own MCP connector: blocks `mcp_tool_use` and
-`mcp_tool_result`, and from these back to calls and results of a request. Pure module.
+"""Calls that the gateway ran, as blocks `mcp_tool_use` and `mcp_tool_result`, which clients can display. Pure module.
 
-Source: Anthropic's guide to the MCP connector. The gateway's blocks are told by the beginning of their ids. What a
-caller sends back may have been changed, and is trusted no further than a result that the caller wrote itself.
+Anthropic shows calls of its MCP connector in this form (guide to the MCP connector). The gateway's blocks have ids with
+a prefix of their own. A client may change the blocks that it returns, so they are trusted no more than results
+that the client itself wrote.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from fairlead_formats.providers.anthropic.blocks import TOOL_USE, Block, block_o
 from fairlead_formats.wire.protocol import FinishedCall, RunningCall
 
 SERVER: Final = "fairlead"
-"""Name of the server in blocks."""
-_OURS: Final = "mcptoolu_fairlead_"
+"""Name of the server in the blocks."""
+_ID_PREFIX: Final = "mcptoolu_fairlead_"
 _USE, _RESULT = "mcp_tool_use", "mcp_tool_result"
 _IDS: Final = {_USE: "id", _RESULT: "tool_use_id"}
-"""By type: the member with the id of the call."""
+"""Maps the type of a block to its member with the call's id."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def call_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
-    """Blocks of the calls of one round, and behind them those of their results."""
+    """Blocks of one round's calls, followed by blocks of their results."""
     return [*use_blocks(calls), *result_blocks(calls)]
 
 
 def use_blocks(calls: Sequence[RunningCall]) -> list[bytes]:
-    """Blocks of the calls of one round."""
+    """Blocks of one round's calls."""
     return [
         _encode(
             {
                 "type": _USE,
-                "id": _OURS + call.id,
+                "id": _ID_PREFIX + call.id,
                 "name": call.name,
                 "server_name": SERVER,
                 "input": Raw(call.arguments),
@@ -47,12 +47,12 @@ def use_blocks(calls: Sequence[RunningCall]) -> list[bytes]:
 
 
 def result_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
-    """Blocks of the results of one round."""
+    """Blocks of one round's results."""
     return [
         _encode(
             {
                 "type": _RESULT,
-                "tool_use_id": _OURS + call.id,
+                "tool_use_id": _ID_PREFIX + call.id,
                 "is_error": bool(call.result.get("isError")),
                 "content": _texts(call.result),
             }
@@ -62,7 +62,7 @@ def result_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
 
 
 def _texts(result: Any) -> list[dict[str, str]]:
-    """Blocks of text, the only ones that the API has there; others are named by their kind."""
+    """Text blocks of a result. The API allows no others here, so other content is named by its type."""
     content = result.get("content")
     blocks = []
     for part in content if isinstance(content, list) else []:
@@ -73,29 +73,29 @@ def _texts(result: Any) -> list[dict[str, str]]:
     return blocks
 
 
-def is_ours(block: Block) -> bool:
-    """Whether a block is the call or the result of a call that the gateway ran."""
+def is_gateway_block(block: Block) -> bool:
+    """Whether a block shows a call or a result of the gateway."""
     member = _IDS.get(block.kind)
-    return member is not None and str(block.members.get(member, "")).startswith(_OURS)
+    return member is not None and str(block.members.get(member, "")).startswith(_ID_PREFIX)
 
 
 def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
-    """By the `key` of a block that the gateway wrote: the call or the result for which it stands. Calls without
-    results, results without calls, and blocks that no request may hold are left out.
+    """Maps the `key` of each block of the gateway to the call or result that it shows. Blocks without their counterpart
+    and blocks that a request cannot hold are left out.
     """
-    uses = {_ident(each): each for each in blocks if is_ours(each) and each.kind == _USE and _whole(each)}
-    results = {_ident(each): each for each in blocks if is_ours(each) and each.kind == _RESULT}
+    uses = {_ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _USE and _whole(each)}
+    results = {_ident(each): each for each in blocks if is_gateway_block(each) and each.kind == _RESULT}
     pairs = [(uses[ident], results[ident]) for ident in uses if ident in results]
     return {key(use): _use(use) for use, _ in pairs} | {key(result): _result(result) for _, result in pairs}
 
 
 def key(block: Block) -> tuple[str, str]:
-    """Type of a block that the gateway wrote, and the id of its call."""
+    """Type of a block of the gateway, and the id of its call."""
     return block.kind, _ident(block)
 
 
 def _ident(block: Block) -> str:
-    return str(block.members[_IDS[block.kind]]).removeprefix(_OURS)
+    return str(block.members[_IDS[block.kind]]).removeprefix(_ID_PREFIX)
 
 
 def _whole(block: Block) -> bool:

@@ -1,8 +1,8 @@
-"""Streams of Anthropic Messages: the events of several answers become one stream, without the calls that are run here.
+"""Streams of Anthropic Messages, which merge the events of several answers without the calls that the gateway runs.
 
-Pure module. What a client's accumulator takes (run with the SDK): one `message_start`, blocks with indices from 0 on
-without a gap over all rounds, a signature in one delta, one `message_delta` with the sum of usage, one `message_stop`,
-and an `event` line in front of all of them.
+Pure module. Clients' accumulators, as tested with the SDK, need one `message_start`, block indices from 0 without gaps
+over all rounds, each signature in one delta, one `message_delta` with the sum of usage, one `message_stop`, and an
+`event` line before each event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fairlead_formats.wire.raw_json import add_usage
 from fairlead_mcp.surrogates import pair
 
 MAX_ROUND: Final = 32 << 20
-"""Bytes that one round may say."""
+"""Maximum bytes of one round."""
 _PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 _NULL: Final = Raw(b"null")
 _BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -63,9 +63,7 @@ class _BlockThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field=
 
 
 class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
-    """A piece of text or of a thought and nothing else that matters here: most events of a stream. It is passed on as
-    it is.
-    """
+    """An event with only a piece of text or thinking, as most events of a stream are. It is passed on unchanged."""
 
     index: int
     delta: _BlockTextDelta | _BlockThinkingDelta
@@ -79,35 +77,35 @@ _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class AnthropicStream:
-    """Events of one client's stream over all rounds."""
+    """One client's stream over all rounds, in events of Anthropic Messages."""
 
     def __init__(self, client_tools: Collection[str] | None) -> None:
         self._client_tools = client_tools
         self._round = 1
         self._shown = 0
-        """Blocks in the client's stream."""
+        """Number of blocks in the client's stream."""
         self._begun = False
-        """Whether the client has its `message_start`."""
+        """Whether `message_start` was sent to the client."""
         self.usage: dict[str, Any] = {}
         self._thought: str | None = None
         self.mark = new_mark()
         self._running = False
-        """Whether the client sees calls of this round without their results."""
+        """Whether this round's calls were sent to the client, but not their results."""
         self._begin()
 
     def _begin(self) -> None:
         self._blocks: list[StreamedBlock] = []
         self._ids: set[str] = set()
-        """Ids of the calls among them."""
+        """Ids of the calls in `_blocks`."""
         self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
-        """By the provider's index: a block, and its index in the client's stream; None for a hidden block."""
+        """Maps the provider's index to the block and its index in the client's stream, which is None if hidden."""
         self._last: dict[str, Raw] = {}
-        """Members of `message_delta`."""
+        """Members of the last `message_delta`."""
         self._delta: dict[str, Raw] = {}
         self._round_usage: dict[str, Any] = {}
         self._size = 0
         self._calls = self._hides = False
-        """Whether the client sees calls of this round, and whether some are hidden from it."""
+        """Whether the client receives calls of this round, and whether some are hidden from it."""
         self.stop_reason: str | None = None
         self.done = False
 
@@ -123,22 +121,20 @@ class AnthropicStream:
                 return _sse_event("content_block_delta", data)
             event = _event(data)
             if not event.type.isprintable():
-                raise BadStream("the provider's stream holds an event without a name")
+                raise BadStream("an event of the provider's stream has no printable type")
             if event.type == "error":
                 error = bytes(event.error)
-                raise BadStream("the provider broke the answer off", None if error == b"null" else error)
+                raise BadStream("the provider ended its stream with an error", None if error == b"null" else error)
             return self._take(data, event)
         except _BROKEN as error:
-            raise BadStream(f"the provider's stream holds no event: {error}") from error
+            raise BadStream(f"an event of the provider's stream is not an event of Messages: {error}") from error
 
     def _pass_text(self, data: bytes) -> bool:
-        """Add a piece of text or of a thought to its block, if the event is one that passes unchanged; whether it
-        is.
-        """
+        """Add a piece of text or thinking to its block if the event can pass unchanged. Returns whether it can."""
         try:
             event = _text_event(data)
         except _BROKEN:
-            return False  # another kind of event, or none: what it is comes out elsewhere
+            return False  # another kind of event, which the general reader decodes
         block, index = self._by_index.get(event.index, (None, None))
         if block is None or index != event.index:
             return False
@@ -173,7 +169,7 @@ class AnthropicStream:
         return _sse_event(event.type, data)
 
     def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Handle `message_delta`: the stop reason, and the usage, each number of which replaces the last one."""
+        """Take a `message_delta`: the stop reason, and usage, whose numbers replace earlier ones."""
         delta = _members(event.delta)
         self._last |= _members(data)
         self._delta |= delta
@@ -182,11 +178,11 @@ class AnthropicStream:
         return b"" if self._client_tools is not None else _sse_event(event.type, data)
 
     def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Handle the start of a block. It has the whole name of a call, so that nothing has to be held back."""
+        """Take the start of a block. It has the complete name of a call, so nothing needs to be held back."""
         if not self._begun:
-            raise BadStream("the provider's stream has a block in front of its begin")
+            raise BadStream("the provider's stream has a block before `message_start`")
         if event.index is None or event.index in self._by_index:
-            raise BadStream(f"the provider's stream has no place, or two blocks, at index {event.index}")
+            raise BadStream(f"the provider's stream starts a block at the missing or used index {event.index}")
         block = StreamedBlock(_members(event.content_block), self._ids)
         if block.members.get("type") == TOOL_USE:
             self._ids.add(str(block.members["id"]))
@@ -204,22 +200,22 @@ class AnthropicStream:
             raws = _members(event.content_block)
             raws[signature] = Raw(_encode(self._thought))
             changed["content_block"] = raws
-        if block.given_id:
+        if block.has_new_id:
             changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
         return _sse_event(event.type, _replace_members(data, changed))
 
     def _mark(self, signature: object) -> str | None:
-        """The signature as the client gets it; None where it gets it as it is."""
+        """The client's form of a signature; None if it is unchanged."""
         if self._round == 1 or not isinstance(signature, str) or not signature:
             return None
         self._thought = mark_signature(signature, self._round, self.mark)
         return self._thought
 
     def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
-        """Handle an event of an open block: a delta, its stop, or an unknown event."""
+        """Take an event of an open block: a delta, its stop, or an unknown event."""
         assert event.index is not None
         if event.index not in self._by_index:
-            raise BadStream(f"the provider's stream goes on with a block {event.index} that has not begun")
+            raise BadStream(f"the provider's stream continues block {event.index}, which was not started")
         block, index = self._by_index[event.index]
         changed: dict[str, Any] = {} if index == event.index else {"index": index}
         if event.type == "content_block_delta":
@@ -271,7 +267,7 @@ class AnthropicStream:
 
     @property
     def malformed_call(self) -> bool:
-        return False  # this API does not tell
+        return False  # this API does not report it
 
     @property
     def ended(self) -> bool:
@@ -287,7 +283,7 @@ class AnthropicStream:
         return uses + self._write_blocks(result_blocks(calls))
 
     def _write_blocks(self, blocks: Sequence[bytes]) -> bytes:
-        """Events of blocks that the gateway writes."""
+        """Events of blocks that the gateway adds."""
         out = []
         for raw in blocks:
             index, self._shown = self._shown, self._shown + 1
@@ -304,7 +300,7 @@ class AnthropicStream:
         return _PING
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        """The last `message_delta` and `message_stop`; nothing where every event passed unchanged."""
+        """The last `message_delta` and `message_stop`; empty if every event passed unchanged."""
         if self._client_tools is None:
             return b""
         delta: dict[str, Any] = dict(self._delta)
@@ -316,12 +312,12 @@ class AnthropicStream:
 
 
 def _without_nulls(usage: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Members of a usage that are not null."""
+    """Members of a usage object that are not null."""
     return {name: value for name, value in (usage or {}).items() if value is not None}
 
 
 def _replace_members(data: bytes, members: Mapping[str, Any]) -> bytes:
-    """The event with other members in place of its own."""
+    """The event with `members` replaced."""
     return _encode({**_members(data), **members}) if members else data
 
 

@@ -1,10 +1,10 @@
-"""Anthropic Messages: calls are `tool_use` blocks, results `tool_result` blocks of one message of the user's.
+"""Tools, calls and results of Anthropic Messages: `tool_use` blocks, and `tool_result` blocks in one user message.
 
-Pure module. `{type: tool_use, id, name, input: object}` and `{type: tool_result, tool_use_id, content: [text, image,
-document], is_error?}`; all results of a message stand together, first in the next one. Tools that the provider runs
-itself (`server_tool_use`, `mcp_tool_use`) are not ours. Streams: `content_block_start {index, content_block: {type:
-tool_use, id, name, input}}`, `content_block_delta {index, delta: {type: input_json_delta, partial_json}}`,
-`content_block_stop {index}`.
+Pure module. A call is `{type: tool_use, id, name, input: object}`, a result `{type: tool_result, tool_use_id, content:
+[text, image, document], is_error?}`. All results of a message's calls are first in the next message. Calls that the
+provider runs (`server_tool_use`, `mcp_tool_use`) are not read as calls. Streams consist of `content_block_start {index,
+content_block: {type: tool_use, id, name, input}}`, `content_block_delta {index, delta: {type: input_json_delta,
+partial_json}}` and `content_block_stop {index}`.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def _read_tool(tool: JsonObject) -> ProviderTool:
 
 
 class AnthropicMessages(MessageFormat):
-    """Anthropic Messages."""
+    """Messages of Anthropic's API."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """From a response, a message (they are alike), or a list of blocks."""
+        """Parts of a response, a message (both have the same form), or a list of blocks."""
         content = message if isinstance(message, list) else member(message, "content")
         if isinstance(content, str):
             yield Part("/content", TEXT, text_of(content))
@@ -106,17 +106,17 @@ class AnthropicMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
         blocks += [
-            {"type": "tool_use", "id": self.write_id(made.id), "name": name_for(made, names), "input": made.arguments}
-            for made in calls
-            if made.valid
+            {"type": "tool_use", "id": self.write_id(call.id), "name": name_for(call, names), "input": call.arguments}
+            for call in calls
+            if call.valid
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
-        for made, body, report in answers.bodies(accept):
-            block: JsonObject = {"type": "tool_result", "tool_use_id": self.write_id(made.id)}
+        for call, body, report in answers.bodies(accept):
+            block: JsonObject = {"type": "tool_result", "tool_use_id": self.write_id(call.id)}
             content = _content(body, report)
             if content:
                 block["content"] = content
@@ -151,7 +151,7 @@ def _part(block: object, path: str) -> Part:
 
 
 def _content(body: Body, report: LossReport) -> list[JsonObject]:
-    """Blocks; the provider refuses empty texts."""
+    """Blocks of a result, without empty texts, which the provider refuses."""
     content = [_write_block(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
     if body.structured is not None and not body.structured_in_text:
         content.append({"type": "text", "text": json_text(body.structured)})
@@ -183,7 +183,7 @@ def _block(part: object) -> JsonObject:
 
 
 class AnthropicAssembler(BlockAssembler):
-    """Anthropic Messages."""
+    """Assembles calls of Anthropic Messages."""
 
     def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)

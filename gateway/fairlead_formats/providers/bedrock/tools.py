@@ -1,9 +1,9 @@
-"""Bedrock Converse: calls are `toolUse` blocks, results `toolResult` blocks of one message of the user's.
+"""Tools, calls and results of Bedrock Converse: `toolUse` blocks, and `toolResult` blocks in one user message.
 
-Pure module. `{toolUse: {toolUseId, name, input}}` and `{toolResult: {toolUseId, content: [text, json, image,
-document], status?}}` (botocore `bedrock-runtime`). Bytes are base64 as in the HTTP API; boto3 wants them decoded:
-`with_bytes`. Streams: `{contentBlockStart: {contentBlockIndex, start: {toolUse: {toolUseId, name}}}}`,
-`{contentBlockDelta: {…, delta: {toolUse: {input}}}}`, `{contentBlockStop: {…}}`.
+Pure module. A call is `{toolUse: {toolUseId, name, input}}`, a result `{toolResult: {toolUseId, content: [text, json,
+image, document], status?}}` (botocore `bedrock-runtime`). Bytes are base64, as in the HTTP API; `with_bytes` decodes
+them for boto3. Streams consist of `{contentBlockStart: {contentBlockIndex, start: {toolUse: {toolUseId, name}}}}`,
+`{contentBlockDelta: {…, delta: {toolUse: {input}}}}` and `{contentBlockStop: {…}}`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
 def _read_tool(tool: JsonObject) -> ProviderTool:
     spec = tool.get("toolSpec")
     if not isinstance(spec, dict):
-        raise NotAFunction("it holds no toolSpec: it is the provider's own, not a function")
+        raise NotAFunction("the tool has no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
         raise UnusableSchema("inputSchema is not an object")
@@ -100,10 +100,10 @@ def _unpack(payload: Any) -> list[Any]:
 
 
 class BedrockMessages(MessageFormat):
-    """Bedrock Converse."""
+    """Messages of Bedrock Converse."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """From a response, its output, a message, or a list of blocks."""
+        """Parts of a response, its output, a message, or a list of blocks."""
         path, inner = _inner(message)
         blocks = (
             with_paths(path, inner)
@@ -127,17 +127,17 @@ class BedrockMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
         blocks += [
-            {"toolUse": {"toolUseId": self.write_id(made.id), "name": name_for(made, names), "input": made.arguments}}
-            for made in calls
-            if made.valid
+            {"toolUse": {"toolUseId": self.write_id(call.id), "name": name_for(call, names), "input": call.arguments}}
+            for call in calls
+            if call.valid
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
-        for made, body, report in answers.bodies(accept):
-            written: JsonObject = {"toolUseId": self.write_id(made.id), "content": _content(body, report, carry)}
+        for call, body, report in answers.bodies(accept):
+            written: JsonObject = {"toolUseId": self.write_id(call.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
                 written["status"] = "error"
             blocks.append({"toolResult": written})
@@ -173,7 +173,7 @@ def _part(block: object, path: str) -> Part:
 
 
 def with_bytes(message: JsonObject) -> JsonObject:
-    """A message with the bytes of images and documents decoded, as boto3 takes them."""
+    """A message with decoded bytes of images and documents, as boto3 requires."""
     return {key: _with_bytes(value) for key, value in message.items()}
 
 
@@ -188,7 +188,7 @@ def _with_bytes(value: Any) -> Any:
 
 
 def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
-    """At least one block, none empty. Structured content has one of its own, and the text that repeats it goes."""
+    """At least one block, none of them empty. Text that repeats structured content is left out."""
     content: list[JsonObject] = []
     report_repeated(body, report)
     for block in body.blocks:
@@ -201,14 +201,14 @@ def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
     if body.is_error and not carry.status:
         content.insert(0, {"text": mark_error("", body, report).strip()})
     if not content:
-        report.add("/content", "text", Action.REWRITTEN, "the format takes no empty result")
+        report.add("/content", "text", Action.REWRITTEN, "the format does not accept an empty result")
     return content or [{"text": "(no output)"}]
 
 
 def _json(value: Any, report: LossReport) -> Any:
     if isinstance(value, dict):
         return value
-    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models want an object: below `output`")
+    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models require an object: put in `output`")
     return {"output": value}
 
 
@@ -239,7 +239,7 @@ def _result(result: JsonObject) -> JsonObject:
 
 
 class BedrockAssembler(BlockAssembler):
-    """Bedrock ConverseStream."""
+    """Assembles calls of Bedrock ConverseStream."""
 
     def feed(self, event: object) -> list[ModelCall]:
         event = event_of(event)
@@ -261,7 +261,7 @@ class BedrockAssembler(BlockAssembler):
 
 
 def _targets(options: Options) -> Targets:
-    """Strict, and `$ref`, only for Claude."""
+    """Schema rules of a model. Only Claude supports strict schemas and `$ref`."""
     if _CLAUDE.search(options.model or ""):
         return rules.BEDROCK_CLAUDE, rules.BEDROCK_STRICT if options.strict else None
     return rules.BEDROCK, None

@@ -1,4 +1,4 @@
-"""Whole answers of generateContent: what one round said, and the one answer that all rounds become. Pure module."""
+"""Whole answers of generateContent: of one round, and the client's answer for all rounds. Pure module."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopRe
 
 
 class GeminiAnswer:
-    """The answer of one round."""
+    """The provider's answer in one round."""
 
     def __init__(self, body: bytes) -> None:
         """Raises BadAnswer."""
         try:
             self._response = GeminiResponse(body)
-            self.parts = [part.with_call_id() for part in self._response.parts]
+            self.parts = [part.add_call_id() for part in self._response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is not a response of generateContent: {error}") from error
         if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._response.members):
@@ -51,11 +51,13 @@ class GeminiAnswer:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members that identify the answer to clients."""
+        """Members that identify the answer for clients."""
         return self._response.head
 
     def write(self, loop: LoopResult) -> bytes:
-        """With the head of the first round, and the parts of all. This API has no form for calls that ran here."""
+        """The answer has the first round's head and the parts of all. The API has no form for calls that the gateway
+        ran.
+        """
         rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
         if loop.client_tools is None:
             return self._response.with_extra_members(loop.extra_members)
@@ -67,7 +69,7 @@ class GeminiAnswer:
 
 
 def join_rounds(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:
-    """Parts of a later round, an empty line in front of its first text where text was said `before`."""
+    """Parts of a later round, with an empty line before its first text if `before` has text."""
     if not any(part.text for part in before):
         return list(parts)
     first = next((first for first, part in enumerate(parts) if part.text), None)

@@ -1,8 +1,8 @@
-"""Ids of calls that travel in the signatures of thoughts, to clients of Gemini's API and back. Pure module.
+"""Call ids inside of thought signatures, for clients of Gemini's API that drop ids. Pure module.
 
-Ids are optional in that API, and some clients drop them (langchain-google-genai 4.4). The signature of a call's thought
-has to come back as it was given, so the id stands in front of the provider's own signature, and in place of one where
-the provider gives none. The provider gets its own back. Source: Google's page on thought signatures.
+Ids are optional in that API, and some clients drop them (langchain-google-genai 4.4). Clients have to return a call's
+thought signature unchanged, so the gateway puts the id before the provider's signature, or in its place if there is
+none. The provider gets its own signature back. Source: Google, "Thought signatures".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairlead_formats.wire.raw_json import array
 
 _PREFIX: Final = b"fairlead:"
 _MARK: Final = base64.b64encode(_PREFIX)
-"""Nine bytes become twelve characters, in both alphabets of base64."""
+"""Nine bytes are twelve characters, equal in both alphabets of base64."""
 _BETWEEN: Final = "\0"
 _STANDARD: Final = str.maketrans("-_", "+/")
 _encode: Final = msgspec.json.Encoder().encode
@@ -33,18 +33,18 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def sign_with_id(ident: str, signature: str) -> str:
-    """A signature that carries the id of a call; `signature` is the provider's, empty where there is none."""
+    """A signature that contains a call id. `signature` is the provider's, or empty."""
     return base64.b64encode(_PREFIX + f"{ident}{_BETWEEN}{signature}".encode("utf-8", "replace")).decode()
 
 
 def visible_parts(parts: Iterable[ContentPart], client_tools: Collection[str]) -> list[ContentPart]:
-    """Parts that the client gets: its calls carry their ids, and calls that the gateway runs are left out."""
-    return [carry_id(part) for part in parts if part.called is None or part.called in client_tools]
+    """Parts that the client receives: its calls with ids in signatures, and no calls that the gateway runs."""
+    return [carry_id(part) for part in parts if part.called_name is None or part.called_name in client_tools]
 
 
 def carry_id(part: ContentPart) -> ContentPart:
-    """The part with a signature that carries the id of its call; a part that is not a call stays as it is."""
-    if part.called is None or not is_made_here(part.call_id):
+    """The part with the id of its call in the signature; a part without a call is unchanged."""
+    if part.called_name is None or not is_made_here(part.call_id):
         return part
     members = _members(part.raw)
     signature = sign_with_id(part.call_id, text_of(member(part.read, *SIGNATURE)))
@@ -52,17 +52,17 @@ def carry_id(part: ContentPart) -> ContentPart:
     return ContentPart(_encode(members))
 
 
-def with_carried_ids(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Decoded parts of an answer of another family, with signatures that carry the ids of their calls."""
+def sign_parts(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Decoded parts of another family's answer, with the ids of their calls in signatures."""
     idents = [(part, text_of(member(member(part, *CALL), "id"))) for part in parts]
     return [
         {**part, SIGNATURE[0]: sign_with_id(ident, "")} if is_made_here(ident) else {**part} for part, ident in idents
     ]
 
 
-def with_returned_ids(body: bytes) -> bytes:
-    """A request of a client with the ids that its signatures carry, on calls and on responses to these, and with the
-    provider's own signatures.
+def restore_ids(body: bytes) -> bytes:
+    """The body of a client's request with ids and signatures separated: calls and their responses get the ids from the
+    signatures, and calls get the provider's signatures.
     """
     if _MARK not in body:
         return body
@@ -71,22 +71,22 @@ def with_returned_ids(body: bytes) -> bytes:
         contents = _ReturnedContents()
         members["contents"] = Raw(array([contents.restore(content) for content in _raws(members["contents"])]))
     except (*_UNREADABLE, KeyError):
-        return body  # reading it says what is wrong
+        return body  # the reader of the request reports the fault
     return _encode(members)
 
 
 class _ReturnedContents:
-    """Restores ids in the contents of a conversation, which are read in their order."""
+    """Restores call ids in the contents of a conversation, which must be passed in order."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, deque[str]] = {}
-        """Ids of the last calls that have no response, by the name of the function."""
+        """Ids of the last content's calls without a response, by name of the function."""
         self._renamed: dict[str, str] = {}
-        """Ids that the client made, to those that its calls had."""
+        """Maps ids that the client generated to the original ids of the calls."""
         self._calls_before = False
 
     def restore(self, raw: Raw) -> bytes | Raw:
-        """A content with the ids that its signatures carry."""
+        """A content with the ids from its signatures."""
         content = _members(raw)
         if "parts" not in content or not is_list(content["parts"]):
             return raw
@@ -111,9 +111,9 @@ class _ReturnedContents:
         ident, signature = read_carried_id(_any(part.get(key, b"null")))
         if not ident:
             return raw
-        given = text_of(_any(call.get("id", b"null")))
-        if given and given != ident:
-            self._renamed[given] = ident
+        client_id = text_of(_any(call.get("id", b"null")))
+        if client_id and client_id != ident:
+            self._renamed[client_id] = ident
         self._by_name.setdefault(text_of(_any(call.get("name", b"null"))), deque()).append(ident)
         part.pop(key)
         if signature:
@@ -122,20 +122,20 @@ class _ReturnedContents:
 
     def _response(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
         response = _members(part[name])
-        given = text_of(_any(response.get("id", b"null")))
+        client_id = text_of(_any(response.get("id", b"null")))
         waiting = self._by_name.get(text_of(_any(response.get("name", b"null"))))
-        ident = self._renamed.get(given, "") if given else waiting.popleft() if waiting else ""
+        ident = self._renamed.get(client_id, "") if client_id else waiting.popleft() if waiting else ""
         return _encode({**part, name: {**response, "id": ident}}) if ident else raw
 
 
 def read_carried_id(signature: object) -> tuple[str, str]:
-    """The id that a signature carries, and the provider's signature; both empty where it carries none."""
+    """The id in a signature, and the provider's signature; both are empty if there is no id."""
     text = text_of(signature)
     if not text.startswith(_MARK.decode()):
         return "", ""
     try:
         whole = base64.b64decode(text.translate(_STANDARD) + "=" * (-len(text) % 4), validate=True)
-        ident, _, own = whole.removeprefix(_PREFIX).decode().partition(_BETWEEN)
+        ident, _, provider_signature = whole.removeprefix(_PREFIX).decode().partition(_BETWEEN)
     except ValueError:
         return "", ""
-    return (ident, own) if is_made_here(ident) else ("", "")
+    return (ident, provider_signature) if is_made_here(ident) else ("", "")

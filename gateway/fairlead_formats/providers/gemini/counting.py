@@ -1,7 +1,7 @@
-"""How Gemini is asked for the tokens of a request. Pure module.
+"""Token counting with Gemini's API. Pure module.
 
-Source: Google's API reference, `models.countTokens` of v1beta, about contents alone or about a whole request: tools are
-counted below `generateContentRequest` only.
+Source: Google's API reference, `models.countTokens` of v1beta. It counts contents or a whole request. Tools are counted
+only inside of `generateContentRequest`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class GeminiCounting:
-    """Counts of Gemini's API."""
+    """Requests for token counts of Gemini's API."""
 
     wire = GEMINI_EVENTS
     kind: ProviderKind = "gemini"
@@ -34,8 +34,8 @@ class GeminiCounting:
             outer = _members(body)
             inner = outer.get(key_of(outer, *_WHOLE))
             if inner is not None:
-                own = {GATEWAY_MEMBER: outer[GATEWAY_MEMBER]} if GATEWAY_MEMBER in outer else {}
-                body = _encode({**_members(inner), **own})
+                gateway_member = {GATEWAY_MEMBER: outer[GATEWAY_MEMBER]} if GATEWAY_MEMBER in outer else {}
+                body = _encode({**_members(inner), **gateway_member})
         return GEMINI_EVENTS.read(body, model)
 
     def path(self, model: str) -> str:

@@ -1,6 +1,6 @@
-"""Errors in the form of Google's APIs: `{"error": {code, message, status, details}}`, or a list of one. Pure module.
+"""Errors in the form of Google's APIs: `{"error": {code, message, status, details}}`, or a list with one. Pure module.
 
-Source: google.rpc.Status and google.rpc.Code, which name a status by its HTTP code.
+Source: google.rpc.Status and google.rpc.Code, which map status names to HTTP codes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
 
 
 def error_object(error: LlmError) -> dict[str, Any]:
-    """The object `error`, as streams have it; the gateway's code is the reason in its details."""
+    """The `error` object, as streams contain it. The gateway's code is the `reason` in its details."""
     otherwise = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
     info: dict[str, Any] = {"@type": _INFO, "reason": error.code, "domain": _DOMAIN}
     if error.param is not None:
@@ -57,12 +57,12 @@ def error_object(error: LlmError) -> dict[str, Any]:
 
 
 def error_body(error: LlmError) -> bytes:
-    """The body of a refusal."""
+    """The body of an error response."""
     return msgspec.json.encode({"error": error_object(error)})
 
 
 def error_in(body: bytes) -> bytes | None:
-    """The raw object `error` of a provider's answer, which may be a list of one; None where there is none."""
+    """The encoded `error` object of a provider's answer, which may be in a list; None if there is none."""
     try:
         bodies = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -72,11 +72,11 @@ def error_in(body: bytes) -> bytes | None:
 
 
 def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
-    """The status and the object `error` of a refusal that came from another family."""
+    """HTTP status and `error` object of another family's error."""
     status, name = _BY_KIND[refusal.kind]
     return status, {"code": status, "message": refusal.message, "status": name}
 
 
 def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a refusal with this object `error`."""
+    """The body of an error response with this `error` object."""
     return {"error": error}

@@ -1,4 +1,4 @@
-"""Gemini generateContent as a wire format. Pure module.
+"""Wire format of Gemini's generateContent. Pure module.
 
 Source: Google's API reference, `models.generateContent` and `models.streamGenerateContent` of v1beta.
 """
@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.gemini import errors
-from fairlead_formats.providers.gemini import turns as kept_turns
+from fairlead_formats.providers.gemini import turns as stored_turns
 from fairlead_formats.providers.gemini.answer import GeminiAnswer
-from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
+from fairlead_formats.providers.gemini.carried_ids import restore_ids
 from fairlead_formats.providers.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_formats.providers.gemini.request import GeminiRequest
 from fairlead_formats.providers.gemini.signatures import remove_thoughts
@@ -30,7 +30,7 @@ from fairlead_formats.wire.protocol import EVENT_STREAM, AnswerRange, BadRequest
 
 
 class GeminiFormat(FamilyFormat):
-    """Gemini generateContent, of Google's API for developers and of those that are compatible."""
+    """Wire format of Gemini's generateContent, in Google's API for developers and compatible APIs."""
 
     name = GEMINI
     needs_call_ids = False
@@ -38,16 +38,16 @@ class GeminiFormat(FamilyFormat):
     answer_headers = ("retry-after", "server-timing", "x-gemini-service-tier", "x-goog-", "x-request-id")
 
     def __init__(self, *, array: bool = False) -> None:
-        """`array`: streams are JSON arrays, as clients get them that do not ask for events."""
+        """`array`: streams are JSON arrays, which clients receive that do not request server-sent events."""
         self._array = array
         self.stream_type = "application/json" if array else EVENT_STREAM
 
     def receive(self, body: bytes) -> bytes:
-        return with_returned_ids(body)
+        return restore_ids(body)
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> GeminiRequest:
         if model is None:
-            raise BadRequest("the path: name a model", "model")
+            raise BadRequest("the path has no model: use /v1beta/models/MODEL:METHOD", "model")
         return GeminiRequest(body, model, bool(stream))
 
     def path(self, model: str, *, stream: bool) -> str:
@@ -60,13 +60,13 @@ class GeminiFormat(FamilyFormat):
         return GeminiStream(client_tools, array=self._array)
 
     def answer_ranges(self, messages: Sequence[bytes | Raw]) -> list[AnswerRange]:
-        return kept_turns.answer_ranges(messages)
+        return stored_turns.answer_ranges(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        return kept_turns.role_and_text(message)
+        return stored_turns.role_and_text(message)
 
     def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-        return kept_turns.restore_turns(messages, turns)
+        return stored_turns.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)

@@ -1,7 +1,7 @@
-"""Gemini's `parameters` read back into JSON Schema.
+"""Conversion of Gemini's `parameters` to JSON Schema.
 
-Pure module. The Schema object of OpenAPI 3.0 differs in three things: types may
-be in capitals, null is said with `nullable`, and counts are sometimes text (they are 64-bit integers of protobuf).
+Pure module. The Schema object of OpenAPI 3.0 differs in three ways: types may be in capitals, null is expressed by
+`nullable`, and counts may be strings, as they are 64-bit integers of protobuf.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ _NAMES: Final = {
 
 
 def from_openapi(schema: JsonObject) -> JsonObject:
-    """The schema as JSON Schema 2020-12. Raises TooMuch."""
+    """The schema in JSON Schema 2020-12. Raises TooMuch."""
     converted: JsonObject = _schema(schema, ConversionBudget(), 0)
     return converted
 
 
-def _schema(schema: Any, bounds: ConversionBudget, depth: int) -> Any:
-    bounds.node(depth)
+def _schema(schema: Any, budget: ConversionBudget, depth: int) -> Any:
+    budget.node(depth)
     if not isinstance(schema, dict):
         return schema
     out: JsonObject = {}
-    for given, value in schema.items():
-        keyword = _NAMES.get(str(given)) or given
+    for name, value in schema.items():
+        keyword = _NAMES.get(str(name)) or name
         if keyword == "type" and isinstance(value, str):
             out["type"] = value.lower()
         elif keyword == "properties" and isinstance(value, dict):
-            out["properties"] = {name: _schema(part, bounds, depth + 1) for name, part in value.items()}
+            out["properties"] = {name: _schema(part, budget, depth + 1) for name, part in value.items()}
         elif keyword in LISTS and isinstance(value, list):
-            out[keyword] = [_schema(part, bounds, depth + 1) for part in value]
+            out[keyword] = [_schema(part, budget, depth + 1) for part in value]
         elif keyword in SINGLES:
-            out[keyword] = _schema(value, bounds, depth + 1)
+            out[keyword] = _schema(value, budget, depth + 1)
         elif keyword in _COUNTS and isinstance(value, str) and value.isdigit() and len(value) < 20:
             out[keyword] = int(value)
         elif keyword not in {"nullable", "propertyOrdering", "property_ordering"}:
             out[keyword] = value
-    return _with_null(out) if schema.get("nullable") is True else out
+    return _add_null(out) if schema.get("nullable") is True else out
 
 
-def _with_null(schema: JsonObject) -> JsonObject:
+def _add_null(schema: JsonObject) -> JsonObject:
     kind = schema.get("type")
     if isinstance(kind, str) and kind != "null":
         schema["type"] = [kind, "null"]

@@ -1,5 +1,7 @@
-"""Contents and their parts, read as far as tools need it; both spellings of members are taken, `functionCall` and
-`function_call`. Pure module, which takes whatever a model or a client wrote.
+"""Contents and their parts, as far as tools need them. Pure module.
+
+Members are read in both spellings, such as `functionCall` and `function_call`. Contents come from models and clients
+and are not trusted.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ RESPONSE: Final = ("functionResponse", "function_response")
 SIGNATURE: Final = ("thoughtSignature", "thought_signature")
 MODEL: Final = "model"
 BETWEEN: Final = Raw(b'{"text":"\\n\\n"}')
-"""Part between the texts of two rounds."""
+"""Part that separates the texts of two rounds."""
 EMPTY: Final = Raw(b'{"text":""}')
-"""The only part of a content without any other: clients read the first part."""
+"""The only part of an otherwise empty content, because clients read the first part."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -30,7 +32,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class ContentPart:
-    """One part of a content: its raw JSON and its decoded members."""
+    """One part of a content, encoded and decoded."""
 
     def __init__(self, raw: bytes | Raw) -> None:
         """Raises msgspec.MsgspecError."""
@@ -39,8 +41,8 @@ class ContentPart:
         self._call: object = member(self.read, *CALL)
 
     @property
-    def called(self) -> str | None:
-        """Name of the function that the part calls; None for a part that is not a call."""
+    def called_name(self) -> str | None:
+        """Name of the called function; None for a part without a call."""
         return None if self._call is None else text_of(member(self._call, "name"))
 
     @property
@@ -53,12 +55,12 @@ class ContentPart:
 
     @property
     def text(self) -> str:
-        """Text that is said, without thoughts."""
+        """Text of the part; empty for a thought."""
         return "" if self.thought else text_of(member(self.read, "text"))
 
-    def with_call_id(self) -> ContentPart:
-        """The part; a call without an id gets one, by which results of mixed turns are matched."""
-        if self.called is None or self.call_id or not isinstance(self._call, dict):
+    def add_call_id(self) -> ContentPart:
+        """The part; a call without an id gets one, by which the turn's results are matched."""
+        if self.called_name is None or self.call_id or not isinstance(self._call, dict):
             return self
         members = _members(self.raw)
         name = key_of(members, *CALL)
@@ -67,8 +69,8 @@ class ContentPart:
 
 
 def unwrap(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
-    """The call that a call of `execute_tool` names, in its place; any other part as it is. `calls`: by id."""
-    call = calls.get(part.call_id) if part.called is not None else None
+    """The part, with a call of `execute_tool` replaced by the call that it names. `calls`: by id."""
+    call = calls.get(part.call_id) if part.called_name is not None else None
     if call is None:
         return part
     members: dict[str, Any] = dict(_members(part.raw))
@@ -84,12 +86,12 @@ def parts_of(raw: bytes | Raw) -> list[ContentPart]:
 
 
 def first_call(parts: Sequence[ContentPart]) -> CallKey | None:
-    """Key of the first call, under which a turn of several rounds is kept: the model would miss its earlier calls."""
-    return next((CallKey(part.call_id, part.called) for part in parts if part.called is not None), None)
+    """Key of the first call, under which a turn of several rounds is stored, so that its earlier calls are kept."""
+    return next((CallKey(part.call_id, part.called_name) for part in parts if part.called_name is not None), None)
 
 
 def is_list(raw: Raw | None) -> bool:
-    """Whether raw JSON is an array."""
+    """Whether encoded JSON is an array."""
     return raw is not None and bytes(raw)[:1] == b"["
 
 
@@ -99,7 +101,7 @@ def content_of(parts: Sequence[bytes | Raw], role: str = MODEL) -> bytes:
 
 
 def key_of(members: Mapping[str, object], *spellings: str) -> str:
-    """The spelling that the members have; the first one where they have none."""
+    """The spelling that the members use; the first one if they use none."""
     return next((each for each in spellings if each in members), spellings[0])
 
 

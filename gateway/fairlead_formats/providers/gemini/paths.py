@@ -1,4 +1,4 @@
-"""Paths of Gemini's API: `/v1beta/models/MODEL:METHOD`, in newer clients `/v1/models/MODEL:METHOD`. Pure module."""
+"""Paths of Gemini's API: `/v1beta/models/MODEL:METHOD`, or `/v1/models/MODEL:METHOD` of newer clients. Pure module."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _RESOURCES: Final = ("models/", "tunedModels/")
 
 
 class GeminiPath(msgspec.Struct, frozen=True):
-    """Model and method of a path."""
+    """Model and method in a path."""
 
     model: str
     method: str
 
 
 def read_path(path: str) -> GeminiPath | None:
-    """The model, which may have slashes, and the method of a decoded path; None for any other path."""
+    """Model and method of a decoded path, where the model may contain slashes; None for any other path."""
     match = _PATH.fullmatch(path)
     return None if match is None else GeminiPath(match["model"], match["method"])
 
 
 def resource_of(model: str) -> str:
-    """Name of a model as a resource."""
+    """Resource name of a model, such as `models/gemini-2.5-pro`."""
     return model if model.startswith(_RESOURCES) else f"models/{model}"
 
 
 def path_of(model: str, method: str) -> str:
-    """Path of a method below the base of the provider's API; streams as server-sent events."""
+    """Path of a method, relative to the base URL of the provider's API. Streams are server-sent events."""
     return f"/v1beta/{quote(resource_of(model))}:{method}" + ("?alt=sse" if method == STREAM else "")

@@ -1,7 +1,7 @@
-"""Requests of generateContent: read as raw members, so that what is not understood goes out as it came.
+"""Requests of generateContent, read as raw members so that uninterpreted members reach the provider unchanged.
 
-Pure module. Wire format: Google's API reference, `models.generateContent` of v1beta. Members are taken in both
-spellings, as Google's own client sends both in one body.
+Pure module. Source: Google's API reference, `models.generateContent` of v1beta. Members are read in both spellings, as
+Google's client mixes them in one body.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOOL_CONFIG: Final = ("toolConfig", "tool_config")
 _CALLING: Final = ("functionCallingConfig", "function_calling_config")
 _ALLOWED: Final = ("allowedFunctionNames", "allowed_function_names")
 _TOGETHER: Final = ("includeServerSideToolInvocations", "include_server_side_tool_invocations")
-"""Member of the tool config without which functions beside the provider's own tools are refused."""
+"""Member of the tool config that the provider requires for functions together with its own tools."""
 _SYSTEM: Final = ("systemInstruction", "system_instruction")
 _CACHED: Final = ("cachedContent", "cached_content")
 _GENERATION: Final = ("generationConfig", "generation_config")
@@ -39,7 +39,7 @@ _JSON_OUT: Final = (
     "response_format",
 )
 _NO_FUNCTIONS_WITH_JSON: Final = re.compile(r"(?:^|/)gemini-[12](?:[.-]|$)")
-"""Models that refuse functions where JSON is asked for."""
+"""Models that refuse functions together with JSON output."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -48,10 +48,10 @@ _NULL: Final = Raw(b"null")
 
 
 class GeminiRequest(FamilyRequest):
-    """One request of a client."""
+    """A client's request."""
 
     def __init__(self, body: bytes, model: str, stream: bool) -> None:
-        """`model` and `stream` are those of the path. Raises BadRequest."""
+        """`model` and `stream` come from the path. Raises BadRequest."""
         with reading_body():
             self._members = _members(body)
             self.gateway_options = self._members.pop(GATEWAY_MEMBER, Raw(b"{}"))
@@ -82,15 +82,17 @@ class GeminiRequest(FamilyRequest):
             members["model"] = Raw(_encode(resource_of(model_round.model)))
         members["contents"] = Raw(array(sign_calls([*self.messages, *model_round.added_messages], model_round.model)))
         if model_round.injected:
-            members["tools"] = Raw(array(self._with(model_round.injected)))
+            members["tools"] = Raw(array(self._add_functions(model_round.injected)))
         if model_round.last and (model_round.injected or self.tool_names):
-            self._choose(members, "NONE")
+            self._set_mode(members, "NONE")
         elif not model_round.first and self._mode == "ANY":
-            self._choose(members, "VALIDATED" if self._together else "AUTO")  # with its own tools it refuses AUTO
+            self._set_mode(
+                members, "VALIDATED" if self._allows_provider_tools else "AUTO"
+            )  # AUTO is refused with provider's tools
         return _encode(members)
 
-    def _with(self, injected: Sequence[bytes]) -> list[Raw]:
-        """The tools with more functions: behind those of the caller, for functions in two entries are refused."""
+    def _add_functions(self, injected: Sequence[bytes]) -> list[Raw]:
+        """The tools with injected functions, in the client's entry if it has one: several entries are refused."""
         tools = list(self._tools)
         for index, tool in enumerate(items(self._read["tools"])):
             if items(member(tool, *_DECLARATIONS)):
@@ -101,8 +103,8 @@ class GeminiRequest(FamilyRequest):
                 return tools
         return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(injected))}))]
 
-    def _choose(self, members: dict[str, Raw], mode: str) -> None:
-        """Set the mode of calling functions; names that are allowed have no place beside it."""
+    def _set_mode(self, members: dict[str, Raw], mode: str) -> None:
+        """Set the mode of function calling, without the list of allowed names, which other modes do not accept."""
         outer = key_of(members, *_TOOL_CONFIG)
         config = _object(members.get(outer))
         inner = key_of(config, *_CALLING)
@@ -119,19 +121,19 @@ class GeminiRequest(FamilyRequest):
         return text_of(member(self._calling, "mode")).upper()
 
     @property
-    def _together(self) -> bool:
+    def _allows_provider_tools(self) -> bool:
         return member(self._read[_TOOL_CONFIG[0]], *_TOGETHER) is True
 
     def _takes_functions(self) -> bool:
-        """Whether the provider takes functions together with the other members of this request; else it refuses the
-        whole request.
+        """Whether the provider accepts functions together with the other members of this request. If it does not, it
+        refuses the whole request.
         """
         if any(self._members.get(name, _NULL) != _NULL for name in _CACHED):
             return False  # the cache holds the tools
         if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
-            return False  # calls in pieces are not put together here
+            return False  # the gateway does not assemble streamed arguments of this API
         others = any(set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
-        if others and not self.tool_names and not self._together:
+        if others and not self.tool_names and not self._allows_provider_tools:
             return False
         config = self._read[_GENERATION[0]]
         if (member(config, "candidateCount", "candidate_count") or 1) != 1:
@@ -145,7 +147,7 @@ class GeminiRequest(FamilyRequest):
 
 
 def _object(raw: Raw | None) -> dict[str, Raw]:
-    """Members of a raw object; none for any other JSON."""
+    """Members of a JSON object; empty for any other JSON."""
     return _members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
 
 

@@ -1,7 +1,7 @@
-"""One response of generateContent: a whole answer, or one piece of a stream, which has the same form.
+"""One response of generateContent: a whole answer, or one event of a stream, which has the same form.
 
-Pure module. Members that are not understood stay as they came. Only the first candidate is read: of several nothing is
-injected.
+Pure module. Members that the gateway does not interpret are kept unchanged. Only the first candidate is read, as no
+tools are injected into requests for several.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fairlead_mcp.surrogates import pair
 
 _HEAD: Final = ("responseId", "modelVersion")
 _USAGE: Final = "usageMetadata"
-_OF_END: Final = ("finishReason", "finishMessage")
-_SPOILT: Final = frozenset(
+_END_MEMBERS: Final = ("finishReason", "finishMessage")
+_MALFORMED: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 )
-"""Finish reasons of an answer whose call cannot be read."""
+"""Finish reasons of an answer with an unreadable call."""
 UNFINISHED: Final = frozenset(
     {
         "MAX_TOKENS",
@@ -36,7 +36,7 @@ UNFINISHED: Final = frozenset(
         "MODEL_ARMOR",
     }
 )
-"""Finish reasons of an answer that was cut off: its calls are not run."""
+"""Finish reasons of an incomplete answer, whose calls are not run."""
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
@@ -44,7 +44,7 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class GeminiResponse:
-    """One response as it came."""
+    """One response of the provider."""
 
     def __init__(self, body: bytes) -> None:
         """Raises msgspec.MsgspecError, UnicodeDecodeError, RecursionError."""
@@ -70,22 +70,22 @@ class GeminiResponse:
 
     @property
     def head(self) -> dict[str, Raw]:
-        """Members that identify the answer to clients."""
+        """Members that identify the answer for clients."""
         return {name: raw for name, raw in self.members.items() if name in _HEAD}
 
     @property
     def ended(self) -> bool:
-        """Whether this is the end of an answer."""
+        """Whether the response ends the answer."""
         return bool(self.finish_reason) or self.blocked
 
     @property
-    def tells(self) -> bool:
-        """Whether the response has more than parts, an end, usage and the members of every response."""
+    def has_other_members(self) -> bool:
+        """Whether the response has members besides parts, finish reason, usage and those of every response."""
         extra_members = set(self.members) - {"candidates", _USAGE, *_HEAD, "createTime"}
-        return bool(extra_members or set(self._candidate) - {"content", "index", *_OF_END})
+        return bool(extra_members or set(self._candidate) - {"content", "index", *_END_MEMBERS})
 
     def with_extra_members(self, extra_members: Mapping[str, Any]) -> bytes:
-        """The response as it came, with `extra_members` members."""
+        """The response with `extra_members` added."""
         return _encode({**self.members, **{name: Raw(_encode(value)) for name, value in extra_members.items()}})
 
     def write(
@@ -97,13 +97,13 @@ class GeminiResponse:
         *,
         end: bool = True,
     ) -> bytes:
-        """The response with these parts, this usage (none where it is empty), members of another response's `head`, and
-        `extra_members`. `end`: False for a round that is not the client's last, whose finish reason is left out.
+        """The response with these parts, this usage (none if empty), `head` of another response, and `extra_members`.
+        `end`: False leaves out the finish reason, for a round that is not the client's last.
         """
         members = {name: raw for name, raw in self.members.items() if name != _USAGE}
         candidate = dict(self._candidate)
         if not end:
-            candidate = {name: raw for name, raw in candidate.items() if name not in _OF_END}
+            candidate = {name: raw for name, raw in candidate.items() if name not in _END_MEMBERS}
         if [*map(bytes, parts)] != [bytes(part.raw) for part in self.parts]:
             content = {"role": Raw(_encode(MODEL)), **self._content, "parts": Raw(array(parts or [EMPTY]))}
             candidate = {**candidate, "content": Raw(_encode(content))}
@@ -118,11 +118,11 @@ class GeminiResponse:
 
 
 def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
-    """Whether an answer ended with a call that cannot be read, and has nothing else but thoughts."""
-    return reason in _SPOILT and all(part.called is None and not part.text for part in parts)
+    """Whether an answer ended with an unreadable call, and otherwise has only thoughts."""
+    return reason in _MALFORMED and all(part.called_name is None and not part.text for part in parts)
 
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
-    """The decoded content of an answer; without its calls where the answer was cut off."""
-    finished = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
+    """The decoded content of an answer; without calls if the answer is incomplete."""
+    finished = [part.read for part in parts if part.called_name is None or reason not in UNFINISHED]
     return {"role": MODEL, "parts": finished}

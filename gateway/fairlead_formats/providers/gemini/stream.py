@@ -1,8 +1,8 @@
-"""Streams of generateContent: the responses of several rounds become one stream, without the calls that are run here.
+"""Streams of generateContent, which merge the responses of several rounds without the calls that the gateway runs.
 
-Pure module. What clients take (run with Google's SDK): lines that begin with `data: `, and empty ones; no comment, no
-`event:`, no `[DONE]`. Every event is a whole response, and a call comes whole in one. A client that does not ask for
-events gets one JSON array of responses.
+Pure module. Clients, as tested with Google's SDK, accept only lines that begin with `data: `, and empty lines: no
+comments, no `event:`, no `[DONE]`. Every event is a complete response with complete calls. A client that does not
+request server-sent events receives one JSON array of responses.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, Inn
 from fairlead_formats.wire.raw_json import add_usage
 
 MAX_ROUND: Final = 32 << 20
-"""Bytes that one round may say."""
-BROKEN: Final = "the provider broke the answer off"
+"""Maximum bytes of one round."""
+BROKEN: Final = "the provider ended its stream with an error"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
 _ESCAPED: Final = {
@@ -38,8 +38,8 @@ _ESCAPED: Final = {
     b"\xe2\x80\xa9": rb"\u2029",
     b"\xc2\x85": rb"\u0085",
 }
-"""Line ends as clients take them, also those that are not line ends in JSON: older clients break there."""
-_NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
+"""Replacements of line ends, including those that are not line ends in JSON: older clients split lines there."""
+_NO_MEMBERS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class _TextPart(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class _TextCandidate(msgspec.Struct, rename="camel"):
 
 
 class _TextResponse(msgspec.Struct, rename="camel"):
-    """A response of text and nothing else that matters here: most responses of a stream. It is passed on as it is."""
+    """A response with only text, as most responses of a stream are. It is passed on unchanged."""
 
     candidates: tuple[_TextCandidate]
     usage_metadata: Raw = Raw(b"null")
@@ -69,31 +69,31 @@ _any: Final = msgspec.json.Decoder().decode
 
 
 class GeminiStream:
-    """Responses of one client's stream over all rounds."""
+    """One client's stream over all rounds, in responses of generateContent."""
 
     def __init__(self, client_tools: Collection[str] | None, *, array: bool = False) -> None:
-        """`array`: the client gets a JSON array, and no events."""
+        """`array`: the client receives a JSON array instead of events."""
         self._client_tools = client_tools
         self._array = array
         self._opened = False
         self._head: dict[str, Raw] = {}
-        """`responseId` and `modelVersion` of the first response: every later one has them."""
+        """`responseId` and `modelVersion` of the first response, which all later ones repeat."""
         self._round = 0
         self._text: list[ContentPart] = []
-        """A part with text of an earlier round, where there is one; else empty."""
+        """A part with text of an earlier round; empty if there is none."""
         self.usage: dict[str, Any] = {}
-        self.done = False  # this API does not tell but by its end
+        self.done = False  # this API marks the end only by closing the stream
         self._begin()
 
     def _begin(self) -> None:
         self._round_usage: Mapping[str, Any] = {}
         self._parts: list[ContentPart] = []
-        self._passed: list[str] = []
-        """Texts behind these parts that passed unchanged."""
+        self._passed_texts: list[str] = []
+        """Texts after `_parts` that passed unchanged."""
         self._passed_usage = Raw(b"null")
-        """Usage in the last of them."""
-        self._held: list[tuple[GeminiResponse, list[ContentPart]]] = []
-        """Responses from the end of the round on: whether that is the client's end is known behind them."""
+        """Usage in the last response that passed unchanged."""
+        self._held_responses: list[tuple[GeminiResponse, list[ContentPart]]] = []
+        """Responses from the end of the round on, held back until it is known whether another round follows."""
         self._size = 0
         self._calls = 0
         self._finish_reason = ""
@@ -108,37 +108,37 @@ class GeminiStream:
         self._gather()
         try:
             response = GeminiResponse(data)
-            parts = [part.with_call_id() for part in response.parts]
+            parts = [part.add_call_id() for part in response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:
                 raise BadStream(BROKEN, broken) from error
-            raise BadStream(f"the provider's stream holds no response: {error}") from error
+            raise BadStream(f"an event of the provider's stream is not a response: {error}") from error
         if bytes(response.members.get("error", b"null")) != b"null":
-            raise BadStream(BROKEN, error_in(data))  # clients read error objects only
+            raise BadStream(BROKEN, error_in(data))  # clients expect error objects only
         self.ended = self.ended or response.ended
         if self._client_tools is None:
             return self._event(data)
         return self._take(data, response, parts, self._client_tools)
 
     def _pass_text(self, data: bytes) -> bool:
-        """Add a piece of text to the round, if the response is one that passes unchanged; whether it is."""
+        """Add a piece of text to the round if the response can pass unchanged. Returns whether it can."""
         try:
             response = _text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return False  # another kind of response, or none: what it is comes out elsewhere
-        self._passed.append(response.candidates[0].content.parts[0].text)
+            return False  # another kind of response, which the general reader decodes
+        self._passed_texts.append(response.candidates[0].content.parts[0].text)
         self._passed_usage = response.usage_metadata
         return True
 
     def _gather(self) -> None:
-        """Make one part of the round of the texts that passed unchanged."""
-        if not self._passed:
+        """Join the texts that passed unchanged into one part of the round."""
+        if not self._passed_texts:
             return
-        self._parts.append(ContentPart(_encode({"text": "".join(self._passed)})))
+        self._parts.append(ContentPart(_encode({"text": "".join(self._passed_texts)})))
         usage = _any(self._passed_usage)
         self._round_usage = usage if isinstance(usage, dict) and usage else self._round_usage
-        self._passed = []
+        self._passed_texts = []
         self._passed_usage = Raw(b"null")
 
     def _take(
@@ -146,7 +146,7 @@ class GeminiStream:
     ) -> bytes:
         self._round_usage = response.usage or self._round_usage
         self._finish_reason = response.finish_reason or self._finish_reason
-        self._calls += sum(part.called is not None for part in parts)
+        self._calls += sum(part.called_name is not None for part in parts)
         if self._calls > MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
@@ -155,15 +155,15 @@ class GeminiStream:
         if any(part.text for part in visible):
             self._text = []
         if self.ended:
-            self._held.append((response, visible))
+            self._held_responses.append((response, visible))
             return b""
         if not self._round and visible == parts == response.parts:
             return self._event(data)
         return self._write_response(response, visible)
 
     def _write_response(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
-        """A response in the middle of the stream; nothing where no visible part is left of it."""
-        if not parts and (response.parts or self._round) and not response.tells:
+        """A response within the stream; empty if no visible part is left of it."""
+        if not parts and (response.parts or self._round) and not response.has_other_members:
             return b""
         usage = add_usage(self.usage, response.usage) if response.usage else {}
         return self._event(response.write([part.raw for part in parts], usage, self._first_head, end=False))
@@ -174,28 +174,30 @@ class GeminiStream:
         return self._head if self._round else {}
 
     def end_round(self) -> bytes:
-        """End the round. Where the model goes on, what its last responses say flows on without their end."""
+        """End the round. If another round follows, the held responses are sent without their finish reason."""
         self._gather()
         goes_on = self.malformed_call or (
             self._client_tools is not None and len(visible_parts(self._parts, self._client_tools)) < len(self._parts)
         )
         out = (
-            b"".join(self._write_response(response, parts) for response, parts in self._held if parts)
+            b"".join(self._write_response(response, parts) for response, parts in self._held_responses if parts)
             if goes_on
             else b""
         )
         if goes_on:
-            self._held = [(response, []) for response, _ in self._held if response.ended or response.tells]
+            self._held_responses = [
+                (response, []) for response, _ in self._held_responses if response.ended or response.has_other_members
+            ]
         self.usage = add_usage(self.usage, self._round_usage)
         return out
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         before = self._parts
         self._parts = [unwrap(part, calls) for part in before]
-        response, parts = self._held[-1]
+        response, parts = self._held_responses[-1]
         client_parts = [carry_id(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
-        self._held[-1] = response, [*parts, *client_parts]
-        return b""  # they are in the last response
+        self._held_responses[-1] = response, [*parts, *client_parts]
+        return b""  # the calls are in the last response
 
     def next_round(self) -> None:
         texts = [part for part in self._parts if part.text]
@@ -220,21 +222,19 @@ class GeminiStream:
         return [content_of(whole_parts(self._parts))]
 
     def show_running(self, calls: Sequence[RunningCall]) -> bytes:
-        return b""  # this API has no form for calls that are run elsewhere
+        return b""  # this API has no form for calls that the gateway runs
 
     def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
     def finish(self, extra_members: Mapping[str, Any]) -> bytes:
-        """The end of the last round, with the sum of usage; of a stream whose events passed unchanged, what
-        closes it.
-        """
+        """The end of the last round, with the sum of usage; only the closing bytes if every event passed unchanged."""
         out = b""
-        for number, (response, parts) in enumerate(self._held, 1):
-            last = number == len(self._held)
+        for number, (response, parts) in enumerate(self._held_responses, 1):
+            last = number == len(self._held_responses)
             raws = [part.raw for part in parts]
             usage = self.usage if last else response.usage
-            out += self._event(response.write(raws, usage, self._first_head, extra_members if last else _NO_MORE))
+            out += self._event(response.write(raws, usage, self._first_head, extra_members if last else _NO_MEMBERS))
         return out + self._close()
 
     def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
@@ -255,16 +255,14 @@ class GeminiStream:
 
 
 def _in_one_line(data: bytes) -> bytes:
-    # four times faster than the expression alone, for most events have no line end
+    # the check is four times faster than the expression alone, as most events have no line ends
     if b"\n" in data or b"\r" in data or b"\xe2\x80" in data or b"\xc2\x85" in data:
         return _LINE_ENDS.sub(lambda match: _ESCAPED[match[0]], data)
     return data
 
 
 def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
-    """The parts of a streamed content: pieces of one text become one part, but for those with a signature, which stand
-    where they came.
-    """
+    """The parts of a streamed content, with adjacent pieces of text joined. Parts with a signature stay separate."""
     whole: list[bytes | Raw] = []
     for members, pieces in itertools.groupby(parts, _members_of_text):
         if not members:
@@ -277,7 +275,7 @@ def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
 
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:
-    """The members of a part of text or thoughts alone; none for any other."""
+    """The members of a part with only text or a thought; empty for any other part."""
     if not isinstance(part.read, dict):
         return frozenset()
     members = frozenset(part.read)

@@ -1,9 +1,10 @@
-"""Gemini and Gemini Live: calls are `functionCall` parts, results `functionResponse` parts with an object each.
+"""Tools, calls and results of Gemini and Gemini Live: `functionCall` and `functionResponse` parts.
 
-Pure module. `{functionCall: {id?, name, args: object}}` and `{functionResponse: {id?, name, response: object}}`; ids
-came with Gemini 3, before that a response is matched by name and order. Scalars and text are wrapped: `output` holds a
-result and `error` an error, as the provider's documentation has it. Live sends `{toolCall: {functionCalls}}` and wants
-`{toolResponse: {functionResponses}}`. Both the members of the API and the Python SDK's (snake case) are read.
+Pure module. A call is `{functionCall: {id?, name, args: object}}`, a result `{functionResponse: {id?, name, response:
+object}}`. Ids exist since Gemini 3; without them a response is matched by name and order. Text and scalars are wrapped
+in `output` for a result and in `error` for an error, as Google's documentation says. Live sends `{toolCall:
+{functionCalls}}` and expects `{toolResponse: {functionResponses}}`. Members are read in the spelling of the API and in
+that of the Python SDK (snake case).
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ _AUDIO: Final = (
 )
 _MAX_TOOLS: Final = 512
 _REFERENCE: Final = b'"$ref":'
-"""A key, as it stands in JSON; within a text its quotes would be escaped."""
+"""An object key in JSON text; within a string its quotes would be escaped."""
 _RESERVED: Final = frozenset({"output", "error", "content"})
-"""Members of a response that mean something to the provider or to us."""
+"""Members of a response that have a meaning for the provider or the gateway."""
 
 
 def _tool_writer(field: str | None) -> Callable[[Parts], JsonObject]:
@@ -82,7 +83,7 @@ def _tool_writer(field: str | None) -> Callable[[Parts], JsonObject]:
             out["description"] = parts.description
         member = field or parts.options.gemini_field
         if member == GEMINI_JSON_SCHEMA or parts.schema.get("properties"):
-            out[member] = parts.schema  # an object without properties is refused in `parameters`
+            out[member] = parts.schema  # `parameters` does not accept an object without properties
         return out
 
     return write
@@ -121,7 +122,7 @@ def _unpack(payload: Any) -> list[Any]:
 
 
 def _beside_functions(item: JsonObject) -> JsonObject:
-    """The provider's tools that stand in one item with functions."""
+    """The provider's own tools that share an entry with functions."""
     return {
         name: value for name, value in item.items() if name not in ("functionDeclarations", "function_declarations")
     }
@@ -132,11 +133,11 @@ def _request(tools: list[Definition]) -> JsonObject:
 
 
 class GeminiMessages(MessageFormat):
-    """Gemini `generateContent`."""
+    """Messages of Gemini's `generateContent`."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
-        whole.
+        """Parts of a response, a candidate, a content or a list of parts. Events of a stream are responses as well, and
+        have complete calls.
         """
         entries = with_paths("", message) if isinstance(message, list) else _parts_with_paths(message)
         for path, entry in entries or [("", message)]:
@@ -150,7 +151,7 @@ class GeminiMessages(MessageFormat):
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         parts: list[JsonObject] = [{"text": text}] if text else []
-        parts += [{"functionCall": _call(made, names)} for made in calls if made.valid]
+        parts += [{"functionCall": _call(call, names)} for call in calls if call.valid]
         return [{"role": "model", "parts": parts}] if parts else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -158,15 +159,15 @@ class GeminiMessages(MessageFormat):
         accept = accepting(images, [*_AUDIO, *((PDF,) if carry.documents else ())], max_bytes=20 * MEGABYTE)
         parts: list[JsonObject] = []
         behind: list[JsonObject] = []
-        for made, body, report in answers.bodies(accept):
-            response = _response(made, body, report)
+        for call, body, report in answers.bodies(accept):
+            response = _response(call, body, report)
             inline = [{"inlineData": {"mimeType": item.mime, "data": item.data}} for item in media(body.blocks)]
             if inline and carry.nested_media:
                 response["parts"] = inline
             elif inline:
                 for item in media(body.blocks):
                     report.add(item.path, item.what, Action.REWRITTEN, "moved into a message after the results")
-                behind.extend([{"text": f"Files that {made.wire_name} returned:"}, *inline])
+                behind.extend([{"text": f"Files that {call.wire_name} returned:"}, *inline])
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]
 
@@ -178,10 +179,10 @@ class GeminiMessages(MessageFormat):
 
 
 class GeminiLiveMessages(MessageFormat):
-    """Gemini Live: messages of the server in, messages of the client out. It takes no media with a response."""
+    """Messages of Gemini Live: messages of the server are read, messages of the client written, without media."""
 
     def parts(self, message: object) -> Iterator[Part]:
-        """From one message of the server, or a list of them."""
+        """Parts of a server message, or of a list of them."""
         for path, entry in with_paths("", items(message)) or [("", message)]:
             inner = member(entry, "toolCall", "tool_call")
             calls = items(member(inner or entry, "functionCalls", "function_calls"))
@@ -199,11 +200,11 @@ class GeminiLiveMessages(MessageFormat):
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         turns = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
-        written = [_call(made, names) for made in calls if made.valid]
+        written = [_call(call, names) for call in calls if call.valid]
         return [*turns, *([{"toolCall": {"functionCalls": written}}] if written else [])]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        responses = [_response(made, body, report) for made, body, report in answers.bodies(accepting())]
+        responses = [_response(call, body, report) for call, body, report in answers.bodies(accepting())]
         return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
@@ -217,7 +218,7 @@ class GeminiLiveMessages(MessageFormat):
 
 
 def _parts_with_paths(message: object, path: str = "") -> list[tuple[str, object]]:
-    """The parts of a response (its first candidate), a candidate, or a content, with their paths."""
+    """The parts of a response (its first candidate), a candidate, or a content, each with its path."""
     candidates = items(member(message, "candidates"))
     if candidates:
         message, path = candidates[0], f"{path}/candidates/0"
@@ -228,10 +229,10 @@ def _parts_with_paths(message: object, path: str = "") -> list[tuple[str, object
 
 
 def _part(entry: object, path: str) -> Part:
-    made, text = member(entry, "functionCall", "function_call"), member(entry, "text")
-    if made is not None:
-        beyond = extras(entry, "functionCall", "function_call") + extras(made, "id", "name", "args")
-        return call_part(path, Draft(member(made, "id"), member(made, "name"), member(made, "args")), beyond)
+    call, text = member(entry, "functionCall", "function_call"), member(entry, "text")
+    if call is not None:
+        beyond = extras(entry, "functionCall", "function_call") + extras(call, "id", "name", "args")
+        return call_part(path, Draft(member(call, "id"), member(call, "name"), member(call, "args")), beyond)
     if member(entry, "thought") is True:
         return Part(path, THINKING)
     if isinstance(text, str):
@@ -242,14 +243,14 @@ def _part(entry: object, path: str) -> Part:
     return Part(path, BLOCK if server is None else SERVER_TOOL)
 
 
-def _call(made: ModelCall, names: Names | None) -> JsonObject:
-    ident = {} if made.made_id else {"id": made.id}
-    return {**ident, "name": name_for(made, names), "args": made.arguments}
+def _call(call: ModelCall, names: Names | None) -> JsonObject:
+    ident = {} if call.made_id else {"id": call.id}
+    return {**ident, "name": name_for(call, names), "args": call.arguments}
 
 
-def _response(made: ModelCall, body: Body, report: LossReport) -> JsonObject:
-    written = {} if made.made_id else {"id": made.id}
-    return {**written, "name": made.wire_name, "response": _object(body, report)}
+def _response(call: ModelCall, body: Body, report: LossReport) -> JsonObject:
+    written = {} if call.made_id else {"id": call.id}
+    return {**written, "name": call.wire_name, "response": _object(body, report)}
 
 
 def _answer(path: str, response: JsonObject) -> AnswerPart:
@@ -257,7 +258,7 @@ def _answer(path: str, response: JsonObject) -> AnswerPart:
 
 
 def _object(body: Body, report: LossReport) -> JsonObject:
-    """The object of a response: structured content as it is where it is an object, all else below `output`."""
+    """The object of a response: structured content if it is an object, otherwise the result in `output`."""
     texts = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated_path]
     if len(texts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
@@ -266,10 +267,10 @@ def _object(body: Body, report: LossReport) -> JsonObject:
     if structured is None:
         return {key: "\n\n".join(texts)}
     if isinstance(structured, dict | list) and _REFERENCE in _encode(structured):
-        why = "Gemini reads $ref as a reference to a part of the response: it goes as text"
+        why = "Gemini would read $ref as a reference into the response: written as text"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
-        told = json_text(structured)
-        return {key: told, "content": "\n\n".join(texts)} if texts else {key: told}
+        text = json_text(structured)
+        return {key: text, "content": "\n\n".join(texts)} if texts else {key: text}
     if texts:
         return {key: _no_text(structured, report), "content": "\n\n".join(texts)}
     if not body.is_error and isinstance(structured, dict) and structured and _RESERVED.isdisjoint(structured):
@@ -279,7 +280,7 @@ def _object(body: Body, report: LossReport) -> JsonObject:
 
 def _no_text(structured: Any, report: LossReport) -> Any:
     if isinstance(structured, str):
-        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "text, which is told as such")
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "it is a string: written as text")
     return structured
 
 
@@ -305,7 +306,7 @@ def _result(response: JsonObject) -> ToolResult:
 
 
 def _targets(options: Options) -> Targets:
-    """The subset of OpenAPI or JSON Schema, as the caller chose."""
+    """Schema rules: a subset of OpenAPI, or JSON Schema, as the options say."""
     return (rules.GEMINI_JSON if options.gemini_field == GEMINI_JSON_SCHEMA else rules.GEMINI), None
 
 

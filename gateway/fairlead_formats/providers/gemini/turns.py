@@ -1,7 +1,7 @@
-"""Calls among the contents of a request, and turns that were kept for them. Pure module.
+"""Calls in the contents of a request, and restoration of their stored turns. Pure module.
 
-All responses to the calls of one content stand in one content, as many as calls: by id where there is one, else by name
-and order.
+The API requires one content with as many responses as the previous content has calls. They are matched by id if there
+is one, else by name and order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _ROLES: Final = {MODEL: "assistant", "function": "tool", "": "user"}
-"""Roles by the names that other formats have for them."""
+"""Maps roles of the API to roles of OpenAI's formats."""
 
 
-class _BehindCall(msgspec.Struct):
-    """One part of a content behind calls."""
+class _FollowingPart(msgspec.Struct):
+    """One part of a content that follows calls."""
 
     raw: bytes | Raw
     is_answer: bool
@@ -36,10 +36,10 @@ class _BehindCall(msgspec.Struct):
 
 
 def answer_ranges(contents: Sequence[bytes | Raw]) -> list[AnswerRange]:
-    """Runs of contents of the model with calls: clients keep the pieces of a stream as contents of their own."""
+    """Runs of the model's contents with calls. Clients keep each event of a stream as a separate content."""
     answer_ranges = []
     start = 0
-    for by_model, run in itertools.groupby(contents, _is_of_model):
+    for by_model, run in itertools.groupby(contents, _is_by_model):
         raws = list(run)
         end = start + len(raws)
         if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
@@ -49,7 +49,7 @@ def answer_ranges(contents: Sequence[bytes | Raw]) -> list[AnswerRange]:
     return answer_ranges
 
 
-def _is_of_model(raw: bytes | Raw) -> bool:
+def _is_by_model(raw: bytes | Raw) -> bool:
     return b'"model"' in bytes(raw) and decode_object(raw).get("role") == MODEL
 
 
@@ -62,7 +62,7 @@ def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
 
 
 def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTurn]) -> list[bytes | Raw]:
-    """The contents, with kept turns in place of the parts that the caller has of them."""
+    """The contents, with stored turns in place of what the client received of them."""
     ends = {index.start: index.end for index in answer_ranges(contents)}
     outgoing: list[bytes | Raw] = []
     index = 0
@@ -80,7 +80,7 @@ def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, StoredTur
         outgoing += turn.before
         outgoing += [_merge_responses(turn.before[-1], gateway_results, contents[index:end])]
         outgoing += [
-            each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours
+            each for each, is_response in zip(turn.results, answers, strict=True) if not is_response
         ]  # files: at the end
         index = end
     return outgoing
@@ -92,29 +92,27 @@ def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _answers(raw: bytes | Raw) -> bool:
-    """Whether a content holds responses."""
+    """Whether a content has responses."""
     return any(b'"%s"' % name.encode() in bytes(raw) for name in RESPONSE) and any(
         member(part, *RESPONSE) is not None for part in read_parts(decode_object(raw))
     )
 
 
 def _merge_responses(calling: bytes, gateway_results: Sequence[bytes], client_results: Sequence[bytes | Raw]) -> bytes:
-    """One content with all responses in the order of the calls, and behind them the other parts that the caller
-    sent.
-    """
-    given = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
+    """One content with all responses in the order of the calls, followed by other parts that the client sent."""
+    following = [part for raw in (*gateway_results, *client_results) for part in _read_parts(raw)]
     calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calling)))
-    matched, _ = calls.take([part for part in given if part.is_answer])
+    matched, _ = calls.take([part for part in following if part.is_answer])
     taken = {id(each.result) for each in matched}
-    parts = [*(each.result.raw for each in matched), *(part.raw for part in given if id(part) not in taken)]
+    parts = [*(each.result.raw for each in matched), *(part.raw for part in following if id(part) not in taken)]
     members = _members(client_results[0]) if client_results else {"role": Raw(b'"user"')}
     return _encode({**members, "parts": Raw(array(parts))})
 
 
-def _read_parts(raw: bytes | Raw) -> list[_BehindCall]:
+def _read_parts(raw: bytes | Raw) -> list[_FollowingPart]:
     parts = []
     for part in _raws(_members(raw)["parts"]):
         response = member(decode_object(part), *RESPONSE)
         named = text_of(member(response, "id")), text_of(member(response, "name"))
-        parts.append(_BehindCall(part, response is not None, *named))
+        parts.append(_FollowingPart(part, response is not None, *named))
     return parts

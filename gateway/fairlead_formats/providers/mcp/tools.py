@@ -1,7 +1,7 @@
-"""MCP itself as a format: definitions as they are, JSON-RPC `tools/call` requests, and their responses.
+"""MCP as a format: tool definitions, JSON-RPC requests `tools/call`, and their responses.
 
-Pure module. MCP 2026-07-28, "Tools": `params {name, arguments?}`, `result {content, structuredContent?, isError?}`.
-Bare params and bare results are read too. Results pass as they are.
+Pure module. Source: MCP 2026-07-28, "Tools": `params {name, arguments?}`, `result {content, structuredContent?,
+isError?}`. Params and results without a JSON-RPC envelope are read as well. Results are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fairlead_formats.tools.definitions import name_of
 MCP: Final = "mcp"
 METHOD: Final = "tools/call"
 NUMBER: Final = "number"
-"""Kind of a call whose request has a number for an id: its response must have it too."""
+"""Kind of a call whose request has a numeric id, which its response must repeat as a number."""
 
 
 class McpFormat:
-    """Definitions as they are, checked for what every conversion needs."""
+    """Tool definitions, unchanged but checked for what every conversion needs."""
 
     name = MCP
     title = "MCP"
@@ -60,7 +60,7 @@ class McpFormat:
         return Read(tuple(tools), tuple(report))
 
     def request(self, tools: Sequence[Definition]) -> JsonObject:
-        """As the result of `tools/list`."""
+        """Members of the result of `tools/list`."""
         return {"tools": list(tools)}
 
 
@@ -71,12 +71,12 @@ def _tools(payload: Any) -> list[Any]:
 
 
 class McpMessages(MessageFormat):
-    """MCP. The id of a request is that of the call."""
+    """Messages of MCP, where the id of a request is the id of the call."""
 
     holds_text = False
 
     def parts(self, message: object) -> Iterator[Part]:
-        """From a request, its params, or a list of either."""
+        """Parts of a request, its params, or a list of either."""
         for path, entry in with_paths("", message) if isinstance(message, list) else [("", message)]:
             method = member(entry, "method")
             if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
@@ -96,16 +96,16 @@ class McpMessages(MessageFormat):
         return [
             {
                 "jsonrpc": "2.0",
-                "id": _ident(made),
+                "id": _ident(call),
                 "method": METHOD,
-                "params": {"name": name_for(made, names), "arguments": made.arguments},
+                "params": {"name": name_for(call, names), "arguments": call.arguments},
             }
-            for made in calls
-            if made.valid
+            for call in calls
+            if call.valid
         ]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        return [{"jsonrpc": "2.0", "id": _ident(made), "result": result} for made, result in answers.results]
+        return [{"jsonrpc": "2.0", "id": _ident(call), "result": result} for call, result in answers.results]
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         for path, message in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:

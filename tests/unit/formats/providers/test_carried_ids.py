@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.providers.gemini.carried_ids import read_carried_id, sign_with_id, with_returned_ids
+from fairlead_formats.providers.gemini.carried_ids import read_carried_id, restore_ids, sign_with_id
 from fairlead_formats.wire.call_ids import new_id
 
 A = new_id()
@@ -27,7 +27,7 @@ def responded(name: str, given: str = "") -> dict[str, Any]:
 def returned(*contents: tuple[str, list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
     """Parts of the contents with the ids that they carry."""
     sent = {"contents": [{"role": role, "parts": parts} for role, parts in contents]}
-    made = json.loads(with_returned_ids(json.dumps(sent).encode()))
+    made = json.loads(restore_ids(json.dumps(sent).encode()))
     return [content["parts"] for content in made["contents"]]
 
 
@@ -86,4 +86,4 @@ def test_a_signature_that_carries_no_id_made_here_stays_as_it_is(signature: str)
 @pytest.mark.parametrize("body", ["[", '{"contents":1,', '{"contents":["ZmFpcmxlYWQ6"]}', '{"ZmFpcmxlYWQ6":1}', "null"])
 def test_a_body_that_cannot_be_read_stays_as_it_is(body: str) -> None:
     for sent in (body.encode(), body.encode() + b"ZmFpcmxlYWQ6"):
-        assert with_returned_ids(sent) == sent
+        assert restore_ids(sent) == sent

@@ -174,16 +174,17 @@ def test_an_exposure_beyond_the_window_or_a_limit_is_never_advised() -> None:
     assert [each.fits for each in advise(fit(max_tools=3), short, ways, PRICES, None).options] == [False, True]
     none = advise(fit(500), short, ways, PRICES, None)
     assert none.cheapest is None
-    assert none.advice == "no way to show the tools fits m: a prompt may have 500 tokens"
+    assert none.advice == "none of the ways to show the tools fits m: a prompt may have at most 500 tokens"
 
 
 def test_the_limit_against_every_exposure_is_named_where_none_fits() -> None:
     ways, short = [every(1000), router(1000)], TaskShape(turns=1, calls=0, searches=1)
     least = advise(fit(), short, ways, PRICES, None).options[1]
     assert advise(fit(max_tools=1), short, ways, PRICES, None).advice == (
-        f"no way to show the tools fits m: search at /router/mcp lists {least.listed} tools, and 1 tool is allowed"
+        "none of the ways to show the tools fits m: "
+        f"search at /router/mcp lists {least.listed} tools, and 1 tool is allowed"
     )
     assert advise(fit(tool_tokens=20), short, ways, PRICES, None).advice == (
-        f"no way to show the tools fits m: the tools of search at /router/mcp have {least.tool_tokens} tokens, "
-        "and 20 are allowed"
+        "none of the ways to show the tools fits m: "
+        f"the tools of search at /router/mcp have {least.tool_tokens} tokens, and 20 are allowed"
     )

@@ -159,7 +159,7 @@ def test_no_tool_that_fits_is_refused() -> None:
     assert answer.reason == "the smallest tool does not fit: a, the model with the most room, lacks 110 tokens"
     assert answer.would_fit == ("a model that takes 150 tokens of input", "shortened descriptions")
     answer = refused([model("a", 100)], tools(50), limits=PlanLimits(tool_tokens=20, reserved_output=0))
-    assert answer.reason == "the limits leave no place for a tool: toolTokens 20"
+    assert answer.reason == "the limits allow no tool: toolTokens 20"
     assert answer.would_fit == ("toolTokens of at least 50",)
 
 

@@ -1,4 +1,4 @@
-"""Answers of Anthropic Messages, read and written. Pure module."""
+"""Conversion of Anthropic Messages answers from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
+from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -43,12 +43,12 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object) -> StopReason:
-    """The reason of a message."""
+    """The stop reason of a message."""
     return _READ.get(text_of(reason), "end")
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
-    """A whole answer."""
+    """Read a whole answer."""
     blocks = items(body.get("content"))
     sequence = body.get("stop_sequence")
     return TranslatedAnswer(
@@ -76,7 +76,7 @@ def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Usage as the family counts: what is in caches stands beside the input."""
+    """Read token usage. The API counts cached tokens separately from `input_tokens`."""
     fresh = number(usage.get("input_tokens"))
     cached, written = number(usage.get("cache_read_input_tokens")), number(usage.get("cache_creation_input_tokens"))
     thoughts = number(member(usage.get("output_tokens_details"), "thinking_tokens"))
@@ -85,7 +85,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any]:
-    """Usage as clients of the family read it; both numbers are required."""
+    """Write token usage. Clients require both counts, so missing ones are 0."""
     fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
     members: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
     cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
@@ -98,13 +98,13 @@ def write_usage(usage: ReportedUsage) -> dict[str, Any]:
 def write_answer(
     answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body of a whole answer."""
+    """Write the body of a whole answer."""
     content: list[dict[str, Any]] = []
     for part in answer.parts:
         if isinstance(part, CallPart):
             content += FORMAT.write_calls([part.call])[0]["content"]
         elif isinstance(part, ThinkingPart):
-            content.append({"type": "thinking", "thinking": part.text, "signature": ELSEWHERE})
+            content.append({"type": "thinking", "thinking": part.text, "signature": FOREIGN_SIGNATURE})
         elif isinstance(part, (TextPart, RefusalPart)):
             content.append({"type": "text", "text": part.text})
     return {
@@ -120,5 +120,5 @@ def write_answer(
 
 
 def message_id(ident: str) -> str:
-    """The id of an answer with the family's prefix."""
+    """An answer id with the prefix that Anthropic Messages use."""
     return ident if ident.startswith("msg_") else f"msg_{ident}"

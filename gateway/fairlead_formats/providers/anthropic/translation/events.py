@@ -1,4 +1,4 @@
-"""Streams of Anthropic Messages, read and written. Pure module."""
+"""Conversion of Anthropic Messages streams from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
+from fairlead_formats.providers.anthropic.blocks import FOREIGN_SIGNATURE
 from fairlead_formats.providers.anthropic.translation.answer import WRITTEN_STOP, message_id, read_stop, write_usage
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -29,7 +29,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class AnthropicEventReader:
-    """Reads events, whose blocks come one behind the other."""
+    """Reads events whose blocks do not interleave."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -88,13 +88,13 @@ class AnthropicEventReader:
 
 
 class AnthropicEventWriter:
-    """Writes events: one block behind the other, by whatever comes."""
+    """Writes events. A block ends when an event of another kind begins the next block."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._model = request.model
         self._index = -1
         self._open = ""
-        """Kind of the block that is open."""
+        """Kind of the open block; empty if none is open."""
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -111,7 +111,7 @@ class AnthropicEventWriter:
                 }
                 return self._event("message_start", {"message": message})
             case TextDelta(kind="thinking"):
-                block = {"type": "thinking", "thinking": "", "signature": ELSEWHERE}
+                block = {"type": "thinking", "thinking": "", "signature": FOREIGN_SIGNATURE}
                 return self._in("thinking", block) + self._delta("thinking_delta", "thinking", event.text)
             case TextDelta():
                 return self._in("text", {"type": "text", "text": ""}) + self._delta("text_delta", "text", event.text)
@@ -123,7 +123,7 @@ class AnthropicEventWriter:
         return self._close()
 
     def _in(self, kind: str, block: Mapping[str, Any]) -> bytes:
-        """The block of a kind, opened where another or none is."""
+        """Start a block of this kind unless one is open."""
         if self._open == kind:
             return b""
         out = self._close()
@@ -151,7 +151,7 @@ class AnthropicEventWriter:
         return self._event("error", {"error": error})
 
     def keep_alive(self) -> bytes:
-        """A ping; in an open text, nothing more of it, for some clients count no pings."""
+        """A ping; within a text, an empty delta, as some clients do not accept pings as a sign of life."""
         if self._open == "text":
             return self._delta("text_delta", "text", "")
         return self._event("ping", {})

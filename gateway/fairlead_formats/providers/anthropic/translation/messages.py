@@ -1,4 +1,4 @@
-"""Messages of Anthropic, read and written. Pure module."""
+"""Conversion of Anthropic messages from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ FORMAT: Final = AnthropicMessages()
 
 
 def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
-    """The turns of a list of messages."""
+    """Read a list of messages as turns."""
     turns: list[MessageTurn] = []
     for message in messages:
         role, content = text_of(member(message, "role")), member(message, "content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if role == "assistant":
-            assistant = read_assistant_parts(blocks, FORMAT, losses, lambda block: _unknown(block, losses))
+            assistant = read_assistant_parts(blocks, FORMAT, losses, lambda block: _report_unknown(block, losses))
             turns.append(MessageTurn("assistant", tuple(assistant)))
         else:
             parts = tuple(_user(blocks, losses))
@@ -44,7 +44,7 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
     return match_results(turns)
 
 
-def _unknown(block: object, losses: TranslationLosses) -> None:
+def _report_unknown(block: object, losses: TranslationLosses) -> None:
     if kind_of_part(block) != "text":
         losses.add(kind_of_part(block) or "content")
 
@@ -82,8 +82,8 @@ def _media(kind: str, block: object, losses: TranslationLosses) -> Part | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as messages that alternate between user and assistant, results first in theirs. Texts of system turns
-    in the middle are returned apart.
+    """Write turns as messages that alternate between user and assistant, with results first. Texts of system turns that
+    follow other turns are returned as `system`.
     """
     calls = calls_by_id(turns)
     system: list[str] = []
@@ -106,7 +106,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
 
 
 def _strip_end(blocks: list[dict[str, Any]]) -> None:
-    """Strip the end of the model's last message: the API refuses white space there."""
+    """Strip white space from the end of a final assistant message, which the API refuses."""
     if blocks[-1]["type"] == "text":
         blocks[-1] = {"type": "text", "text": blocks[-1]["text"].rstrip()}
 

@@ -1,4 +1,4 @@
-"""Requests of Anthropic Messages, read and written. Pure module."""
+"""Conversion of Anthropic Messages requests from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 LEAST_BUDGET: Final = 1024
-"""Tokens of thinking that the API takes at least."""
+"""Minimum token budget for thinking that the API accepts."""
 MOST_TOKENS: Final = 16_384
-"""Tokens of an answer where a client of another family names none: answers that come whole are not too long for it."""
+"""Token limit of an answer if a client of another family sets none. Whole answers of that size still arrive in time."""
 _OLD: Final = ((re.compile(r"claude-3-[57]"), 8192), (re.compile(r"claude-(3|2|instant)"), 4096))
-"""Bounds of older models' answers, in tokens."""
+"""Token limits of older models' answers."""
 _NEVER_THINKS: Final = re.compile(r"claude-(?:instant|2|3-(?:opus|sonnet|haiku|5))")
 _ADAPTIVE: Final = re.compile(r"claude-[a-z]+-(?:4-[6-9]|[5-9]|\d\d)(?!\d)")
 _encode: Final = msgspec.json.Encoder().encode
@@ -40,11 +40,11 @@ _encode: Final = msgspec.json.Encoder().encode
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
 ) -> NeutralRequest:
-    """A request. Raises BadRequest."""
+    """Read a client's request. Raises BadRequest."""
     members = RequestMembers(body, losses)
     named = members.model()
     members.leave_out("fairlead")
-    members.refuse("mcp_servers", "a provider of another kind runs no MCP servers; name servers of Fairlead's")
+    members.refuse("mcp_servers", "only Anthropic runs MCP servers; name servers of the gateway instead")
     turns = read_messages(require_list(members, "messages"), losses)
     given = members.first("tool_choice")
     tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
@@ -103,12 +103,12 @@ def _choice(given: object) -> ToolChoice | None:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body for a provider; `adapt_to_model` adds what the model decides."""
+    """Write the body of a request to the provider, except for what depends on the model (`adapt_to_model`)."""
     settings, written = request.settings, write_messages(request.turns, losses)
     system = [text for text in (*request.system, *written.system) if text.strip()]
     body: dict[str, Any] = {"model": request.model, "messages": written.messages}
     if not written.messages:
-        raise BadRequest("messages: give one of the user's", "messages")
+        raise BadRequest("messages: the request needs at least one user message", "messages")
     if system:
         body["system"] = "\n\n".join(system)
     if request.stream:
@@ -136,7 +136,7 @@ def write_request(
 
 
 def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: TranslationLosses, *, thinks: bool) -> None:
-    """Write what the API takes: a temperature up to 1, and none where the model thinks."""
+    """Write the sampling settings that the API accepts: temperatures up to 1, and none together with thinking."""
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(settings, name):
             losses.add(name)
@@ -172,8 +172,8 @@ def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: Tran
 
 
 def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
-    """Thinking as far as the API takes it: not with a forced choice, nor amid the calls of a turn whose own thoughts
-    are lost.
+    """The `thinking` member, or None. The API accepts thinking neither with a forced tool choice nor after results of
+    calls whose thinking is lost.
     """
     budget = budget_of(request.settings)
     if not budget:
@@ -189,9 +189,9 @@ def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: Transl
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Give the bound of tokens, which the API demands, where the client named none: an eighth of the model's window,
-    within what models say at most, and room for its thoughts. Models that cannot think are not told to; newer ones
-    decide themselves how long, by the effort.
+    """Set `max_tokens`, which the API requires, if the client has not: an eighth of the model's context window, within
+    `MOST_TOKENS` or the older model's limit, plus the thinking budget. Models without thinking get no thinking; newer
+    ones get adaptive thinking with an effort.
     """
     thinking = msgspec.json.decode(members.get("thinking", b"{}"))
     if thinking and _NEVER_THINKS.search(model):

@@ -1,4 +1,4 @@
-"""Answers of Gemini, read and written. Pure module."""
+"""Conversion of Gemini's answers from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.providers.gemini.carried_ids import with_carried_ids
+from fairlead_formats.providers.gemini.carried_ids import sign_parts
 from fairlead_formats.providers.gemini.translation.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -59,23 +59,23 @@ WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
 
 
 def read_stop(reason: object, *, calls: bool) -> StopReason:
-    """The reason of a candidate, which never says that there are calls."""
+    """The stop reason of a candidate, whose finish reason does not tell whether there are calls."""
     return stop_with_calls(_READ.get(text_of(reason), "end"), calls)
 
 
 def is_blocked(body: Mapping[str, Any]) -> bool:
-    """Whether the prompt was refused: there is no candidate then."""
+    """Whether the prompt was refused, in which case there is no candidate."""
     feedback = member(body, "promptFeedback", "prompt_feedback")
     return member(feedback, "blockReason", "block_reason") is not None
 
 
 def first_candidate(body: Mapping[str, Any]) -> object:
-    """The first candidate, the only one that is read; None without any."""
+    """The first candidate, the only one that is read; None if there is none."""
     return next(iter(items(body.get("candidates"))), None)
 
 
 def read_parts(parts: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
-    """The parts of a candidate, or of a chunk of one."""
+    """The parts of a candidate, whole or in one event of a stream."""
     calls = iter(FORMAT.parse_calls(list(parts)))
     for entry, part in zip(parts, FORMAT.parts(list(parts)), strict=False):
         if part.draft is not None:
@@ -91,7 +91,7 @@ def read_parts(parts: Sequence[object], losses: TranslationLosses) -> Iterator[A
 
 
 def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> TranslatedAnswer:
-    """A whole answer."""
+    """Read a whole answer."""
     candidate = first_candidate(body)
     parts = tuple(read_parts(items(member(member(candidate, "content"), "parts")), losses))
     calls = any(isinstance(part, CallPart) for part in parts)
@@ -104,7 +104,7 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
-    """Usage as the family counts: thoughts stand beside the answer."""
+    """Read token usage. The API counts thoughts separately from the answer."""
     prompt, tools = number(usage.get("promptTokenCount")), number(usage.get("toolUsePromptTokenCount"))
     answer, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
     return ReportedUsage(
@@ -117,7 +117,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 
 
 def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
-    """Usage as clients of the family read it; None where nothing is known."""
+    """Write token usage; None without counts."""
     if usage.total is None:
         return None
     answer = max((usage.output or 0) - (usage.reasoning or 0), 0)
@@ -129,12 +129,12 @@ def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
 def write_answer(
     answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body of a whole answer."""
+    """Write the body of a whole answer."""
     parts: list[dict[str, Any]] = []
     apart = False
     for part in answer.parts:
         if isinstance(part, CallPart):
-            parts += with_carried_ids(FORMAT.write_calls([part.call])[0]["parts"])
+            parts += sign_parts(FORMAT.write_calls([part.call])[0]["parts"])
         elif isinstance(part, ThinkingPart):
             parts.append({"text": part.text, "thought": True})
         elif isinstance(part, (TextPart, RefusalPart)):

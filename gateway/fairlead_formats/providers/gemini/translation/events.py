@@ -1,4 +1,4 @@
-"""Streams of Gemini, read and written. Pure module."""
+"""Conversion of Gemini's streams from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, TextPart, ThinkingPart, valid_call
-from fairlead_formats.providers.gemini.carried_ids import with_carried_ids
+from fairlead_formats.providers.gemini.carried_ids import sign_parts
 from fairlead_formats.providers.gemini.translation.answer import (
     WRITTEN_STOP,
     first_candidate,
@@ -35,11 +35,11 @@ from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
-"""Characters at which older SDKs of the family break lines."""
+"""Characters at which older SDKs of Google split lines."""
 
 
 class GeminiEventReader:
-    """Reads chunks, whose calls are whole."""
+    """Reads responses of a stream, which have complete calls."""
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
@@ -69,11 +69,11 @@ class GeminiEventReader:
             self.stop = "filter"
 
     def next_round(self) -> Iterator[StreamEvent]:
-        yield from ()  # the stream itself has an empty line between the texts of two rounds
+        yield from ()  # the stream already separates the texts of rounds by an empty line
 
 
 class GeminiEventWriter:
-    """Writes chunks."""
+    """Writes responses of a stream."""
 
     def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._head = {"responseId": "", "modelVersion": request.model}
@@ -99,7 +99,7 @@ class GeminiEventWriter:
                 self._arguments.append(event.text)
             case CallEnd():
                 call = ModelCall(self._call.id, self._call.name, read_arguments("".join(self._arguments)))
-                return self._chunk(with_carried_ids(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
+                return self._chunk(sign_parts(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
             case RoundBorder():
                 self._apart = self._wrote_text
         return b""
@@ -126,10 +126,10 @@ class GeminiEventWriter:
         self, stop: StopReason, sequence: str | None, usage: ReportedUsage, extra_members: Mapping[str, Any]
     ) -> bytes:
         counted = write_usage(usage)
-        told = {} if counted is None else {"usageMetadata": counted}
+        usage_members = {} if counted is None else {"usageMetadata": counted}
         content = {"role": "model", "parts": [{"text": ""}]}
         last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
-        return self._write_candidates([last], {**told, **extra_members}) + self._close()
+        return self._write_candidates([last], {**usage_members, **extra_members}) + self._close()
 
     def write_error(self, error: Mapping[str, Any]) -> bytes:
         return self._event(_encode({"error": error}).decode()) + self._close()

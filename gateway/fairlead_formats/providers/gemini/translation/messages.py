@@ -1,4 +1,4 @@
-"""Contents of Gemini, read and written. Pure module."""
+"""Conversion of Gemini's contents from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FILES: Final = "generativelanguage.googleapis.com/"
 
 
 def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
-    """The turns of a list of contents."""
+    """Read a list of contents as turns."""
     return match_results(merge_runs((_turn(content, losses) for content in contents), _both_users))
 
 
@@ -78,7 +78,7 @@ def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
 
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
-    """The turns as contents; texts of system turns in the middle are returned apart."""
+    """Write turns as contents. Texts of system turns that follow other turns are returned as `system`."""
     calls = calls_by_id(turns)
     system: list[str] = []
     contents: list[dict[str, Any]] = []
@@ -107,7 +107,7 @@ def _write_model_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def _write_user(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    """The results in a content of their own, all else behind it."""
+    """The results in one content, all other parts in the next."""
     others = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
     return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
 

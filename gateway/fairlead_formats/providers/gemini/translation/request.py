@@ -1,4 +1,4 @@
-"""Requests of Gemini, read and written. Pure module."""
+"""Conversion of Gemini's requests from and to neutral form. Pure module."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from fairlead_formats.wire.protocol import BadRequest
 
 JSON: Final = "application/json"
 NO_SIGNATURE: Final = "skip_thought_signature_validator"
-"""Signature of calls that another model made. Source: Google's documentation of thought signatures, which Gemini 3
-demands of the first call of a turn.
+"""Signature for calls that another model made. Gemini 3 requires a signature on the first call of a turn. Source:
+Google, "Thought signatures".
 """
 LEAST_BUDGET: Final = 128
-"""Tokens of thinking of models that cannot do without."""
+"""Minimum thinking budget, in tokens, of models whose thinking cannot be switched off."""
 _SIGNED: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _ALWAYS_THINKS: Final = re.compile(r"gemini-2\.5-pro|gemini-(?:[3-9]|\d\d)")
 _any: Final = msgspec.json.Decoder().decode
@@ -42,9 +42,9 @@ _encode: Final = msgspec.json.Encoder().encode
 def read_request(
     body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
 ) -> NeutralRequest:
-    """A request; `model` and `stream` are in its path. Raises BadRequest."""
+    """Read a client's request. `model` and `stream` come from its path. Raises BadRequest."""
     members = RequestMembers(body, losses)
-    members.refuse("cachedContent", "a provider of another kind does not hold it")
+    members.refuse("cachedContent", "only Gemini has this cache; send the whole conversation in `contents`")
     members.leave_out("fairlead", "model")
     turns = read_messages(require_list(members, "contents"), losses)
     system = members.first("systemInstruction", "system_instruction")
@@ -117,10 +117,10 @@ def _choice(given: object) -> ToolChoice | None:
 def write_request(
     request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
-    """The body for a provider."""
+    """Write the body of a request to the provider."""
     settings, written = request.settings, write_messages(request.turns, losses)
     if not written.messages:
-        raise BadRequest("messages: give one of the user's", "messages")
+        raise BadRequest("messages: the request needs at least one user message", "messages")
     body: dict[str, Any] = {"contents": written.messages}
     system = [{"text": text} for text in (*request.system, *written.system) if text]
     if system:
@@ -171,8 +171,8 @@ def _write_choice(choice: ToolChoice) -> dict[str, Any]:
 
 
 def adapt_to_model(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
-    """Mark calls of other models as such, where the model wants signatures, and give it the least of thinking where it
-    cannot do without.
+    """Add signatures to calls of other models if the model requires them, and set the minimum thinking budget if its
+    thinking cannot be switched off.
     """
     if _SIGNED.search(model) and b'"functionCall"' in bytes(members.get("contents", b"")):
         contents = _any(members["contents"])

@@ -132,7 +132,7 @@ class ResponsesEventWriter:
                 return self._close() + self._begin_call(event)
             case CallDelta():
                 self._text.append(event.text)
-                return self._event(f"{self._given}.delta", delta=event.text)
+                return self._event(f"{self._input_event_prefix}.delta", delta=event.text)
         return self._close()
 
     def _write_reasoning(self, text: str) -> bytes:
@@ -219,7 +219,7 @@ class ResponsesEventWriter:
             arguments = "".join(self._text) or ("" if self._call.custom else "{}")
             item = self._call_item(arguments, "completed", self._item)
             whole = {"input": arguments} if self._call.custom else {"name": item["name"], "arguments": arguments}
-            out = self._event(f"{self._given}.done", **whole)
+            out = self._event(f"{self._input_event_prefix}.done", **whole)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
         self._output.append(item)
         self._open = ""
