@@ -119,7 +119,7 @@ class LlmEndpoints:
             Route(response, stored.delete, methods=["DELETE"]),
             Route(f"{response}/cancel", stored.cancel, methods=["POST"]),
             Route(f"{response}/input_items", stored.input_items, methods=["GET"]),
-            *self._more,
+            *self._extra_routes,
         )
 
     async def aclose(self) -> None:

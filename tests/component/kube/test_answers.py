@@ -183,7 +183,9 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
         listed, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
         assert len(listed) == 2
         assert listed[0]["metadata"]["name"] == "a"
-        with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the response cannot be decoded"):
+        with pytest.raises(
+            errors.Unavailable, match="cannot list configmaps in namespace team: the response cannot be decoded"
+        ):
             await store.replace(listed, version)
     assert store.values() == ["2", "2"]
 
