@@ -30,7 +30,7 @@ from fairlead_app.trust import trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import load
-from fairlead_gateway.endpoint.free_ports import instead
+from fairlead_gateway.endpoint.free_ports import suggest_ports
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.settings import ListeningSettings
 from fairlead_gateway.heap import Heap
@@ -110,7 +110,7 @@ async def _run(settings: Settings) -> None:
 def _other_ports(error: PortTaken, settings: ListeningSettings) -> str:
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
-        return instead(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
+        return suggest_ports(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
     return "choose another with --port or --metrics-port"
 
 

@@ -76,7 +76,7 @@ class GatewayCollector(Collector):
         yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", metrics.in_flight)
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
         text = "Connections of clients that were one too many"
-        yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.turned_away)
+        yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.rejected)
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
         )
