@@ -26,7 +26,7 @@ from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import InstallationSettings, Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import load
@@ -76,7 +76,7 @@ async def _run(settings: Settings) -> None:
         models = ConfiguredModels.of_file(settings.models.routes)
     except BadSetting as error:
         raise StartFailed(str(error)) from error
-    async with _feeds(settings.installation) as (catalog, servers, kube):
+    async with _open_sources(settings.installation) as (catalog, servers, kube):
         if kube is not None and settings.identity.anonymous is None:
             settings = settings.replace(anonymous="deny")
         try:
@@ -85,29 +85,29 @@ async def _run(settings: Settings) -> None:
                 catalog,
                 msgspec.structs.replace(servers, custom=_custom_tools(settings.calls.custom.modules)),
                 models=models,
-                trust=trusted(settings, kube),
+                trust=build_trust(settings, kube),
                 runtime=Runtime(heap=Heap()),
             )
         except BadSetting as error:
             raise StartFailed(str(error)) from error
-        ending = asyncio.Event()
+        stop_event = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)  # what rotates logs may send it
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, ending.set)
+            asyncio.get_running_loop().add_signal_handler(number, stop_event.set)
         try:
             await gateway.start()
         except PortTaken as error:
-            raise StartFailed(f"{error}: {_other_ports(error, settings.listening)}") from error
+            raise StartFailed(f"{error}: {_suggest_ports(error, settings.listening)}") from error
         _announce(gateway)
         drain, grace = settings.listening.drain, settings.listening.grace
         try:
-            await ending.wait()
+            await stop_event.wait()
         finally:
             log.info("Stopping: draining for %g s, then calls in flight get up to %g s", drain, grace)
             await gateway.stop()
 
 
-def _other_ports(error: PortTaken, settings: ListeningSettings) -> str:
+def _suggest_ports(error: PortTaken, settings: ListeningSettings) -> str:
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
         return suggest_ports(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
@@ -122,7 +122,7 @@ def _custom_tools(modules: Sequence[str]) -> CustomTools:
 
 
 @asynccontextmanager
-async def _feeds(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogFeed, ServerAccess, Kube | None]]:
+async def _open_sources(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogFeed, ServerAccess, Kube | None]]:
     """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
     cluster. Raises StartFailed.
     """

@@ -77,8 +77,10 @@ def compose(
     runtime = runtime or Runtime()
     shared = shared_parts(settings, trust, runtime.heap, runtime.clock)
     custom = servers.custom
-    own = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
-    outbox = Outbox(installation.environment, shared.clock, own=own.values(), tallying=settings.records.aggregates)
+    local_catalog = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
+    outbox = Outbox(
+        installation.environment, shared.clock, own=local_catalog.values(), tallying=settings.records.aggregates
+    )
     registry = server_registry(shared, servers, outbox)
     path = call_path(shared, registry, RouterTools(lambda: tools))
     activation = Activation(shared, path.endpoint, registry, outbox)
@@ -89,12 +91,12 @@ def compose(
         catalog.source,
         activation.swap,
         initial=InitialCatalog(
-            own=own,
+            own=local_catalog,
             rules=CLOSED if catalog.closed else Rules(),
             cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         ),
         environment=installation.environment,
-        replaced=activation.let_go,
+        replaced=activation.free_replaced,
         heap=shared.heap,
     )
     parts = GatewayParts(

@@ -123,21 +123,21 @@ class ModelApiReach(msgspec.Struct, frozen=True):
     namespace: str
 
 
-def embedding(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingConfig | None:
+def embedding_config(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingConfig | None:
     """Who makes vectors for search; None for nobody. Raises BadSetting."""
-    chosen = settings.embedder
-    if chosen == "auto":
-        chosen = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
-    if chosen == "none":
+    embedder = settings.embedder
+    if embedder == "auto":
+        embedder = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
+    if embedder == "none":
         return None
-    missing = missing_modules() if chosen == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
+    missing = missing_modules() if embedder == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
     if missing:
-        wheel = ", and the wheel fairlead-search-model of the same release" if chosen == "built-in" else ""
+        wheel = ", and the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
         raise BadSetting(
-            f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: "
+            f"FAIRLEAD_EMBEDDER is {embedder}, and {', '.join(missing)} is not installed: "
             f"{install_command('search')}{wheel}"
         )
-    return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings, reach)
+    return EmbeddingConfig() if embedder == "built-in" else _endpoint(settings, reach)
 
 
 def certificates(settings: TlsSettings) -> Certificates | None:
@@ -183,7 +183,7 @@ def _endpoint(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingCo
     )
 
 
-def compression(settings: CompressorSettings, reach: ModelApiReach) -> CompressorConfig | None:
+def compressor_config(settings: CompressorSettings, reach: ModelApiReach) -> CompressorConfig | None:
     """Who compresses results; None for nobody. Raises BadSetting."""
     if not settings.url:
         return None
@@ -237,9 +237,9 @@ def check_paths(
 
 def _check_writable(name: str, path: Path, kind: str) -> None:
     """Raises BadSetting. A file needs its folder; a folder is made, with those above it."""
-    there = path if path.exists() else path.parent
-    while kind == "folder" and not there.exists():
-        there = there.parent
-    is_kind = path.is_dir() == (kind == "folder") if path.exists() else there.is_dir()
-    if not is_kind or not os.access(there, os.W_OK):
+    existing = path if path.exists() else path.parent
+    while kind == "folder" and not existing.exists():
+        existing = existing.parent
+    is_kind = path.is_dir() == (kind == "folder") if path.exists() else existing.is_dir()
+    if not is_kind or not os.access(existing, os.W_OK):
         raise BadSetting(f"{name} is {path}; it takes a {kind} that can be written")

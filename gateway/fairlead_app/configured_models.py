@@ -48,11 +48,11 @@ class ConfiguredModels:
     @classmethod
     def of_file(cls, path: Path | None, added: AddedModels = NOTHING_ADDED) -> Self:
         """The models of a file, with what is added to it. Raises BadSetting."""
-        made = cls(NO_MODELS, path, added)
-        if made.changes is not None:
-            made.changes.look()  # before the file is read: a change after that is found
-        made.current = load_models(path, added)
-        return made
+        configured = cls(NO_MODELS, path, added)
+        if configured.changes is not None:
+            configured.changes.look()  # before the file is read: a change after that is found
+        configured.current = load_models(path, added)
+        return configured
 
     def providers(self) -> Providers:
         """Providers of the last configuration that could be used."""
@@ -76,7 +76,7 @@ class ConfiguredModels:
 
     def start(self) -> None:
         """Begin to watch the file, and to ask the model server."""
-        self._ask(self.current.live)
+        self._set_model_server(self.current.live)
         if self.changes is not None:
             self._task = asyncio.create_task(self._watch(self.changes), name="routes and providers")
 
@@ -88,7 +88,7 @@ class ConfiguredModels:
         if self._refresher is not None:
             await self._refresher.stop()
 
-    def _ask(self, source: LiveSource | None) -> None:
+    def _set_model_server(self, source: LiveSource | None) -> None:
         """Have this model server asked from now on."""
         self._refresher = None
         if source is not None:
@@ -106,13 +106,13 @@ class ConfiguredModels:
                 self.reload_failed = True
                 log.error("Routes and providers stay as they were: %s", error)
             else:
-                await self._take(models)
+                await self._apply(models)
 
-    async def _take(self, models: Models) -> None:
+    async def _apply(self, models: Models) -> None:
         if models.live != self.current.live:
             if self._refresher is not None:
                 await self._refresher.stop()
-            self._ask(models.live)
+            self._set_model_server(models.live)
         self.current = models
         self.reload_failed = False
         self.reloads += 1

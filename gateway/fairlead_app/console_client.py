@@ -15,10 +15,10 @@ from fairlead_mcp.addresses import is_loopback
 def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> ConsoleClient | None:
     """The client that the settings describe; None without FAIRLEAD_CONSOLE_CLIENT_ID. Raises BadSetting."""
     if not settings.client_id:
-        given = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
-        if given:
+        names = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
+        if names:
             raise BadSetting(
-                f"FAIRLEAD_CONSOLE_{given[0].upper()} is about signing in to the console: set "
+                f"FAIRLEAD_CONSOLE_{names[0].upper()} is about signing in to the console: set "
                 "FAIRLEAD_CONSOLE_CLIENT_ID too"
             )
         return None
@@ -40,8 +40,8 @@ def _issuer(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vou
         raise BadSetting(
             "FAIRLEAD_CONSOLE_CLIENT_ID needs an OpenID provider: name it under `issuers` in the file FAIRLEAD_IDENTITY"
         )
-    wanted = settings.issuer
-    issuers = [issuer for issuer in vouchers.issuers if not wanted or wanted in issuer.names]
+    wanted_name = settings.issuer
+    issuers = [issuer for issuer in vouchers.issuers if not wanted_name or wanted_name in issuer.names]
     if len(issuers) == 1:
         return issuers[0]
     names = ", ".join(issuer.name or issuer.issuer for issuer in vouchers.issuers[:8])

@@ -73,13 +73,13 @@ class Governance(Collector):
         caps = Caps(limits.calls_per_minute, limits.concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(limits.tokens_per_day, self.sharing)
-        tells = _teller(records.audit)
-        tell = None if records.audit.calls == "off" else tells
-        self.recent = _recent(records.recent, None if records.audit.arguments == "none" else tell, clock)
+        render_arguments = _argument_renderer(records.audit)
+        render_arguments = None if records.audit.calls == "off" else render_arguments
+        self.recent = _recent(records.recent, None if records.audit.arguments == "none" else render_arguments, clock)
         """The last calls; None where none are kept."""
         self.pipelines = open_pipelines(environ, SERVICE)
         """None where nothing is exported by OpenTelemetry."""
-        self.auditor = None if tell is None else _auditor(records.audit, tell, self.pipelines)
+        self.auditor = None if render_arguments is None else _auditor(records.audit, render_arguments, self.pipelines)
         """None where the audit log is off."""
         self.spans = spans_of(self.pipelines)
         """None where calls are not traced."""
@@ -194,7 +194,7 @@ def configured_proxies(networks: Sequence[str]) -> TrustedProxies:
         raise BadSetting(str(error)) from error
 
 
-def _teller(settings: AuditSettings) -> ArgumentTeller:
+def _argument_renderer(settings: AuditSettings) -> ArgumentTeller:
     """Maker of what lines say of arguments. Raises BadSetting."""
     mode = settings.arguments
     if mode == "redact" and not settings.redact:
@@ -206,7 +206,7 @@ def _teller(settings: AuditSettings) -> ArgumentTeller:
     return teller(mode, settings.key.encode() or os.urandom(KEY_BYTES), paths)
 
 
-def _auditor(settings: AuditSettings, tell: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:
+def _auditor(settings: AuditSettings, render_arguments: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:
     """Raises BadSetting."""
     emit = None
     if settings.otlp:
@@ -216,12 +216,12 @@ def _auditor(settings: AuditSettings, tell: ArgumentTeller, pipelines: Pipelines
                 pipelines.close()
             raise BadSetting(_NO_LOGS + install_command("otel"))
     sink = LogOutput() if settings.file is None else File(settings.file, settings.file_bytes)
-    writer = Writer(sink, partial(line_of, tell=tell), time.time, emit=emit)
+    writer = Writer(sink, partial(line_of, tell=render_arguments), time.time, emit=emit)
     return Auditor(writer, settings.calls, settings.arguments)
 
 
 def _recent(
-    settings: RecentCallSettings, tell: ArgumentTeller | None, clock: Callable[[], float]
+    settings: RecentCallSettings, render_arguments: ArgumentTeller | None, clock: Callable[[], float]
 ) -> RecentCalls | None:
-    """`tell` is None where the audit log has no arguments: they are not kept then."""
-    return RecentCalls(settings.most, settings.bytes, tell, clock) if settings.most else None
+    """`render_arguments` is None where the audit log has no arguments: they are not kept then."""
+    return RecentCalls(settings.most, settings.bytes, render_arguments, clock) if settings.most else None

@@ -22,8 +22,8 @@ class GatewayLifecycle:
 
     def drain(self) -> bool:
         """Be not ready from now on. Whether this is the first time."""
-        again, self._draining = self._draining, True
-        return not again
+        was_draining, self._draining = self._draining, True
+        return not was_draining
 
     def readiness(self) -> Readiness:
         """Whether this gateway should get traffic, and why not."""

@@ -96,13 +96,13 @@ def _speech(
 
     client = ProviderClient()
     settings = SpeechSettings(shared.settings.models.speech, shared.settings.installation.session_key.encode())
-    reached = SpeechModels(
+    speech_models = SpeechModels(
         providers=models.providers,
         breakers=requests.breakers,
         client=client,
         chat=ModelStreams(models.providers, client, requests.breakers),
     )
-    services = SpeechServices(tools, reached, settings, sessions.metrics)
+    services = SpeechServices(tools, speech_models, settings, sessions.metrics)
     return SpeechFront(services, guard, _records(shared, models, requests), shared.metrics.shares)
 
 

@@ -67,7 +67,7 @@ def served_console(
     except ValueError as error:
         raise BadSetting(f"FAIRLEAD_CONSOLE_TRACE_URL: {error}") from error
 
-    def made() -> Console:
+    def build() -> Console:
         from fairlead_console.application import Console
 
         return Console(
@@ -80,4 +80,4 @@ def served_console(
             counts=counts,
         )
 
-    return ServedConsole(Deferred(made, heap) if settings.enabled else None)
+    return ServedConsole(Deferred(build, heap) if settings.enabled else None)

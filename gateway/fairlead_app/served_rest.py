@@ -25,9 +25,9 @@ class ServedRest:
 def served_rest(pages: PublicPages, context: RestContext, heap: Heap) -> ServedRest:
     """The REST API over `context`."""
 
-    def made() -> ASGIApp:
+    def build() -> ASGIApp:
         from fairlead_rest.application import routed
 
         return routed(pages, context)
 
-    return ServedRest(pages, Deferred(made, heap))
+    return ServedRest(pages, Deferred(build, heap))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_app.call_path import McpPath
-from fairlead_app.configuration import ModelApiReach, compression, embedding, vector_folder
+from fairlead_app.configuration import ModelApiReach, compressor_config, embedding_config, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
@@ -47,7 +47,7 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
     throttle = Throttle(lambda: metrics.in_flight, settings.rest.share, metrics.shares)
     work = HeavyWork(throttle, metrics.shares, settings.rest.processes)
     reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
-    encoder = embedding(settings.search, reach)
+    encoder = embedding_config(settings.search, reach)
     return ToolServices(
         catalogs=SubjectCatalogs(shared.served.get, path.endpoint.view_builds, shared.startup_wait),
         work=work,
@@ -64,7 +64,7 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
             work.worker,
             process=settings.rest.processes > 0,
             encodes=encoder is not None and not missing_modules(),
-            compressor=compressor(compression(settings.results.compressor, reach), metrics.search, work.worker),
+            compressor=compressor(compressor_config(settings.results.compressor, reach), metrics.search, work.worker),
         ),
         caller=path.caller,
         choosers=Choosers(settings.installation.session_key.encode()),

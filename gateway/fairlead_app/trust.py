@@ -48,7 +48,7 @@ class Trust(msgspec.Struct, frozen=True):
     """Token that a browser of this machine shows once to get into the console; empty where there is none."""
 
 
-def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
+def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
     """Everybody that the settings name. `kube` is the API server of a cluster, if any. Raises BadSetting."""
     identity, namespace = settings.identity, settings.installation.release_namespace
     vouchers = load_vouchers(identity.file)
@@ -78,7 +78,7 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
 
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
     places: list[KeyPlace] = []
-    own = identity.made_keys
+    made_keys = identity.made_keys
     loaded: dict[str, KeyDocument] = {}
     if identity.api_keys is not None:
         file = KeyFile(identity.api_keys)
@@ -98,19 +98,19 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
         places += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
-    if own.makers and own.file is not None:
-        made = KeyFile(own.file)
+    if made_keys.makers and made_keys.file is not None:
+        made = KeyFile(made_keys.file)
         try:
             loaded[made.name] = made.load()
         except FileNotFoundError:
             pass  # it is made with the first key
         except (OSError, BadKeys) as error:
-            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {own.file}, which cannot be used: {error}") from error
+            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {made_keys.file}, which cannot be used: {error}") from error
         places.append(made)
-    elif own.makers and own.secret and kube is not None:
+    elif made_keys.makers and made_keys.secret and kube is not None:
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
-        places.append(KeySecret(kube, namespace, own.secret))
+        places.append(KeySecret(kube, namespace, made_keys.secret))
     if not places:
         return None
     keys = ApiKeys(places, time.time, names)
@@ -146,10 +146,10 @@ def _made_keys(
 def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> Tokens | None:
     if not vouchers.issuers:
         return None
-    homeless = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
-    if homeless and not identity.public_url:
+    without_audience = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
+    if without_audience and not identity.public_url:
         raise BadSetting(
-            f"tokens of {homeless[0]} must be made for this gateway: set FAIRLEAD_PUBLIC_URL to how clients reach it, "
+            f"tokens of {without_audience[0]} must be made for this gateway: set FAIRLEAD_PUBLIC_URL to how clients reach it, "
             f"or name audiences in {identity.file}"
         )
     # only here: the library takes a second to import
@@ -166,11 +166,11 @@ def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> T
 
 
 def _service_accounts(identity: IdentitySettings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:
-    wanted = vouchers.service_accounts
-    if wanted is None:
+    service_accounts = vouchers.service_accounts
+    if service_accounts is None:
         return None
     if kube is None:
         raise BadSetting(f"{identity.file}: serviceAccounts are those of a cluster, and there is none")
     from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 
-    return ServiceAccountTokens(kube, wanted.audiences, wanted.seconds)
+    return ServiceAccountTokens(kube, service_accounts.audiences, service_accounts.seconds)

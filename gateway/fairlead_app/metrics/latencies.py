@@ -133,25 +133,25 @@ def _servers(selection: Selection) -> Iterable[Metric]:
 
 def _tools(selection: Selection) -> Iterable[Metric]:
     measured = list(_measured_tools(selection))
-    own, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
+    individual, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
     text = "Measured tools without series of their own; they are summed up under `other`"
     yield GaugeMetricFamily("fairlead_metric_tools_overflowed", text, value=len(rest))
-    yield from _figures(own, rest)
-    yield from _health(own, rest)
+    yield from _latency_metrics(individual, rest)
+    yield from _health_metrics(individual, rest)
     text = "1 where a tier shows a measured tool, 0 where it hides it"
     member = GaugeMetricFamily("fairlead_tool_in_tier", text, labels=[*_TOOL, _TIER])
     refs = {str(key): key for key in selection.snapshot.servers}
     for tier, hidden in list(selection.hidden.items())[:MAX_TIERS]:
-        for tool, server, _ in own:
+        for tool, server, _ in individual:
             member.add_metric([tool, server, tier], (refs[server], tool) not in hidden)
     yield member
 
 
-def _figures(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+def _latency_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
     text = "Quantiles of the last successful upstream attempts of a tool, up to 100, as decided by"
     latency = QuantileFamily("fairlead_tool_latency_seconds", text, labels=_TOOL)
     samples = GaugeMetricFamily("fairlead_tool_window_samples", "Attempts that these quantiles are of", labels=_TOOL)
-    for tool, server, state in own:
+    for tool, server, state in individual:
         if state.quantiles is not None:
             for quantile, seconds in _quantiles(state.quantiles):
                 latency.add_metric([tool, server], quantile, seconds)
@@ -164,12 +164,12 @@ def _figures(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Met
     yield from (latency, samples)
 
 
-def _health(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+def _health_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
     text = "Health of a tool: 100 all calls good, 0 degraded, healthy again from 25"
     score = GaugeMetricFamily("fairlead_tool_health_score", text, labels=_TOOL)
     text = "1 while a tool is degraded, and so out of its fastest tier"
     degraded = GaugeMetricFamily("fairlead_tool_degraded", text, labels=_TOOL)
-    for tool, server, state in own:
+    for tool, server, state in individual:
         score.add_metric([tool, server], state.health.score)
         degraded.add_metric([tool, server], state.health.state != HEALTHY)
     if rest:

@@ -32,7 +32,7 @@ from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_cli.access.key_changes import KEY_FILE
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
@@ -291,7 +291,7 @@ def _gateway(
                 outputs=servers.outputs,
             ),
             models=ConfiguredModels.of_file(settings.models.routes, model.added),
-            trust=msgspec.structs.replace(trusted(settings), console_token=console_token),
+            trust=msgspec.structs.replace(build_trust(settings), console_token=console_token),
             runtime=Runtime(heap=Heap()),
         )
     except BadSetting as error:

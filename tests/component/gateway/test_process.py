@@ -51,7 +51,7 @@ async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Pat
 async def test_a_port_that_is_taken_is_one_sentence() -> None:
     async with modern_server() as server:
         error = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
-    assert error.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: --port ")
+    assert error.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is already in use: --port ")
     assert error.endswith((" is free", " are free"))
 
 
