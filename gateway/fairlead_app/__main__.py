@@ -1,7 +1,7 @@
-"""`python -m fairlead_app`, and `fairlead gateway`: the gateway as a process.
+"""The gateway as a process: `python -m fairlead_app`, and `fairlead gateway`.
 
-`run` owns what belongs to a process: the loop, signals, logs, the exit code. It ends with 0 after SIGTERM or
-SIGINT, and with 1 and one sentence on standard error when it cannot start.
+`run` sets up the event loop, signals and logs. Its exit code is 0 after SIGTERM or SIGINT. If the gateway cannot start,
+the exit code is 1, with an error message on standard error.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ log = logging.getLogger("fairlead_gateway")
 
 PROBE_SECONDS: Final = 10.0
 SWITCH_SECONDS: Final = 0.0001
-"""How long a thread can keep the loop waiting, several times for one call: one that compiles schemas, say, or writes
-metrics. Python's own default is fifty times that.
+"""Switch interval of threads in seconds. A thread that compiles schemas or formats metrics can delay the event loop by
+this time, several times per call. Python's default is fifty times as long.
 """
 
 
 class StartFailed(Exception):
-    """The message is one sentence that says what is missing and what to do."""
+    """The gateway cannot start. The message is one sentence with the reason and the remedy."""
 
 
 def run(settings: Settings) -> int:
-    """Serve until a signal; the exit code."""
+    """Run the gateway until SIGTERM or SIGINT. Returns the exit code."""
     set_up(settings.records.log.format, settings.records.log.level)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -66,7 +66,7 @@ def run(settings: Settings) -> int:
         print(f"fairlead gateway: {error}", file=sys.stderr)
         return 1
     except Exception:
-        log.exception("The gateway ends")
+        log.exception("The gateway ends because of an unexpected error")
         return 1
     return 0
 
@@ -91,7 +91,9 @@ async def _run(settings: Settings) -> None:
         except BadSetting as error:
             raise StartFailed(str(error)) from error
         stop_event = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)  # what rotates logs may send it
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGHUP, lambda: None
+        )  # ignored, as log rotation may send it
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop_event.set)
         try:
@@ -103,7 +105,7 @@ async def _run(settings: Settings) -> None:
         try:
             await stop_event.wait()
         finally:
-            log.info("Stopping: draining for %g s, then calls in flight get up to %g s", drain, grace)
+            log.info("Stopping: draining for %g s, then waiting up to %g s for calls in flight", drain, grace)
             await gateway.stop()
 
 
@@ -123,13 +125,14 @@ def _custom_tools(modules: Sequence[str]) -> CustomTools:
 
 @asynccontextmanager
 async def _open_sources(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogFeed, ServerAccess, Kube | None]]:
-    """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
-    cluster. Raises StartFailed.
+    """Open the sources of documents and credentials, the host of child processes, and the Kubernetes client, if any.
+
+    Raises StartFailed.
     """
     if settings.documents is not None:
         directory = settings.documents
         if not await asyncio.to_thread(directory.is_dir):
-            raise StartFailed(f"{directory} is not a directory: --documents names one that holds documents")
+            raise StartFailed(f"{directory} is not a directory: set --documents to a directory with documents")
         processes.become_subreaper()
         children = ChildHost()
         try:
@@ -139,7 +142,7 @@ async def _open_sources(settings: InstallationSettings) -> AsyncIterator[tuple[C
         finally:
             await children.aclose()
         return
-    try:  # only here: a laptop has no client of the Kubernetes API, and it takes a second to import
+    try:  # imported here, because the Kubernetes client is optional, and its import takes a second
         from fairlead_gateway.catalog.kube import KubeCredentials, KubePins, KubeSource
         from fairlead_kube.client import Kube
         from fairlead_kube.connection import NoCluster, load_configuration
@@ -169,14 +172,17 @@ async def _open_sources(settings: InstallationSettings) -> AsyncIterator[tuple[C
 
 
 async def _probe(kube: Kube, namespace: str) -> None:
-    """A refusal is a mistake in the installation; an API server that is away is not: the last catalog is served."""
+    """Check access to the API server. Raises StartFailed if it denies access.
+
+    If the API server cannot be reached, the gateway starts with the cached catalog.
+    """
     from fairlead_gateway.catalog.kube import documents_of
 
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await kube.probe(documents_of(namespace))
     except (Unauthorized, Forbidden) as error:
-        rights = "Grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there."
+        rights = "Grant the gateway's service account `list` and `watch` on ConfigMaps and `get` on Secrets there."
         raise StartFailed(error.sentence(kube.host, rights)) from error
     except ApiError as error:
         log.warning("Starting without the API server: %s", error.sentence(kube.host))
@@ -192,7 +198,7 @@ def _announce(gateway: Gateway) -> None:
 
 
 def main() -> int:
-    """Settings from the environment alone."""
+    """Run the gateway with settings from the environment."""
     try:
         return run(Settings.from_env())
     except (BadSetting, ValueError) as error:

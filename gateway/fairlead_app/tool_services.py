@@ -1,4 +1,4 @@
-"""Makes the services of tools, and what the REST API and the console have beside them."""
+"""Creates the services of tools, and the context of the REST API and the console."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from fairlead_web.guard import RequestGuard
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """Things that administrators may look at, beside the catalog: processes of servers and their printed lines, moves
-    of tools between tiers, and definitions that are held back.
+    """Sources of information for administrators, other than the catalog.
+
+    These are child processes and their output, moves of tools between tiers, and held-back definitions.
     """
 
     moves: TierMoves
@@ -42,7 +43,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) -> ToolServices:
-    """Services over what is served. Raises BadSetting."""
+    """Create the services of tools. Raises BadSetting."""
     settings, metrics = shared.settings, shared.metrics
     throttle = Throttle(lambda: metrics.in_flight, settings.rest.share, metrics.shares)
     work = HeavyWork(throttle, metrics.shares, settings.rest.processes)
@@ -88,7 +89,7 @@ def _search(shared: SharedParts, encoder: EmbeddingConfig | None, worker: Worker
 def rest_context(
     shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, observed: Observed
 ) -> RestContext:
-    """The gateway as resources of the REST API use it. Raises BadSetting."""
+    """Create the context of the REST API. Raises BadSetting."""
     settings, trust = shared.settings, shared.trust
     guard = RequestGuard(
         shared.allow,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.endpoint.framing import FramingError
+from fairlead_gateway.endpoint.framing import FramingError, serialize_head
 from gatewayworld import Ask, Wire, calling, catalog, legacy, reached, running
 from rawserver import Reply, Request, raw_server
 
