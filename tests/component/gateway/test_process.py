@@ -75,7 +75,7 @@ async def test_a_lack_of_rights_is_one_sentence(control_plane: ControlPlane, nam
     nobody = control_plane.kubeconfig_for("nobody")
     error = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
     assert "(403)" in error
-    assert "Grant the gateway's account" in error
+    assert "Grant the gateway's service account" in error
 
 
 async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
