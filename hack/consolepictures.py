@@ -20,7 +20,7 @@ from consolewalk import NAVIGATION, Look, start_page
 from consoleworld import browser
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import publish
@@ -120,7 +120,7 @@ def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
         "made_keys": folder / "made.json",
         "key_makers": ("staff",),
     }
-    return {**settings, "trust": trusted(Settings.of(**settings))}, key
+    return {**settings, "trust": build_trust(Settings.of(**settings))}, key
 
 
 async def _keys(page: Page, folder: Path, key: str) -> None:

@@ -1,4 +1,4 @@
-"""Composition of the gateway: settings become parts, which are wired, started, shown to operators, and stopped.
+"""Composition root of the gateway: creates all components from settings, and starts, monitors and stops them.
 
-Nothing imports this package but the command line. `gateway` has the whole, `metrics` what Prometheus reads.
+Only the command line imports this package. `compose` creates a `Gateway`; `metrics` has the Prometheus collectors.
 """

@@ -1,7 +1,7 @@
-"""`python -m fairlead_app`, and `fairlead gateway`: the gateway as a process.
+"""The gateway as a process: `python -m fairlead_app`, and `fairlead gateway`.
 
-`run` owns what belongs to a process: the loop, signals, logs, the exit code. It ends with 0 after SIGTERM or
-SIGINT, and with 1 and one sentence on standard error when it cannot start.
+`run` sets up the event loop, signals and logs. Its exit code is 0 after SIGTERM or SIGINT. If the gateway cannot start,
+the exit code is 1, with an error message on standard error.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import InstallationSettings, Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import load
-from fairlead_gateway.endpoint.free_ports import instead
+from fairlead_gateway.endpoint.free_ports import suggest_ports
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.settings import ListeningSettings
 from fairlead_gateway.heap import Heap
@@ -47,17 +47,17 @@ log = logging.getLogger("fairlead_gateway")
 
 PROBE_SECONDS: Final = 10.0
 SWITCH_SECONDS: Final = 0.0001
-"""How long a thread can keep the loop waiting, several times for one call: one that compiles schemas, say, or writes
-metrics. Python's own default is fifty times that.
+"""Switch interval of threads in seconds. A thread that compiles schemas or formats metrics can delay the event loop by
+this time, several times per call. Python's default is fifty times as long.
 """
 
 
 class StartFailed(Exception):
-    """The message is one sentence that says what is missing and what to do."""
+    """The gateway cannot start. The message is one sentence with the reason and the remedy."""
 
 
 def run(settings: Settings) -> int:
-    """Serve until a signal; the exit code."""
+    """Run the gateway until SIGTERM or SIGINT. Returns the exit code."""
     set_up(settings.records.log.format, settings.records.log.level)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -66,7 +66,7 @@ def run(settings: Settings) -> int:
         print(f"fairlead gateway: {error}", file=sys.stderr)
         return 1
     except Exception:
-        log.exception("The gateway ends")
+        log.exception("The gateway ends because of an unexpected error")
         return 1
     return 0
 
@@ -76,7 +76,7 @@ async def _run(settings: Settings) -> None:
         models = ConfiguredModels.of_file(settings.models.routes)
     except BadSetting as error:
         raise StartFailed(str(error)) from error
-    async with _feeds(settings.installation) as (catalog, servers, kube):
+    async with _open_sources(settings.installation) as (catalog, servers, kube):
         if kube is not None and settings.identity.anonymous is None:
             settings = settings.replace(anonymous="deny")
         try:
@@ -85,32 +85,34 @@ async def _run(settings: Settings) -> None:
                 catalog,
                 msgspec.structs.replace(servers, custom=_custom_tools(settings.calls.custom.modules)),
                 models=models,
-                trust=trusted(settings, kube),
+                trust=build_trust(settings, kube),
                 runtime=Runtime(heap=Heap()),
             )
         except BadSetting as error:
             raise StartFailed(str(error)) from error
-        ending = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)  # what rotates logs may send it
+        stop_event = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGHUP, lambda: None
+        )  # ignored, as log rotation may send it
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, ending.set)
+            asyncio.get_running_loop().add_signal_handler(number, stop_event.set)
         try:
             await gateway.start()
         except PortTaken as error:
-            raise StartFailed(f"{error}: {_other_ports(error, settings.listening)}") from error
+            raise StartFailed(f"{error}: {_suggest_ports(error, settings.listening)}") from error
         _announce(gateway)
         drain, grace = settings.listening.drain, settings.listening.grace
         try:
-            await ending.wait()
+            await stop_event.wait()
         finally:
-            log.info("Stopping: draining for %g s, then calls in flight get up to %g s", drain, grace)
+            log.info("Stopping: draining for %g s, then waiting up to %g s for calls in flight", drain, grace)
             await gateway.stop()
 
 
-def _other_ports(error: PortTaken, settings: ListeningSettings) -> str:
+def _suggest_ports(error: PortTaken, settings: ListeningSettings) -> str:
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
-        return instead(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
+        return suggest_ports(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
     return "choose another with --port or --metrics-port"
 
 
@@ -122,14 +124,15 @@ def _custom_tools(modules: Sequence[str]) -> CustomTools:
 
 
 @asynccontextmanager
-async def _feeds(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogFeed, ServerAccess, Kube | None]]:
-    """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
-    cluster. Raises StartFailed.
+async def _open_sources(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogFeed, ServerAccess, Kube | None]]:
+    """Open the sources of documents and credentials, the host of child processes, and the Kubernetes client, if any.
+
+    Raises StartFailed.
     """
     if settings.documents is not None:
         directory = settings.documents
         if not await asyncio.to_thread(directory.is_dir):
-            raise StartFailed(f"{directory} is not a directory: --documents names one that holds documents")
+            raise StartFailed(f"{directory} is not a directory: set --documents to a directory with documents")
         processes.become_subreaper()
         children = ChildHost()
         try:
@@ -139,7 +142,7 @@ async def _feeds(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogF
         finally:
             await children.aclose()
         return
-    try:  # only here: a laptop has no client of the Kubernetes API, and it takes a second to import
+    try:  # imported here, because the Kubernetes client is optional, and its import takes a second
         from fairlead_gateway.catalog.kube import KubeCredentials, KubePins, KubeSource
         from fairlead_kube.client import Kube
         from fairlead_kube.connection import NoCluster, load_configuration
@@ -169,14 +172,17 @@ async def _feeds(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogF
 
 
 async def _probe(kube: Kube, namespace: str) -> None:
-    """A refusal is a mistake in the installation; an API server that is away is not: the last catalog is served."""
+    """Check access to the API server. Raises StartFailed if it denies access.
+
+    If the API server cannot be reached, the gateway starts with the cached catalog.
+    """
     from fairlead_gateway.catalog.kube import documents_of
 
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await kube.probe(documents_of(namespace))
     except (Unauthorized, Forbidden) as error:
-        rights = "Grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there."
+        rights = "Grant the gateway's service account `list` and `watch` on ConfigMaps and `get` on Secrets there."
         raise StartFailed(error.sentence(kube.host, rights)) from error
     except ApiError as error:
         log.warning("Starting without the API server: %s", error.sentence(kube.host))
@@ -192,7 +198,7 @@ def _announce(gateway: Gateway) -> None:
 
 
 def main() -> int:
-    """Settings from the environment alone."""
+    """Run the gateway with settings from the environment."""
     try:
         return run(Settings.from_env())
     except (BadSetting, ValueError) as error:

@@ -1,6 +1,6 @@
-"""From a snapshot to what is served: each tool bound to the way its calls go, one selection in the place of another.
+"""Activation of snapshots: binds tools to upstreams, builds the selection, and replaces the served one.
 
-The SnapshotStore calls `swap` for each snapshot, and `let_go` when nobody is served by the last one.
+The SnapshotStore calls `swap` for each snapshot, and `free_replaced` when no request uses the replaced one any more.
 """
 
 from __future__ import annotations
@@ -33,22 +33,18 @@ from fairlead_gateway.yielding import in_turns, let_go
 
 log = logging.getLogger("fairlead_gateway")
 
-MOST_NAMED: Final = 10
-"""Policies that one line of the log names."""
+MAX_NAMED: Final = 10
+"""Limit on the policies named in one log line."""
 DEFAULT_RETRIES: Final = 1
-"""Retries where the server's document does not say."""
+"""Default number of retries, for servers that set none."""
 MAX_TIMEOUT: Final = 600.0
-"""Seconds that a call may take that goes on reporting progress, where the server's document does not say."""
-FOLLOWING_SECONDS: Final = 1.0
-"""How long a swap may be put off by views that were looked at before it; what is then missing is put together for the
-first who asks.
-"""
+"""Default limit in seconds on calls that keep reporting progress, for servers that set none."""
+PREPARE_SECONDS: Final = 1.0
+"""Time to prepare the views in use before an activation. All other views are built by their first request."""
 
 
 class Activation:
-    """Activates snapshots: a new catalog replaces the one that is served. The served one is `endpoint.selection`;
-    besides it only measuring by tiers changes here.
-    """
+    """Activates snapshots. The served one is `endpoint.selection`; metrics also get the limits of the tiers."""
 
     def __init__(self, shared: SharedParts, endpoint: McpEndpoint, registry: Registry, outbox: Outbox) -> None:
         self._shared = shared
@@ -57,52 +53,54 @@ class Activation:
         self._registry = registry
         self._outbox = outbox
         self.moves = TierMoves()
-        """Moves of tools between tiers, of the snapshots that were served."""
-        self._left: list[object] = []
-        """Selections that are no longer served, to be freed in slices."""
+        """Moves of tools between tiers, recorded from successive snapshots."""
+        self._replaced_selections: list[object] = []
+        """Parts of replaced selections, to be freed in slices."""
 
     async def swap(self, snapshot: Snapshot) -> bool:
-        """Serve it from now on. False where some of its servers could not be had yet."""
+        """Activate a snapshot. False if upstreams of some servers could not be created yet, and a retry is needed."""
         endpoint = self._endpoint
         await self._registry.sync(snapshot.servers)
         before = endpoint.selection
-        after = await in_turns(self._selecting(snapshot, before))
+        after = await in_turns(self._select_in_slices(snapshot, before))
         for check in self._shared.checks.large():
             await asyncio.to_thread(self._shared.checks.compile, check)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FOLLOWING_SECONDS):
+            async with asyncio.timeout(PREPARE_SECONDS):
                 await in_turns(after.prepare_in_slices(before))
         endpoint.activate(after)
-        self._left.extend(await in_turns(before.parts_in_slices()))
-        self._measure_by(snapshot.rules.tiers)
+        self._replaced_selections.extend(await in_turns(before.parts_in_slices()))
+        self._set_tier_limits(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:
-            self._warn_of(snapshot.rules.policies)
+            self._warn_about_policies(snapshot.rules.policies)
         await endpoint.streams.notify_changed_lists(before, endpoint.selection)
         await self._shared.events.on_swap(before.snapshot, snapshot)
         await in_turns(self.moves.on_swap(before.snapshot, snapshot))
         return not self._registry.incomplete
 
-    async def let_go(self) -> None:
-        """Give back what selections took that were replaced."""
-        await let_go(self._left)
+    async def free_replaced(self) -> None:
+        """Free the memory of replaced selections."""
+        await let_go(self._replaced_selections)
 
-    def _selecting(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
-        reaches = yield from table_in_slices((key, self._reach(server)) for key, server in snapshot.servers.items())
+    def _select_in_slices(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
+        reaches = yield from table_in_slices(
+            (key, self._bind_server(server)) for key, server in snapshot.servers.items()
+        )
         now, figures = self._shared.clock(), self._settings.meta_latency
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
 
-    def _warn_of(self, policies: Collection[Policy]) -> None:
-        unissued = self._shared.trust.names.without_issuer(policies)
-        if unissued:
+    def _warn_about_policies(self, policies: Collection[Policy]) -> None:
+        ambiguous = self._shared.trust.names.without_issuer(policies)
+        if ambiguous:
             log.warning(
-                "%d policies name an Agent, a Group or a Claim without its issuer, and several may vouch for it: their "
-                "Allow rules count for nobody of that name, their Deny rules for everybody. Add `issuer` to the "
-                "subjects of %s",
-                len(unissued),
-                ", ".join(unissued[:MOST_NAMED]) + (", ..." if len(unissued) > MOST_NAMED else ""),
+                "%d policies have a subject of kind Agent, Group or Claim without `issuer`, although several issuers "
+                "are configured: their Allow rules match nobody of that name, and their Deny rules match everybody of "
+                "that name. Add `issuer` to the subjects of %s",
+                len(ambiguous),
+                ", ".join(ambiguous[:MAX_NAMED]) + (", ..." if len(ambiguous) > MAX_NAMED else ""),
             )
 
-    def _reach(self, server: Server) -> ServerBinding:
+    def _bind_server(self, server: Server) -> ServerBinding:
         limits, settings = server.catalog.limits, self._settings
         return ServerBinding(
             server,
@@ -127,13 +125,13 @@ class Activation:
             upstream=hedged_upstream(self._registry, reach.server, tool),
         )
 
-    def _measure_by(self, tiers: Collection[Tier]) -> None:
+    def _set_tier_limits(self, tiers: Collection[Tier]) -> None:
         self._outbox.samples.tell_beyond(fastest_limit(tiers))
         self._shared.metrics.budgets({tier.name: tier.max_latency_ms for tier in tiers})
 
 
 def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream | None:
-    """Upstream that sends the calls of a tool twice where that is asked for, and does no harm."""
+    """Upstream with hedged calls for an idempotent tool of a server with `limits.hedgeAfter`; None for other tools."""
     after_ms = server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:
         return None
@@ -141,5 +139,5 @@ def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream 
 
 
 def shortest(default: float, *milliseconds: int | None) -> float:
-    """Seconds: the smallest of what is set."""
+    """The smallest of `default`, in seconds, and the given milliseconds, in seconds."""
     return min([default, *(value / 1000 for value in milliseconds if value is not None)])

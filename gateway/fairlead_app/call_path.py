@@ -1,4 +1,4 @@
-"""Makes the path of a call: from a client's request to the MCP endpoint to the request to a server."""
+"""Creates the components on the path of a call, from the MCP endpoint to the upstreams."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ from fairlead_tools.handlers.tools import CustomTools
 
 
 class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How servers are reached. With `children`, some may be child processes: those that somebody else runs in it, or,
-    where they are not `shared_children`, started by the gateway itself. `custom` are the tools of the server `local`.
+    """Access to servers.
+
+    `children` is the host of child processes, or None if there are none. With `shared_children` the operator starts
+    the processes, otherwise the gateway. `custom` are the tools of the server `local`.
     """
 
     credentials: Credentials
@@ -51,20 +53,20 @@ class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     children: ChildHost | None = None
     shared_children: bool = True
     outputs: ProcessOutputs | None = None
-    """Printed lines of servers, also of those that never answered; None for those of `children`."""
+    """Output of server processes, also of servers that never answered; None for the output kept by `children`."""
 
 
 class McpPath(msgspec.Struct, frozen=True, kw_only=True):
-    """The MCP endpoint, and what others take of the path behind it."""
+    """The MCP endpoint, and components of the call path that other parts use."""
 
     endpoint: McpEndpoint
     recorder: ContextRecorder
     caller: Caller
-    """Way to call a tool for those who are not MCP clients."""
+    """Makes tool calls for REST and other internal callers."""
 
 
 def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) -> Registry:
-    """Upstreams of the servers of the catalog."""
+    """Create the registry of upstreams."""
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
     remembered = RememberedNames(servers.resolve, shared.clock)
@@ -89,7 +91,7 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
 
 
 def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> McpPath:
-    """The MCP endpoint over `registry`. `router_tools` answer what the gateway answers itself. Raises BadSetting."""
+    """Create the MCP endpoint. `router_tools` are the gateway's own tools. Raises BadSetting."""
     settings, clock = shared.settings, shared.clock
     calls, counts = settings.calls, shared.metrics.shares
     key = settings.installation.session_key.encode()
@@ -142,7 +144,7 @@ def _endpoint(
     settings, requests = shared.settings, dispatcher.context.server_requests
 
     def installations(base: bytes) -> list[str]:
-        """This gateway and those behind it, for a client that looks for a way back to itself."""
+        """Names of this installation and those behind it, by which a gateway as client detects a loop."""
         return together(shared.installation, gateways_behind(shared.served.get().snapshot, base))
 
     handlers = RequestHandlers(

@@ -1,6 +1,6 @@
-"""The composition root: every part of a gateway made and wired, each with all that it needs.
+"""Composition root: creates all components of a gateway and connects them.
 
-`fairlead up` runs what `compose` returns in its own loop; `__main__` does the same for a gateway alone.
+`__main__` runs the `Gateway` that `compose` returns; `fairlead up` runs it together with the operator.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ NOBODY: Final = Trust()
 
 
 class CatalogFeed(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the catalog comes from."""
+    """Sources of the catalog."""
 
     source: Source
     pins: PinReader | None = None
-    """Definitions that are held back."""
+    """Reader of held-back definitions."""
     closed: bool = False
-    """Whether nobody sees a tool before the operator's rules were read."""
+    """Whether all tools are denied until the operator's rules are loaded."""
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """Garbage collector and clock of the process that a gateway runs in."""
+    """Garbage collector and clock of the gateway's process."""
 
     heap: Heap = msgspec.field(default_factory=lambda: Heap(owner=False))
     clock: Callable[[], float] = time.monotonic
-    """Times calls, in seconds."""
+    """Clock of calls, in seconds."""
 
 
 def compose(
@@ -66,10 +66,10 @@ def compose(
     trust: Trust = NOBODY,
     runtime: Runtime | None = None,
 ) -> Gateway:
-    """Wire a gateway; nothing runs before its `start`.
+    """Create a gateway, which does nothing before its `start`.
 
-    `models` are the routes and windows that plans reckon with; `trust` authenticates clients. Raises BadSetting for
-    certificates and other settings that cannot be used.
+    `models` are the configured routes, windows and providers of models; `trust` authenticates clients. Raises
+    BadSetting for invalid settings, such as unreadable certificates.
     """
     installation = settings.installation
     check_paths(installation, settings.search, settings.records.audit, settings.identity.made_keys)
@@ -77,8 +77,10 @@ def compose(
     runtime = runtime or Runtime()
     shared = shared_parts(settings, trust, runtime.heap, runtime.clock)
     custom = servers.custom
-    own = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
-    outbox = Outbox(installation.environment, shared.clock, own=own.values(), tallying=settings.records.aggregates)
+    local_catalog = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
+    outbox = Outbox(
+        installation.environment, shared.clock, own=local_catalog.values(), tallying=settings.records.aggregates
+    )
     registry = server_registry(shared, servers, outbox)
     path = call_path(shared, registry, RouterTools(lambda: tools))
     activation = Activation(shared, path.endpoint, registry, outbox)
@@ -89,12 +91,12 @@ def compose(
         catalog.source,
         activation.swap,
         initial=InitialCatalog(
-            own=own,
+            own=local_catalog,
             rules=CLOSED if catalog.closed else Rules(),
             cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         ),
         environment=installation.environment,
-        replaced=activation.let_go,
+        replaced=activation.free_replaced,
         heap=shared.heap,
     )
     parts = GatewayParts(

@@ -1,4 +1,4 @@
-"""Reads files that a setting names."""
+"""Reads and checks files and paths named by settings."""
 
 from __future__ import annotations
 
@@ -36,48 +36,49 @@ Tokens = Annotated[int, Meta(ge=1)]
 
 
 class ModelSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Window of a model, in place of the packaged one, and its price."""
+    """Context window and price of a model, which override the packaged data."""
 
     context: Tokens | None = None
     max_input: Tokens | None = None
     price: ModelPrice | None = None
-    """In US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
 
 class Models(msgspec.Struct, frozen=True):
-    """Everything about models that an installation says."""
+    """Configuration of models: routes, context windows, providers and prices."""
 
     routes: Mapping[str, ModelRoute] = MappingProxyType({})
     windows: ContextWindows = ContextWindows()
     live: LiveSource | None = None
     providers: Providers = NO_PROVIDERS
-    """Where models are, for the endpoints in front of them."""
+    """Providers behind the endpoints in front of models."""
     prices: Mapping[str, ModelPrice] = MappingProxyType({})
-    """By the name of the model, or by `PROVIDER/MODEL`."""
+    """Prices by the name of the model, or by `PROVIDER/MODEL`."""
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     routes: dict[str, Any] = {}
     models: dict[str, Tokens | ModelSetting] = {}
-    """Model to the size of its window, or to its window and its price."""
+    """Context window in tokens, or window and price, by model."""
     live_models: LiveSource | None = None
     providers: dict[str, Any] = {}
 
 
 class AddedModels(msgspec.Struct, frozen=True):
-    """Providers and routes of the command line, behind those of a file."""
+    """Providers and routes from the command line, which a file may override."""
 
     providers: Mapping[str, Provider] = MappingProxyType({})
     routes: Mapping[str, ModelRoute] = MappingProxyType({})
-    """Those whose name the file does not have."""
+    """Routes that apply unless the file has one of the same name."""
 
 
 NOTHING_ADDED: Final = AddedModels()
 
 
 def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models:
-    """From a YAML file with the members `routes`, `models`, `liveModels`, `providers`, and what is added to it; without
-    a file from that alone. Example:
+    """Load models from a YAML file with the members `routes`, `models`, `liveModels` and `providers`, and from `added`.
+
+    Example:
 
         routes: {default: {models: [gpt-5-mini, our-qwen], maxTools: 40}}
         models:
@@ -86,7 +87,7 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
         liveModels: {url: "http://vllm.models:8000/v1/models", refreshSeconds: 300, tokenFile: /etc/vllm/token}
         providers: {vllm: {baseUrl: "http://vllm.models:8000/v1", models: [our-qwen]}}
 
-    Raises BadSetting with a sentence that names the file and the place.
+    Raises BadSetting with the file and the location of the error.
     """
     if path is None:
         return _of_document({}, added, "the providers of the command line")
@@ -94,7 +95,7 @@ def load_models(path: Path | None, added: AddedModels = NOTHING_ADDED) -> Models
 
 
 def _of_document(document: object, added: AddedModels, where: str) -> Models:
-    """From decoded configuration. Raises BadSetting, which begins with `where`."""
+    """Models from a parsed document. Raises BadSetting with a message that begins with `where`."""
     try:
         file = msgspec.convert(document, _File)
         routes = {**added.routes, **read_routes(file.routes)}
@@ -117,31 +118,31 @@ def _of_document(document: object, added: AddedModels, where: str) -> Models:
 
 
 class ModelApiReach(msgspec.Struct, frozen=True):
-    """Rules of where the APIs of embedders and compressors may be: those of servers of the release's namespace."""
+    """Egress rules for the APIs of embedders and compressors: those for servers in the release's namespace."""
 
     egress: EgressSettings
     namespace: str
 
 
-def embedding(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingConfig | None:
-    """Who makes vectors for search; None for nobody. Raises BadSetting."""
-    chosen = settings.embedder
-    if chosen == "auto":
-        chosen = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
-    if chosen == "none":
+def embedding_config(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingConfig | None:
+    """Configuration of the embedder for tool search; None for search without vectors. Raises BadSetting."""
+    embedder = settings.embedder
+    if embedder == "auto":
+        embedder = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
+    if embedder == "none":
         return None
-    missing = missing_modules() if chosen == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
+    missing = missing_modules() if embedder == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
     if missing:
-        wheel = ", and the wheel fairlead-search-model of the same release" if chosen == "built-in" else ""
+        wheel = ", and the wheel fairlead-search-model of the same release" if embedder == "built-in" else ""
         raise BadSetting(
-            f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: "
+            f"FAIRLEAD_EMBEDDER is {embedder}, and {', '.join(missing)} is not installed: "
             f"{install_command('search')}{wheel}"
         )
-    return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings, reach)
+    return EmbeddingConfig() if embedder == "built-in" else _endpoint(settings, reach)
 
 
 def certificates(settings: TlsSettings) -> Certificates | None:
-    """TLS certificates of the listener. Raises BadSetting."""
+    """TLS certificates of the listener; None for plain HTTP. Raises BadSetting."""
     if settings.cert is None:
         if settings.key is not None or settings.client_ca is not None:
             raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")
@@ -153,7 +154,7 @@ def certificates(settings: TlsSettings) -> Certificates | None:
 
 
 def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | None:
-    """Folder that keeps vectors of tools; None: memory does. Raises BadSetting."""
+    """Directory that stores the vectors of tools; None to keep them in memory. Raises BadSetting."""
     folder = settings.directory
     if folder is None:
         return None
@@ -164,7 +165,7 @@ def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | No
             f"{install_command('lancedb')}"
         )
     if not rest.processes:
-        raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY is for a process of its own: set FAIRLEAD_REST_PROCESSES above 0")
+        raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY requires a separate process: set FAIRLEAD_REST_PROCESSES above 0")
     return folder
 
 
@@ -183,8 +184,8 @@ def _endpoint(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingCo
     )
 
 
-def compression(settings: CompressorSettings, reach: ModelApiReach) -> CompressorConfig | None:
-    """Who compresses results; None for nobody. Raises BadSetting."""
+def compressor_config(settings: CompressorSettings, reach: ModelApiReach) -> CompressorConfig | None:
+    """Configuration of the model that compresses results; None without one. Raises BadSetting."""
     if not settings.url:
         return None
     _check_model_api("FAIRLEAD_COMPRESSOR", settings.url, settings.model)
@@ -201,7 +202,7 @@ def compression(settings: CompressorSettings, reach: ModelApiReach) -> Compresso
 
 
 def _check_model_api(name: str, url: str, model: str) -> None:
-    """Raises BadSetting."""
+    """Raises BadSetting if the URL or the model is missing."""
     if not url:
         raise BadSetting(f"{name}_URL is missing: the base of an OpenAI-compatible API, such as http://vllm:8000/v1")
     if not model:
@@ -209,7 +210,7 @@ def _check_model_api(name: str, url: str, model: str) -> None:
 
 
 def _window(where: str, name: str, setting: int | ModelSetting) -> ContextWindow | None:
-    """None where the packaged one counts. Raises BadSetting."""
+    """Context window of a model; None for the packaged one. Raises BadSetting."""
     if isinstance(setting, int):
         return ContextWindow(setting)
     if setting.context is not None:
@@ -222,11 +223,12 @@ def _window(where: str, name: str, setting: int | ModelSetting) -> ContextWindow
 def check_paths(
     installation: InstallationSettings, search: ToolSearchSettings, audit: AuditSettings, keys: MadeKeySettings
 ) -> None:
-    """Raises BadSetting for a path that cannot be used as its setting says. `cache_dir` is not looked at: a cache that
-    cannot be written does not keep a gateway from serving.
+    """Raise BadSetting for paths that do not exist or cannot be written.
+
+    `cache_dir` is not checked, because the gateway also works without its cache.
     """
     if installation.credentials is not None and not installation.credentials.is_dir():
-        raise BadSetting(f"FAIRLEAD_CREDENTIALS is {installation.credentials}; it takes a folder that is there")
+        raise BadSetting(f"FAIRLEAD_CREDENTIALS is {installation.credentials}, which is not a directory")
     if search.directory is not None:
         _check_writable("FAIRLEAD_SEARCH_DIRECTORY", search.directory, "folder")
     if audit.file is not None and audit.calls != "off":
@@ -236,10 +238,12 @@ def check_paths(
 
 
 def _check_writable(name: str, path: Path, kind: str) -> None:
-    """Raises BadSetting. A file needs its folder; a folder is made, with those above it."""
-    there = path if path.exists() else path.parent
-    while kind == "folder" and not there.exists():
-        there = there.parent
-    is_kind = path.is_dir() == (kind == "folder") if path.exists() else there.is_dir()
-    if not is_kind or not os.access(there, os.W_OK):
-        raise BadSetting(f"{name} is {path}; it takes a {kind} that can be written")
+    """Raise BadSetting if a path cannot be written. A file needs an existing directory; a directory is created with its
+    parents.
+    """
+    existing = path if path.exists() else path.parent
+    while kind == "folder" and not existing.exists():
+        existing = existing.parent
+    is_kind = path.is_dir() == (kind == "folder") if path.exists() else existing.is_dir()
+    if not is_kind or not os.access(existing, os.W_OK):
+        raise BadSetting(f"{name} is {path}, which is not a {kind} that the gateway can write")

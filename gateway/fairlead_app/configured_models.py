@@ -1,6 +1,6 @@
-"""Routes, windows and providers of models as they are now: those of a file are read again when it changes.
+"""Current routes, windows and providers of models, reloaded when their file changes.
 
-What a changed file says is taken as a whole or not at all: one that cannot be used leaves what there is in force.
+A changed file is applied as a whole. If it is invalid, the previous configuration stays in use.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ log = logging.getLogger("fairlead_gateway")
 
 
 class ConfiguredModels:
-    """Models of one gateway. `start` and `stop` it once."""
+    """Configured models of one gateway, with their file watcher. To be started and stopped once."""
 
     def __init__(self, models: Models, path: Path | None = None, added: AddedModels = NOTHING_ADDED) -> None:
-        """`models` are what the file at `path`, and what is `added` to it, said before the first change. Without a path
-        nothing changes.
+        """`models` is the configuration before the first change of the file at `path`. Without a path it
+        never changes.
         """
         self.current = models
         self.changes = FileChanges(path) if path is not None else None
@@ -41,58 +41,58 @@ class ConfiguredModels:
         self._task: asyncio.Task[None] | None = None
         self._refresher: Refresher | None = None
         self.reload_failed = False
-        """Whether the file was changed to something that cannot be used."""
+        """Whether the last change made the file invalid."""
         self.reloads = 0
-        """Times that a changed file was taken."""
+        """Number of applied changes of the file."""
 
     @classmethod
     def of_file(cls, path: Path | None, added: AddedModels = NOTHING_ADDED) -> Self:
-        """The models of a file, with what is added to it. Raises BadSetting."""
-        made = cls(NO_MODELS, path, added)
-        if made.changes is not None:
-            made.changes.look()  # before the file is read: a change after that is found
-        made.current = load_models(path, added)
-        return made
+        """Load the models of a file and `added`. Raises BadSetting."""
+        configured = cls(NO_MODELS, path, added)
+        if configured.changes is not None:
+            configured.changes.look()  # before the file is read, so that no later change is missed
+        configured.current = load_models(path, added)
+        return configured
 
     def providers(self) -> Providers:
-        """Providers of the last configuration that could be used."""
+        """Providers of the current configuration."""
         return self.current.providers
 
     def routes(self) -> Mapping[str, ModelRoute]:
-        """Routes over their models, by name."""
+        """Routes of the current configuration, by name."""
         return self.current.routes
 
     def windows(self) -> ContextWindows:
-        """Context windows of models, as configured."""
+        """Configured context windows of models."""
         return self.current.windows
 
     def prices(self) -> Mapping[str, ModelPrice]:
-        """Prices that the installation states, by model."""
+        """Configured prices, by model."""
         return self.current.prices
 
     def live(self) -> LiveModels | None:
-        """Context windows that the configured model server reported last; None without one."""
+        """Context windows last reported by the configured model server; None without one."""
         return None if self._refresher is None else self._refresher.models
 
     def start(self) -> None:
-        """Begin to watch the file, and to ask the model server."""
-        self._ask(self.current.live)
+        """Start watching the file and polling the model server."""
+        self._set_model_server(self.current.live)
         if self.changes is not None:
             self._task = asyncio.create_task(self._watch(self.changes), name="routes and providers")
 
     async def stop(self) -> None:
-        """Stop watching the file and asking the model server."""
+        """Stop watching the file and polling the model server."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._refresher is not None:
             await self._refresher.stop()
 
-    def _ask(self, source: LiveSource | None) -> None:
-        """Have this model server asked from now on."""
+    def _set_model_server(self, source: LiveSource | None) -> None:
+        """Poll this model server from now on, or none."""
         self._refresher = None
         if source is not None:
-            # only here: the HTTP client takes a third of a second to import
+            # imported here, because the import of the HTTP client takes a third of a second
             from fairlead_offers.models.live_models import Refresher
 
             self._refresher = Refresher(source)
@@ -104,17 +104,17 @@ class ConfiguredModels:
                 models = await asyncio.to_thread(load_models, self._path, self._added)
             except BadSetting as error:
                 self.reload_failed = True
-                log.error("Routes and providers stay as they were: %s", error)
+                log.error("The changed routes and providers are not applied, the previous ones stay in use: %s", error)
             else:
-                await self._take(models)
+                await self._apply(models)
 
-    async def _take(self, models: Models) -> None:
+    async def _apply(self, models: Models) -> None:
         if models.live != self.current.live:
             if self._refresher is not None:
                 await self._refresher.stop()
-            self._ask(models.live)
+            self._set_model_server(models.live)
         self.current = models
         self.reload_failed = False
         self.reloads += 1
         routes, providers = len(models.routes), len(models.providers.by_name)
-        log.info("%s was read again: %d routes, %d providers", self._path, routes, providers)
+        log.info("%s was reloaded: %d routes, %d providers", self._path, routes, providers)

@@ -1,4 +1,4 @@
-"""Settings of the console as a client of an OpenID provider, checked at the start. Pure module."""
+"""Checks the settings of the console as an OpenID Connect client. Pure module."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairlead_mcp.addresses import is_loopback
 
 
 def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> ConsoleClient | None:
-    """The client that the settings describe; None without FAIRLEAD_CONSOLE_CLIENT_ID. Raises BadSetting."""
+    """The OpenID Connect client of the console; None without FAIRLEAD_CONSOLE_CLIENT_ID. Raises BadSetting."""
     if not settings.client_id:
-        given = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
-        if given:
+        names = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
+        if names:
             raise BadSetting(
-                f"FAIRLEAD_CONSOLE_{given[0].upper()} is about signing in to the console: set "
+                f"FAIRLEAD_CONSOLE_{names[0].upper()} is about signing in to the console: set "
                 "FAIRLEAD_CONSOLE_CLIENT_ID too"
             )
         return None
@@ -40,8 +40,8 @@ def _issuer(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vou
         raise BadSetting(
             "FAIRLEAD_CONSOLE_CLIENT_ID needs an OpenID provider: name it under `issuers` in the file FAIRLEAD_IDENTITY"
         )
-    wanted = settings.issuer
-    issuers = [issuer for issuer in vouchers.issuers if not wanted or wanted in issuer.names]
+    wanted_name = settings.issuer
+    issuers = [issuer for issuer in vouchers.issuers if not wanted_name or wanted_name in issuer.names]
     if len(issuers) == 1:
         return issuers[0]
     names = ", ".join(issuer.name or issuer.issuer for issuer in vouchers.issuers[:8])
@@ -53,12 +53,12 @@ def _base(settings: ConsoleSettings, identity: IdentitySettings) -> str:
     base = (settings.url or identity.public_url).rstrip("/")
     if not base:
         raise BadSetting(
-            "the provider sends browsers back to the console: set FAIRLEAD_CONSOLE_URL to where they reach it, such as "
-            "https://tools.example.com"
+            "the OpenID provider redirects browsers to the console: set FAIRLEAD_CONSOLE_URL to its public URL, such "
+            "as https://tools.example.com"
         )
     parts = urlsplit(base)
     if parts.path or parts.query or parts.fragment or parts.username is not None or not parts.hostname:
         raise BadSetting(f"{name}: {base!r} is not a scheme and a host: set FAIRLEAD_CONSOLE_URL, with no path in it")
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
-        raise BadSetting(f"{name}: {base!r} must be an https URL: codes and sessions of the console come that way")
+        raise BadSetting(f"{name}: {base!r} must be an https URL, as it carries sign-in codes and session cookies")
     return base

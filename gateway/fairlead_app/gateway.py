@@ -1,4 +1,4 @@
-"""A gateway as one thing that starts, serves and stops. `compose` makes it."""
+"""A complete gateway, which can be started and stopped. `compose` creates it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_web.guard import Readiness
 
 CATALOG_SECONDS: Final = 5.0
-"""How long clients are refused for want of a catalog. One comes within a moment, if only from the cache."""
+"""Longest time that the start waits for the first catalog before the gateway accepts clients without one."""
 
 
 class Gateway:
-    """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
+    """A gateway, to be started and stopped once. `port` and `metrics_port` are set by the start."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Gateway:
         self.models = models.configured
         self.governance = shared.governance
         self.outbox = parts.outbox
-        """Report for the operator that polls this gateway."""
+        """Latency report that the operator fetches."""
         self.metrics = metrics
-        """Everything that is told at /metrics."""
+        """Registry of all metrics at /metrics."""
         self._heap = shared.heap
         self._lifecycle = lifecycle
         self._llm = models.llm
@@ -61,17 +61,16 @@ class Gateway:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Catalog that is served now."""
+        """The served snapshot."""
         return self.endpoint.selection.snapshot
 
     def readiness(self) -> Readiness:
         return self._lifecycle.readiness()
 
     async def start(self) -> None:
-        """Look for the catalog, then listen: an earlier client would see no tools.
+        """Wait for the first catalog, for at most CATALOG_SECONDS, then accept clients.
 
-        Without a catalog it listens after a while, to say that it is not ready. Raises endpoint.listener.PortTaken, and
-        leaves nothing behind then.
+        Raises endpoint.listener.PortTaken, after releasing all resources.
         """
         self._lifecycle.begin()
         await self._listener.bind()
@@ -92,10 +91,10 @@ class Gateway:
         await self._listener.serve()
 
     async def stop(self, grace: float | None = None) -> None:
-        """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything.
+        """Drain, stop accepting, wait up to `grace` seconds for calls in flight, cancel the rest, and close everything.
 
-        Before that, for `settings.listening.drain` seconds: be not ready, and turn new connections away; not a second
-        time.
+        Draining takes `settings.listening.drain` seconds, in which the gateway is not ready and closes each connection
+        after a response. A second call does not drain again.
         """
         drain = self.settings.listening.drain
         if self._lifecycle.drain() and drain:

@@ -1,4 +1,4 @@
-"""Collectors of all that a gateway shows at /metrics."""
+"""Creates the Prometheus collectors of a gateway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairlead_gateway.endpoint.listener import Listener
 
 
 def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: Listener) -> CollectorRegistry:
-    """Collectors of all parts in one registry."""
+    """Registry with the collectors of all components."""
     shared, rest, models = parts.shared, parts.rest, parts.models
     served, configured = shared.served, models.configured
     endpoint = parts.path.endpoint

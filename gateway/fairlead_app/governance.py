@@ -1,7 +1,4 @@
-"""Accounts of calls: limits, those shared with other replicas, the audit log, and traces.
-
-Started and stopped with the gateway; its metrics are served beside the others.
-"""
+"""Limits, the audit log and traces of calls, with the Redis client for limits that replicas share."""
 
 from __future__ import annotations
 
@@ -47,16 +44,16 @@ if TYPE_CHECKING:
     from fairlead_otel.pipelines import Pipelines
 
 SERVICE = "fairlead-gateway"
-"""Name of the service in traces, metrics and logs, unless OTEL_SERVICE_NAME gives another."""
+"""Default of OTEL_SERVICE_NAME, the name of the service in traces, metrics and logs."""
 KEY_BYTES = 32
 _NO_LOGS = (
-    "FAIRLEAD_AUDIT_OTLP is set, and logs are not exported: set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_LOGS_EXPORTER to "
-    "otlp, and add the extra otel: "
+    "FAIRLEAD_AUDIT_OTLP is set, but logs are not exported: set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_LOGS_EXPORTER to "
+    "otlp, and install the extra otel: "
 )
 
 
 class Governance(Collector):
-    """Limiter, audit log and tracing of one gateway, and their metrics."""
+    """Limiter, audit log and tracing of one gateway, with their metrics."""
 
     def __init__(
         self,
@@ -66,26 +63,26 @@ class Governance(Collector):
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`environ` has the variables of OpenTelemetry. Raises BadSetting."""
+        """`environ` has the environment variables of OpenTelemetry. Raises BadSetting."""
         self._metrics = metrics
         self.sharing = Sharing() if limits.redis.url else None
         self._settler = None if self.sharing is None else _settler(limits.redis, self.sharing, clock)
         caps = Caps(limits.calls_per_minute, limits.concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
         self.tokens = TokenLimiter(limits.tokens_per_day, self.sharing)
-        tells = _teller(records.audit)
-        tell = None if records.audit.calls == "off" else tells
-        self.recent = _recent(records.recent, None if records.audit.arguments == "none" else tell, clock)
-        """The last calls; None where none are kept."""
+        renderer = _argument_renderer(records.audit)
+        render_arguments = None if records.audit.calls == "off" else renderer
+        self.recent = _recent(records.recent, None if records.audit.arguments == "none" else render_arguments, clock)
+        """Ring of recent calls; None if it is disabled."""
         self.pipelines = open_pipelines(environ, SERVICE)
-        """None where nothing is exported by OpenTelemetry."""
-        self.auditor = None if tell is None else _auditor(records.audit, tell, self.pipelines)
-        """None where the audit log is off."""
+        """Pipelines of the OpenTelemetry export; None if nothing is exported."""
+        self.auditor = None if render_arguments is None else _auditor(records.audit, render_arguments, self.pipelines)
+        """Writer of the audit log; None if it is off."""
         self.spans = spans_of(self.pipelines)
-        """None where calls are not traced."""
+        """Factory of trace spans; None if calls are not traced."""
 
     def start(self, registry: CollectorRegistry) -> None:
-        """`registry`: the gateway's metrics, which are exported where OpenTelemetry is asked to."""
+        """Start the export of `registry` by OpenTelemetry, if it is configured, and the sharing of limits."""
         if self.pipelines is not None:
             self.pipelines.keep_logs()
             self.pipelines.read_metrics(registry)
@@ -101,12 +98,12 @@ class Governance(Collector):
             await asyncio.to_thread(self.pipelines.close)
 
     def collect(self) -> Iterable[Metric]:
-        text = "Calls refused because there were too many, by what bounds them: agent, policy, tool, server"
+        text = "Calls refused because of a limit on their number, by scope of the limit: agent, policy, tool, server"
         limited = CounterMetricFamily("fairlead_calls_limited", text, labels=["scope"])
         for scope, count in list(self._metrics.limited.items()):
             limited.add_metric([scope], count)
         yield limited
-        text = "Agents, and agents in namespaces, that limits keep count of"
+        text = "Agents, and pairs of agent and namespace, whose calls are counted by limits"
         yield GaugeMetricFamily("fairlead_limit_accounts", text, value=len(self.limiter) + len(self.tokens))
         if self._settler is not None:
             yield from self._redis_metrics(self._settler)
@@ -116,25 +113,27 @@ class Governance(Collector):
             yield from _export_metrics(self.pipelines)
 
     def _redis_metrics(self, settler: Settler) -> Iterable[Metric]:
-        text = "1 while Redis answers, and limits are shared with other replicas"
+        text = "1 while Redis answers and limits are shared with other replicas, 0 otherwise"
         yield GaugeMetricFamily("fairlead_redis_up", text, value=float(settler.up is True))
-        text = "Times that limits were settled with other replicas"
+        text = "Synchronizations of the limits with other replicas through Redis"
         yield CounterMetricFamily("fairlead_redis_settlements", text, value=settler.settlements)
-        yield CounterMetricFamily("fairlead_redis_failures", "Times that Redis did not answer", value=settler.failures)
+        yield CounterMetricFamily(
+            "fairlead_redis_failures", "Requests that Redis did not answer", value=settler.failures
+        )
 
 
 def _audit_metrics(writer: Writer) -> Iterable[Metric]:
-    yield CounterMetricFamily("fairlead_audit_lines", "Lines of the audit log that were written", value=writer.written)
-    lost = CounterMetricFamily("fairlead_audit_lines_lost", "Lines of the audit log that are lost", labels=["reason"])
+    yield CounterMetricFamily("fairlead_audit_lines", "Lines written to the audit log", value=writer.written)
+    lost = CounterMetricFamily("fairlead_audit_lines_lost", "Lines lost from the audit log", labels=["reason"])
     lost.add_metric(["overflow"], writer.overflowed)
     lost.add_metric(["failure"], writer.failed)
     yield lost
 
 
 def _export_metrics(pipelines: Pipelines) -> Iterable[Metric]:
-    text = "Spans, log records, audit lines and readings of the metrics that a collector of OpenTelemetry took"
+    text = "Spans, log records, audit lines and metric readings accepted by an OpenTelemetry collector"
     sent = CounterMetricFamily("fairlead_otel_exported", text, labels=["signal"])
-    text = "Spans, log records, audit lines and readings lost on their way to a collector: queue_full, export_failed"
+    text = "Spans, log records, audit lines and metric readings not exported, by reason: queue_full, export_failed"
     lost = CounterMetricFamily("fairlead_otel_dropped", text, labels=["signal", "reason"])
     for deliveries in pipelines.deliveries:
         sent.add_metric([deliveries.signal], deliveries.sent)
@@ -144,7 +143,7 @@ def _export_metrics(pipelines: Pipelines) -> Iterable[Metric]:
 
 
 def _settler(redis: RedisSettings, sharing: Sharing, clock: Callable[[], float]) -> Settler:
-    # only where it is asked for: the client takes a tenth of a second to import
+    # imported only if configured, because the import of the Redis client takes a tenth of a second
     from fairlead_gateway.limits.redis_rates import Settler
     from fairlead_gateway.redis_client import BadUrl
 
@@ -157,7 +156,7 @@ def _settler(redis: RedisSettings, sharing: Sharing, clock: Callable[[], float])
 def result_store(
     settings: ResultSettings, redis: RedisSettings, clock: Callable[[], float] = time.monotonic
 ) -> ContextStore | None:
-    """Store of results of `execute_tool`; None where none are kept. Raises BadSetting."""
+    """Store for results; None if results are not stored. Raises BadSetting."""
     if not settings.bytes or not settings.bytes_each:
         return None
     bounds = Bounds(settings.seconds, settings.bytes_each, settings.bytes)
@@ -187,18 +186,18 @@ def _disk_store(directory: Path, bounds: Bounds) -> ContextStore:
 
 
 def configured_proxies(networks: Sequence[str]) -> TrustedProxies:
-    """Proxies that an installation trusts. Raises BadSetting."""
+    """Trusted proxies from their networks. Raises BadSetting."""
     try:
         return TrustedProxies(networks)
     except ValueError as error:
         raise BadSetting(str(error)) from error
 
 
-def _teller(settings: AuditSettings) -> ArgumentRenderer:
-    """Maker of what lines say of arguments. Raises BadSetting."""
+def _argument_renderer(settings: AuditSettings) -> ArgumentRenderer:
+    """Function that renders arguments for the audit log. Raises BadSetting."""
     mode = settings.arguments
     if mode == "redact" and not settings.redact:
-        raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact, and FAIRLEAD_AUDIT_REDACT names no paths: say which")
+        raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact: set FAIRLEAD_AUDIT_REDACT to the paths to redact")
     try:
         paths = [read_path(path) for path in settings.redact]
     except BadPath as error:
@@ -206,7 +205,7 @@ def _teller(settings: AuditSettings) -> ArgumentRenderer:
     return argument_renderer(mode, settings.key.encode() or os.urandom(KEY_BYTES), paths)
 
 
-def _auditor(settings: AuditSettings, tell: ArgumentRenderer, pipelines: Pipelines | None) -> Auditor:
+def _auditor(settings: AuditSettings, render_arguments: ArgumentRenderer, pipelines: Pipelines | None) -> Auditor:
     """Raises BadSetting."""
     emit = None
     if settings.otlp:
@@ -216,12 +215,12 @@ def _auditor(settings: AuditSettings, tell: ArgumentRenderer, pipelines: Pipelin
                 pipelines.close()
             raise BadSetting(_NO_LOGS + install_command("otel"))
     sink = LogOutput() if settings.file is None else File(settings.file, settings.file_bytes)
-    writer = Writer(sink, partial(line_of, render_arguments=tell), time.time, emit=emit)
+    writer = Writer(sink, partial(line_of, render_arguments=render_arguments), time.time, emit=emit)
     return Auditor(writer, settings.calls, settings.arguments)
 
 
 def _recent(
-    settings: RecentCallSettings, tell: ArgumentRenderer | None, clock: Callable[[], float]
+    settings: RecentCallSettings, render_arguments: ArgumentRenderer | None, clock: Callable[[], float]
 ) -> RecentCalls | None:
-    """`tell` is None where the audit log has no arguments: they are not kept then."""
-    return RecentCalls(settings.most, settings.bytes, tell, clock) if settings.most else None
+    """Ring of recent calls. With `render_arguments` None their arguments are not stored, as in the audit log."""
+    return RecentCalls(settings.most, settings.bytes, render_arguments, clock) if settings.most else None

@@ -1,4 +1,4 @@
-"""Whether a gateway should get traffic, and the loop that it runs in: what its probes and its metrics ask."""
+"""Readiness of a gateway, and access to its event loop for metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead_web.guard import Readiness
 
 
 class GatewayLifecycle:
-    """Begins in the loop of the gateway, and drains once."""
+    """Readiness of a gateway, and the number of tasks in its event loop."""
 
     def __init__(self, snapshots: SnapshotStore) -> None:
         self._snapshots = snapshots
@@ -17,16 +17,16 @@ class GatewayLifecycle:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
-        """Remember the loop: it is this one."""
+        """Store the running loop; to be called in the gateway's event loop."""
         self._loop = asyncio.get_running_loop()
 
     def drain(self) -> bool:
-        """Be not ready from now on. Whether this is the first time."""
-        again, self._draining = self._draining, True
-        return not again
+        """Report not ready from now on. True on the first call."""
+        was_draining, self._draining = self._draining, True
+        return not was_draining
 
     def readiness(self) -> Readiness:
-        """Whether this gateway should get traffic, and why not."""
+        """Whether the gateway should get traffic, with the reason."""
         if self._draining:
             return Readiness(False, "stopping")
         if not self._snapshots.first_snapshot.is_set():
@@ -34,5 +34,5 @@ class GatewayLifecycle:
         return Readiness(True, "serving", stale=self._snapshots.stale)
 
     def tasks(self) -> int:
-        """Tasks of the loop. Scrapes are answered in a thread, which has no loop of its own to ask."""
+        """Number of asyncio tasks in the gateway's loop. Scrapes run in a thread, so the loop has to be stored."""
         return len(asyncio.all_tasks(self._loop)) if self._loop is not None else 0

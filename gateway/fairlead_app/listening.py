@@ -1,4 +1,4 @@
-"""Makes what listens: the port of clients, and that of probes, metrics and the operator."""
+"""Creates the listeners: the port for clients, and the operations port for probes, metrics and the operator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
 
 
 def operations_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, metrics: CollectorRegistry) -> Listener:
-    """Listener for probes, `metrics` and the report that operators fetch."""
+    """Listener for probes, metrics, and the report that the operator fetches."""
     settings = parts.shared.settings
     listening = settings.listening
     pages = operations_pages(metrics, lifecycle.readiness, parts.outbox, settings.installation.pull_token)

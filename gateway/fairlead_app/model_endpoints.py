@@ -1,5 +1,6 @@
-"""Makes the endpoints in front of providers. What is not configured is not imported: the HTTP client alone takes a
-third of a second.
+"""Creates the endpoints in front of model providers.
+
+Modules are only imported if they are configured, because the import of the HTTP client alone takes a third of a second.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 
 class ModelEndpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Endpoints in front of models that write and that speak, None where no provider is configured; and their figures.
-    `speech` is the front of models that speak.
+    """Endpoints in front of models, with their metrics.
+
+    `llm` serves language models, `speech` speech models; both are None without a provider.
     """
 
     configured: ConfiguredModels
@@ -42,7 +44,7 @@ def model_endpoints(
     guard: RequestGuard,
     recorder: ContextRecorder,
 ) -> ModelEndpoints:
-    """Endpoints over the providers of `models`, which may come later where their file is watched."""
+    """Create the endpoints, if there are providers or a file that may later get some."""
     requests, sessions = ModelCollector(), SpeechCollector()
     llm, speech = None, None
     if models.changes is not None or models.current.providers:
@@ -96,13 +98,13 @@ def _speech(
 
     client = ProviderClient()
     settings = SpeechSettings(shared.settings.models.speech, shared.settings.installation.session_key.encode())
-    reached = SpeechModels(
+    speech_models = SpeechModels(
         providers=models.providers,
         breakers=requests.breakers,
         client=client,
         chat=ModelStreams(models.providers, client, requests.breakers),
     )
-    services = SpeechServices(tools, reached, settings, sessions.metrics)
+    services = SpeechServices(tools, speech_models, settings, sessions.metrics)
     return SpeechFront(services, guard, _records(shared, models, requests), shared.metrics.shares)
 
 

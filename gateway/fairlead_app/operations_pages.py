@@ -1,4 +1,4 @@
-"""The pages of the operations port: metrics, the report for the operator, and the probes."""
+"""Pages of the operations port: metrics, the report for the operator, and the probes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairlead_web.guard import HEALTH, READY, Readiness
 def operations_pages(
     metrics: CollectorRegistry, readiness: Callable[[], Readiness], outbox: Outbox, token: str
 ) -> Mapping[str, Page]:
-    """Pages by their paths. `token` guards the report."""
+    """Pages by path. `token` protects the report."""
 
     async def metrics_page(request: PageRequest) -> PageResponse:
         accept = request.headers.get(b"accept", b"").decode("latin-1")
@@ -33,22 +33,22 @@ def operations_pages(
         state = readiness()
         return PageResponse(f"{state.reason}\n".encode(), 200 if state.ready else 503)
 
-    reports = guarded(token, reports_page(outbox))
+    reports = require_token(token, reports_page(outbox))
     return {"/metrics": metrics_page, PATH: reports, HEALTH: alive_page, READY: ready_page}
 
 
-def guarded(token: str, page: Page) -> Page:
-    """A page for those who know the token; without one set, for callers of this machine."""
+def require_token(token: str, page: Page) -> Page:
+    """A page that requires a bearer token; with an empty `token`, a page for loopback addresses only."""
 
     async def answer(request: PageRequest) -> PageResponse:
         if token:
-            shown = request.headers.get(b"authorization", b"").removeprefix(b"Bearer ")
-            if hmac.compare_digest(shown, token.encode()):
+            token_sent = request.headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+            if hmac.compare_digest(token_sent, token.encode()):
                 return await page(request)
-            told = "the bearer token is not the one of FAIRLEAD_PULL_TOKEN"
-            return failure(401, told, b"www-authenticate: Bearer\r\n")
+            message = "the bearer token does not match FAIRLEAD_PULL_TOKEN"
+            return failure(401, message, b"www-authenticate: Bearer\r\n")
         if request.address and ipaddress.ip_address(request.address).is_loopback:
             return await page(request)
-        return failure(403, "without FAIRLEAD_PULL_TOKEN this is answered on the machine itself only")
+        return failure(403, "without FAIRLEAD_PULL_TOKEN this page is only served to loopback addresses")
 
     return answer

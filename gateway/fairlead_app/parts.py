@@ -1,4 +1,4 @@
-"""All parts of a gateway, wired: what listens, runs, is shown at /metrics and is stopped."""
+"""Components of a gateway, as connected by `compose`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fairlead_tools.handlers.tools import CustomTools
 
 
 class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts of one gateway; nothing runs yet."""
+    """Components of one gateway, before its start."""
 
     shared: SharedParts
     snapshots: SnapshotStore
     registry: Registry
     outbox: Outbox
-    """Report for the operator that polls this gateway."""
+    """Latency report that the operator fetches."""
     custom: CustomTools
     path: McpPath
     tools: ToolServices

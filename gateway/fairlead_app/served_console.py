@@ -1,6 +1,4 @@
-"""Makes the console, where the settings want one, with the first request for it: its pages, templates and ciphers are
-not imported before.
-"""
+"""Creates the console with the first request for it, to defer the import of its pages, templates and ciphers."""
 
 from __future__ import annotations
 
@@ -25,25 +23,25 @@ if TYPE_CHECKING:
 
 
 class ConsoleEntry(msgspec.Struct, frozen=True):
-    """How people get into the console, beside an API key."""
+    """Ways to sign in to the console, other than an API key."""
 
     key: bytes
-    """Seals the cookies; replicas share it. Empty: one of this process."""
+    """Key of the session cookies, shared by replicas; if empty, a random one of this process."""
     token: str = ""
-    """Token of the address that `fairlead up` prints; empty elsewhere."""
+    """Token in the URL that `fairlead up` prints; empty without `fairlead up`."""
     sign_in: ConsoleSignIn | None = None
     """Sign-in by an OpenID provider; None without one."""
 
 
 class ServedConsole:
-    """The console of a gateway, made with the first request for it."""
+    """The console of a gateway, created with the first request for it."""
 
     def __init__(self, console: Deferred[Console] | None) -> None:
-        """`console`: None where the settings disable it."""
+        """`console` is None if the settings disable it."""
         self._console = console
 
     async def request(self, scope: Scope) -> ConsoleRequest | None:
-        """The request as one for the console, which is made with the first of these; None for any other request."""
+        """The request as a request for the console; None for other paths. The first one creates the console."""
         if self._console is None or not is_for_console(scope):
             return None
         console = self._console.made or await self._console.get()
@@ -58,7 +56,7 @@ def served_console(
     counts: PageCounts,
     heap: Heap,
 ) -> ServedConsole:
-    """The console, where it is enabled. `api` is the REST API behind its guard.
+    """The console, if it is enabled. `api` is the REST API without its guard.
 
     Raises BadSetting.
     """
@@ -67,7 +65,7 @@ def served_console(
     except ValueError as error:
         raise BadSetting(f"FAIRLEAD_CONSOLE_TRACE_URL: {error}") from error
 
-    def made() -> Console:
+    def build() -> Console:
         from fairlead_console.application import Console
 
         return Console(
@@ -80,4 +78,4 @@ def served_console(
             counts=counts,
         )
 
-    return ServedConsole(Deferred(made, heap) if settings.enabled else None)
+    return ServedConsole(Deferred(build, heap) if settings.enabled else None)

@@ -1,4 +1,4 @@
-"""Makes the REST API with the first request for it; FastAPI and pydantic are not imported before."""
+"""Creates the REST API with the first request for it, to defer the import of FastAPI and pydantic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_web.guard import PublicPages
 
 
 class ServedRest:
-    """The REST API as an ASGI application, for requests with an identity, and the pages that need none."""
+    """ASGI application with the REST API, for authenticated requests, and the public pages."""
 
     def __init__(self, pages: PublicPages, api: Deferred[ASGIApp]) -> None:
         self._pages = pages
@@ -25,9 +25,9 @@ class ServedRest:
 def served_rest(pages: PublicPages, context: RestContext, heap: Heap) -> ServedRest:
     """The REST API over `context`."""
 
-    def made() -> ASGIApp:
+    def build() -> ASGIApp:
         from fairlead_rest.application import make_application
 
         return make_application(pages, context)
 
-    return ServedRest(pages, Deferred(made, heap))
+    return ServedRest(pages, Deferred(build, heap))

@@ -1,7 +1,7 @@
-"""Settings of a gateway, and their sources.
+"""Settings of a gateway.
 
-Read once by `__main__` or by the command line; the parts get their group, or values of it, and never see the
-environment.
+They are read once, by `__main__` or by the command line. Components get their group of settings, or single values, and
+never read the environment.
 """
 
 from __future__ import annotations
@@ -32,42 +32,46 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 
 
 class InstallationSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """The installation, and where its documents and credentials are."""
+    """The installation, and the sources of its documents and credentials."""
 
     name: InstallationName = field(default="", name="installation")
-    """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which servers that lead
-    back here are found. As for the operator; by default it follows from `pull_token`, without one each process has its
-    own.
+    """Name of the installation in the header `Via` of requests to servers (`fairlead-` and 16 hexadecimal digits), by
+    which loops are detected. Set the same one for the operator. By default it is derived from `pull_token`; without a
+    token each process has a random one.
     """
     environment: EnvironmentName = "cluster"
-    """Where this gateway stands: latencies are measured and judged apart for each. `fairlead up` says `local`."""
+    """Name of the environment, whose latencies are measured and judged separately. `fairlead up` sets `local`."""
     pull_token: Token = ""
-    """Bearer token that the operator shows when it fetches latencies. Without it only this machine may."""
+    """Bearer token that the operator sends when it fetches latencies. Without it, only loopback addresses may fetch
+    them.
+    """
     session_key: str = ""
-    """Secret that session ids are signed with; replicas behind one address share it. Without it each has its own."""
+    """Secret key that signs session ids, shared by replicas behind one address. Without it each process has a random
+    one.
+    """
     namespace: NamespaceName | None = None
-    """Namespace of the release: where documents and credentials are. By default that of the pod, else fairlead-
-    system.
+    """Namespace of the release, with its documents and credentials. By default the pod's namespace, otherwise
+    `fairlead-system`.
     """
     documents: Path | None = None
-    """Directory of documents. Without it they are read from the Kubernetes API."""
+    """Directory of documents. Without it, documents are read from the Kubernetes API."""
     credentials: Path | None = None
-    """Directory of credentials; `credentials` inside `documents` by default. On a cluster, where the Secrets with them
-    are mounted, for starts while the API server is away; the chart does that.
+    """Directory of credentials; by default `credentials` inside `documents`. On a cluster, the mount path of the
+    Secrets with credentials, for starts while the API server cannot be reached; the chart sets it.
     """
     kubeconfig: Path | None = None
-    """By default `KUBECONFIG`, `~/.kube/config`, or the pod's service account."""
+    """Path of the kubeconfig. By default `KUBECONFIG`, `~/.kube/config`, or the pod's service account."""
     cache_dir: Path | None = None
-    """Where the last documents are kept; nowhere without it."""
+    """Directory that caches the last documents; without it they are not cached."""
 
     @property
     def local_namespace(self) -> str:
-        """Namespace of the server `local`: that of the release, off a cluster `default` like that of other servers."""
+        """Namespace of the server `local`: that of the release on a cluster, otherwise `default`."""
         return DEFAULT_LOCAL_NAMESPACE if self.documents is not None and not self.namespace else self.release_namespace
 
     @property
     def release_namespace(self) -> str:
-        """`namespace`, or what stands in for it."""
+        """`namespace`, or its default."""
         if self.namespace:
             return self.namespace
         try:
@@ -80,14 +84,16 @@ class RecordSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Records of calls, and the log."""
 
     aggregates: bool = False
-    """Whether a histogram of its calls is kept for each tool, for `fairlead telemetry`. Nothing is sent anywhere."""
+    """Whether to keep a histogram of calls for each tool, for `fairlead telemetry`. Nothing is sent to other
+    parties.
+    """
     log: LogSettings = LogSettings()
     audit: AuditSettings = AuditSettings()
     recent: RecentCallSettings = RecentCallSettings()
 
 
 class Settings(EnvironmentSettings, frozen=True, kw_only=True):
-    """All settings of a gateway, in groups. Each can be given as `FAIRLEAD_<NAME>`; lists are separated by commas."""
+    """All settings of a gateway, in groups. Each has a variable `FAIRLEAD_<NAME>`; lists are separated by commas."""
 
     installation: InstallationSettings = InstallationSettings()
     listening: ListeningSettings = ListeningSettings()

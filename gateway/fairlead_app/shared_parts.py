@@ -1,4 +1,4 @@
-"""Parts of a gateway that all others use: settings, accounts, who asks, and what is served now."""
+"""Components of a gateway that all others depend on: settings, limits, authentication, and the served selection."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from fairlead_tools.validation.shelf import Checks
 from fairlead_tools.version import NAME, VERSION
 
 CLIENT: Final = Client(name=NAME, version=VERSION)
-"""The gateway as it introduces itself to servers."""
+"""Client information that the gateway sends to servers."""
 SERVER_INFO: Final = msgspec.json.encode(CLIENT)
-"""The gateway as it introduces itself to clients."""
+"""Server information that the gateway sends to clients, raw JSON."""
 
 
 class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts that know none of the others. `clock` is in seconds."""
+    """Components without dependencies on other components. `clock` is in seconds."""
 
     settings: Settings
     clock: Callable[[], float]
     heap: Heap
     trust: Trust
     installation: str
-    """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
+    """Value of `Via` in the gateway's own requests (RFC 9110, 7.6.3)."""
     served: ServedSelection
     startup_wait: StartupWait
     checks: Checks
@@ -49,14 +49,15 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
     identities: Identities
     resource: ProtectedResource
     allow: AllowList
-    """Hosts and origins that requests may name."""
+    """Allowed values of Host and Origin."""
     proxies: TrustedProxies
     buffers: AnswerBuffers
 
 
 def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float]) -> SharedParts:
-    """Make them. With an authenticator, a request without a credential is refused unless the setting `anonymous`
-    allows it. Raises BadSetting.
+    """Create the shared components. Raises BadSetting.
+
+    If there is an authenticator, requests without a credential are rejected unless the setting `anonymous` is `allow`.
     """
     metrics = MetricsRegistry()
     served = ServedSelection()

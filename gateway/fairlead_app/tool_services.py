@@ -1,11 +1,11 @@
-"""Makes the services of tools, and what the REST API and the console have beside them."""
+"""Creates the services of tools, and the context of the REST API and the console."""
 
 from __future__ import annotations
 
 import msgspec
 
 from fairlead_app.call_path import McpPath
-from fairlead_app.configuration import ModelApiReach, compression, embedding, vector_folder
+from fairlead_app.configuration import ModelApiReach, compressor_config, embedding_config, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
@@ -31,8 +31,9 @@ from fairlead_web.guard import RequestGuard
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """Things that administrators may look at, beside the catalog: processes of servers and their printed lines, moves
-    of tools between tiers, and definitions that are held back.
+    """Sources of information for administrators, other than the catalog.
+
+    These are child processes and their output, moves of tools between tiers, and held-back definitions.
     """
 
     moves: TierMoves
@@ -42,12 +43,12 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) -> ToolServices:
-    """Services over what is served. Raises BadSetting."""
+    """Create the services of tools. Raises BadSetting."""
     settings, metrics = shared.settings, shared.metrics
     throttle = Throttle(lambda: metrics.in_flight, settings.rest.share, metrics.shares)
     work = HeavyWork(throttle, metrics.shares, settings.rest.processes)
     reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
-    encoder = embedding(settings.search, reach)
+    encoder = embedding_config(settings.search, reach)
     return ToolServices(
         catalogs=SubjectCatalogs(shared.served.get, path.endpoint.view_builds, shared.startup_wait),
         work=work,
@@ -64,7 +65,7 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
             work.worker,
             process=settings.rest.processes > 0,
             encodes=encoder is not None and not missing_modules(),
-            compressor=compressor(compression(settings.results.compressor, reach), metrics.search, work.worker),
+            compressor=compressor(compressor_config(settings.results.compressor, reach), metrics.search, work.worker),
         ),
         caller=path.caller,
         choosers=Choosers(settings.installation.session_key.encode()),
@@ -88,7 +89,7 @@ def _search(shared: SharedParts, encoder: EmbeddingConfig | None, worker: Worker
 def rest_context(
     shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, observed: Observed
 ) -> RestContext:
-    """The gateway as resources of the REST API use it. Raises BadSetting."""
+    """Create the context of the REST API. Raises BadSetting."""
     settings, trust = shared.settings, shared.trust
     guard = RequestGuard(
         shared.allow,

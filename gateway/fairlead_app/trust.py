@@ -1,4 +1,4 @@
-"""Builds authenticators from settings."""
+"""Creates authenticators from settings."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ NOBODY: Final = Issuers()
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Who vouches for clients, and what clients are told of it."""
+    """Authenticators of clients, and the OAuth metadata for clients."""
 
     authenticators: tuple[Authenticator, ...] = ()
     issuers: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     names: Issuers = NOBODY
-    """Who may give the names of agents and groups."""
+    """Issuers of the names of agents and groups."""
     sign_in: ConsoleSignIn | None = None
-    """How people sign in to the console by OpenID Connect."""
+    """Sign-in to the console by OpenID Connect; None if it is not configured."""
     made: MadeKeys | None = None
-    """Keys that people make for themselves; None where nobody may."""
+    """API keys that users create for themselves; None if nobody may create any."""
     console_token: str = ""
-    """Token that a browser of this machine shows once to get into the console; empty where there is none."""
+    """Token that signs a local browser in to the console once; empty without one."""
 
 
-def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
-    """Everybody that the settings name. `kube` is the API server of a cluster, if any. Raises BadSetting."""
+def build_trust(settings: Settings, kube: Kube | None = None) -> Trust:
+    """Create the authenticators. `kube` is the Kubernetes client, or None off a cluster. Raises BadSetting."""
     identity, namespace = settings.identity, settings.installation.release_namespace
     vouchers = load_vouchers(identity.file)
     names = Issuers(
@@ -68,7 +68,7 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
     authenticators = tuple(authenticator for authenticator in configured if authenticator is not None)
     if not authenticators and identity.anonymous == "deny":
         log.warning(
-            "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve everybody, or configure an "
+            "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve anonymous clients, or configure an "
             "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
@@ -78,7 +78,7 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
 
 def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
     sources: list[KeySource] = []
-    own = identity.made_keys
+    made_keys = identity.made_keys
     loaded: dict[str, KeyDocument] = {}
     if identity.api_keys is not None:
         file = KeyFile(identity.api_keys)
@@ -86,36 +86,38 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
             loaded[file.name] = file.load()
         except OSError as error:
             raise BadSetting(
-                f"the API keys of FAIRLEAD_API_KEYS in {identity.api_keys} cannot be read: {error}; `fairlead keys "
-                "create` makes them"
+                f"the API keys of FAIRLEAD_API_KEYS in {identity.api_keys} cannot be read: {error}; create them with "
+                "`fairlead keys create`"
             ) from error
         except BadKeys as error:
             raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {identity.api_keys} {error}") from error
         sources.append(file)
     if identity.api_key_secrets:
         if kube is None:
-            raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
+            raise BadSetting(
+                "FAIRLEAD_API_KEY_SECRETS requires a cluster: without one, set FAIRLEAD_API_KEYS to a file"
+            )
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
         sources += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
-    if own.makers and own.file is not None:
-        made = KeyFile(own.file)
+    if made_keys.makers and made_keys.file is not None:
+        made = KeyFile(made_keys.file)
         try:
             loaded[made.name] = made.load()
         except FileNotFoundError:
-            pass  # it is made with the first key
+            pass  # the file is created with the first key
         except (OSError, BadKeys) as error:
-            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {own.file}, which cannot be used: {error}") from error
+            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {made_keys.file}, which cannot be used: {error}") from error
         sources.append(made)
-    elif own.makers and own.secret and kube is not None:
+    elif made_keys.makers and made_keys.secret and kube is not None:
         from fairlead_gateway.identity.keys_in_secret import KeySecret
 
-        sources.append(KeySecret(kube, namespace, own.secret))
+        sources.append(KeySecret(kube, namespace, made_keys.secret))
     if not sources:
         return None
     keys = ApiKeys(sources, time.time, names)
     for name, document in loaded.items():
-        keys.take_document(name, document)  # the first request may come before the file is read again
+        keys.take_document(name, document)  # so that the first requests need not wait for the file to be read again
     return keys
 
 
@@ -135,8 +137,8 @@ def _made_keys(
         store = SecretKeyStore(kube, namespace, settings.secret)
     else:
         raise BadSetting(
-            "FAIRLEAD_KEY_MAKERS: there is no place for keys: name a file with FAIRLEAD_MADE_KEYS, or on a cluster a "
-            "Secret with FAIRLEAD_MADE_KEYS_SECRET"
+            "FAIRLEAD_KEY_MAKERS is set, but keys cannot be stored: set FAIRLEAD_MADE_KEYS to a file, or on a cluster "
+            "FAIRLEAD_MADE_KEYS_SECRET to the name of a Secret"
         )
     groups = names.groups("FAIRLEAD_KEY_MAKERS", (name for name in settings.makers if name != EVERYBODY))
     everybody = EVERYBODY in settings.makers
@@ -146,13 +148,13 @@ def _made_keys(
 def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> Tokens | None:
     if not vouchers.issuers:
         return None
-    homeless = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
-    if homeless and not identity.public_url:
+    without_audience = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
+    if without_audience and not identity.public_url:
         raise BadSetting(
-            f"tokens of {homeless[0]} must be made for this gateway: set FAIRLEAD_PUBLIC_URL to how clients reach it, "
-            f"or name audiences in {identity.file}"
+            f"tokens of {without_audience[0]} need this gateway as their audience: set FAIRLEAD_PUBLIC_URL to its "
+            f"public URL, or name audiences in {identity.file}"
         )
-    # only here: the library takes a second to import
+    # imported here, because the import of the library takes a second
     from fairlead_gateway.identity.tokens import Tokens
 
     return Tokens(
@@ -166,11 +168,11 @@ def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> T
 
 
 def _service_accounts(identity: IdentitySettings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:
-    wanted = vouchers.service_accounts
-    if wanted is None:
+    service_accounts = vouchers.service_accounts
+    if service_accounts is None:
         return None
     if kube is None:
-        raise BadSetting(f"{identity.file}: serviceAccounts are those of a cluster, and there is none")
+        raise BadSetting(f"{identity.file}: serviceAccounts requires a cluster: remove it, or run the gateway in one")
     from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 
-    return ServiceAccountTokens(kube, wanted.audiences, wanted.seconds)
+    return ServiceAccountTokens(kube, service_accounts.audiences, service_accounts.seconds)

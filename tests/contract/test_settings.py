@@ -136,8 +136,8 @@ def test_every_number_of_the_chart_has_a_least_and_every_list_says_what_is_in_it
 
 
 PROCESSES: list[tuple[str, str, str]] = [
-    ("FAIRLEAD_DOCUMENTS", "FOLDER/missing", "is not a directory: --documents names one that holds documents"),
-    ("FAIRLEAD_CREDENTIALS", "FOLDER/missing", "FAIRLEAD_CREDENTIALS is .*missing; it takes a folder that is there"),
+    ("FAIRLEAD_DOCUMENTS", "FOLDER/missing", "is not a directory: set --documents to a directory with documents"),
+    ("FAIRLEAD_CREDENTIALS", "FOLDER/missing", "FAIRLEAD_CREDENTIALS is .*missing, which is not a directory"),
     ("FAIRLEAD_ROUTES", "FOLDER/missing", "the routes of FAIRLEAD_ROUTES in .*missing cannot be read"),
     ("FAIRLEAD_API_KEYS", "FOLDER/missing", "the API keys of FAIRLEAD_API_KEYS in .*missing cannot be read"),
     ("FAIRLEAD_IDENTITY", "FOLDER/missing", "the issuers of FAIRLEAD_IDENTITY in .*missing cannot be read"),

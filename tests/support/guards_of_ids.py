@@ -66,7 +66,12 @@ IDS = (
     Guard(
         "a server's state that an anonymous caller guessed",
         f"{GATEWAY}.calls.sealed.request_state",
-        (("unmarked(identity.owner, str(server), given)", "unmarked(identity.owner, str(server), given) or given"),),
+        (
+            (
+                "unmark(identity.owner, str(server), signed_state)",
+                "unmark(identity.owner, str(server), signed_state) or signed_state",
+            ),
+        ),
         f"{_IDS}::test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get",
         "KeyError: 'error'",
     ),

@@ -18,7 +18,7 @@ from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from gatewayworld import Wire, modern
 from rawserver import RawServer, Reply, Request, raw_server
 
@@ -85,7 +85,7 @@ def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), 
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": issuer.url, **more}], "scopes": scopes}))
     settings: dict[str, Any] = {"identity": file, "public_url": HERE}
-    return {**settings, "trust": trusted(Settings.of(**settings))}
+    return {**settings, "trust": build_trust(Settings.of(**settings))}
 
 
 async def status(gateway: Gateway, token: str, target: str = "/mcp") -> int:

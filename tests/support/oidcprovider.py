@@ -21,7 +21,7 @@ import aiohttp
 from yarl import URL
 
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from gatewayworld import catalog, running
 from issuers import DISCOVERY, LocalIssuer
 from ports import free_port
@@ -181,7 +181,7 @@ def console_of(folder: Path, provider: OidcProvider, **more: Any) -> dict[str, A
         "console_client_secret": provider.secret,
         **more,
     }
-    return {**settings, "trust": trusted(Settings.of(**settings))}
+    return {**settings, "trust": build_trust(Settings.of(**settings))}
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ from fairlead_app.configuration import Models
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubePins, KubeSource
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
@@ -48,7 +48,7 @@ async def gateway_on(
                 credentials=KubeCredentials(kube, namespace, set_up.installation.credentials),
                 resolve=resolve_by_dns if resolve is None else resolve,
             ),
-            trust=trusted(set_up, kube),
+            trust=build_trust(set_up, kube),
             models=models if isinstance(models, ConfiguredModels) else ConfiguredModels(models),
         )
         await gateway.start()

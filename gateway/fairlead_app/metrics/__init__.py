@@ -1,5 +1,5 @@
-"""Metrics at /metrics: collectors that read at scrape time, in a thread, the numbers that the path of a call left.
+"""Prometheus collectors, which read recorded numbers at scrape time, in a thread.
 
-`exposition` has the format, and the calls that `telemetry` recorded; `guards` the guards of servers; `latencies`
-measurements and tier decisions. Other parts bring collectors of their own: `governance`, `custom.exposition`.
+`exposition` has the text format and the metrics of calls; `guards` those of servers' guards; `latencies` those of
+measured latency and tiers. `governance` and `custom.exposition` have collectors of their own.
 """

@@ -1,4 +1,4 @@
-"""Prometheus metrics of what the event loop has to do beside calls."""
+"""Prometheus metrics of the work in the event loop other than calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from fairlead_gateway.heap import Heap
 
 
 class EventLoopCollector(Collector):
-    """Tasks, conversions that wait for their turn, and garbage collections. `tasks` and `conversions` count them."""
+    """Metrics of asyncio tasks, waiting conversions and garbage collections.
+
+    `tasks` and `conversions` return their present numbers.
+    """
 
     def __init__(self, tasks: Callable[[], int], conversions: Callable[[], int], heap: Heap) -> None:
         self._tasks = tasks
@@ -19,9 +22,9 @@ class EventLoopCollector(Collector):
         self._heap = heap
 
     def collect(self) -> Iterable[Metric]:
-        text = "Conversions that wait until their share of the loop's time lets them begin, as tools are called"
+        text = "Conversions that wait because calls of tools have priority in the event loop"
         yield GaugeMetricFamily("fairlead_conversions_waiting", text, value=float(self._conversions()))
-        text = "Tasks of the event loop; more of them every day are a leak"
+        text = "Tasks of the event loop; a number that grows from day to day is a leak"
         yield GaugeMetricFamily("fairlead_tasks", text, value=float(self._tasks()))
-        text = "Time that calls stood still for full garbage collections; python_gc_collections_total counts them"
+        text = "Time in which full garbage collections paused all calls; python_gc_collections_total counts them"
         yield CounterMetricFamily("fairlead_gc_full_collection_seconds", text, value=self._heap.full_seconds)

@@ -1,7 +1,6 @@
-"""Prometheus metrics: what was recorded, read at scrape time.
+"""Prometheus metrics of calls, clients and the catalog, and the text format of all metrics.
 
-A scrape reads plain numbers and formats them in a thread; the path of a
-call never waits for it.
+A scrape reads recorded numbers and formats them in a thread, so that it never delays calls.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from fairlead_tools.version import COMPILED, VERSION
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
 MAX_SERVERS: Final = 500
-"""Servers that have gauges of their own; of a larger catalog the first by name."""
+"""Limit on the servers with series of their own; in a larger catalog the first ones by name."""
 
 
 class GatewayCollector(Collector):
-    """Everything of one gateway."""
+    """Metrics of one gateway's calls, clients, catalog and connections."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class GatewayCollector(Collector):
         yield from self._counts()
         yield from self._catalog()
         yield from self._pools()
-        text = "Always 1; which release this is, and whether the path of a call is compiled"
+        text = "Always 1; the labels are the release, and whether the path of a call is compiled"
         build = GaugeMetricFamily("fairlead_build_info", text, labels=["version", "compiled"])
         build.add_metric([VERSION, "true" if COMPILED else "false"], 1)
         yield build
@@ -62,7 +61,7 @@ class GatewayCollector(Collector):
     def _durations(self) -> Metric:
         family = HistogramMetricFamily(
             DURATION,
-            "Duration of MCP requests as the gateway answered them, in seconds",
+            "Duration of MCP requests until the gateway's answer, in seconds",
             labels=["mcp_method_name", "gen_ai_tool_name", "fairlead_server", "error_type"],
         )
         for labels, series in self._metrics.histograms():
@@ -71,14 +70,14 @@ class GatewayCollector(Collector):
 
     def _counts(self) -> Iterable[Metric]:
         metrics = self._metrics
-        text = "Observations counted under `other` because there were too many label sets"
+        text = "Observations with the label `other`, because there are too many label sets"
         yield _counter("fairlead_metric_label_sets_overflowed", text, metrics.overflowed)
-        yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", metrics.in_flight)
+        yield _gauge("fairlead_calls_in_flight", "Requests to servers that are not answered yet", metrics.in_flight)
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
-        text = "Connections of clients that were one too many"
-        yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.turned_away)
+        text = "Connections of clients rejected because of a limit"
+        yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.rejected)
         rejected = CounterMetricFamily(
-            "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
+            "fairlead_requests_rejected", "Requests answered with an error before any call, by status", labels=["code"]
         )
         for status, count in list(metrics.rejected.items()):
             rejected.add_metric([str(status)], count)
@@ -91,26 +90,26 @@ class GatewayCollector(Collector):
         for name, count in list(metrics.meta_calls.items()):
             meta.add_metric([name], count)
         yield meta
-        text = "Results with more tokens than they may have, by whether the whole was kept for read_result"
+        text = "Results shortened because of a limit on tokens, by whether the original was stored for read_result"
         shortened = CounterMetricFamily("fairlead_long_results", text, labels=["kept"])
         for recorded, count in list(metrics.results_shortened.items()):
             shortened.add_metric(["true" if recorded else "false"], count)
         yield shortened
-        text = "Tokens of results that were not shown, as their result had more than it may have"
+        text = "Tokens removed from results because of a limit on tokens"
         yield _counter("fairlead_long_result_tokens_withheld", text, metrics.tokens_withheld)
-        text = "Results of execute_tool, by whether they were kept for retrieve_context"
+        text = "Results of execute_tool, by whether they were stored for retrieve_context"
         results = CounterMetricFamily("fairlead_context_results", text, labels=["kept"])
         for recorded, count in list(metrics.results_kept.items()):
             results.add_metric(["true" if recorded else "false"], count)
         yield results
         yield from _searches(metrics.search)
-        text = "Turns of conversations with models that got another tier than the turn before, by their new tier"
+        text = "Turns of conversations with models whose tier differs from that of the turn before, by the new tier"
         changes = CounterMetricFamily("fairlead_llm_tier_changes", text, labels=["tier"])
         for tier, count in list(metrics.llm.tier_changes.items()):
             changes.add_metric([tier], count)
         yield changes
         yield from _pages(metrics.console)
-        text = "What agents hold: refused at their share (agent) or at the bound of all (gateway), or dropped: gave_way"
+        text = "Resources refused at the limit of one agent (agent) or of all (gateway), or evicted (gave_way), by kind"
         shares = CounterMetricFamily("fairlead_shares_reached", text, labels=["kind", "outcome"])
         for (kind, outcome), count in list(metrics.shares.outcomes.items()):
             shares.add_metric([kind, outcome], count)
@@ -119,28 +118,28 @@ class GatewayCollector(Collector):
     def _catalog(self) -> Iterable[Metric]:
         snapshots = self._snapshots
         snapshot = snapshots.snapshot
-        text = "Seconds since the source of the catalog was in touch"
+        text = "Seconds since the last contact with the source of the catalog"
         age = GaugeMetricFamily("fairlead_catalog_age_seconds", text, labels=[])
         if snapshots.seen_at is not None:
             age.add_metric([], time.time() - snapshots.seen_at)
         yield age
-        yield _gauge("fairlead_catalog_stale", "1 while the catalog is served without its source", snapshots.stale)
+        yield _gauge("fairlead_catalog_stale", "1 while the source of the catalog cannot be reached", snapshots.stale)
         yield _gauge("fairlead_catalog_servers", "Servers in the catalog", len(snapshot.servers))
         tools = sum(len(server.tools) for server in snapshot.servers.values())
         yield _gauge("fairlead_catalog_tools", "Tools in the catalog", tools)
-        text = "Tools that are not shown because another server exposes their name"
+        text = "Tools that are not listed because another server exposes the same name"
         yield _gauge("fairlead_catalog_name_collisions", text, len(snapshot.collisions))
-        yield _gauge("fairlead_documents_broken", "Documents that cannot be read now", len(snapshots.broken))
-        yield _counter("fairlead_documents_broken_seen", "Times a document could not be read", snapshots.broken_total)
-        yield _counter("fairlead_catalog_swaps", "Snapshots that were taken into service", snapshots.swaps)
+        yield _gauge("fairlead_documents_broken", "Documents that currently cannot be parsed", len(snapshots.broken))
+        yield _counter("fairlead_documents_broken_seen", "Failed attempts to parse a document", snapshots.broken_total)
+        yield _counter("fairlead_catalog_swaps", "Activations of snapshots", snapshots.swaps)
         yield _counter(
-            "fairlead_catalog_swap_seconds", "Time spent on taking them into service", snapshots.swap_seconds
+            "fairlead_catalog_swap_seconds", "Time spent on activations of snapshots", snapshots.swap_seconds
         )
 
     def _pools(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(
             "fairlead_upstream_connections",
-            "Connections and waiting calls by server",
+            "Connections of a server by state (busy, idle), and its waiting calls",
             labels=["fairlead_server", "state"],
         )
         upstreams = list(self._upstreams().items())[:MAX_SERVERS]
@@ -148,7 +147,7 @@ class GatewayCollector(Collector):
             for state in ("busy", "idle", "waiting"):
                 family.add_metric([str(key), state], getattr(gauges, state))
         yield family
-        text = "Pods of a server that has several, by whether they get calls (serving), or do not answer (left)"
+        text = "Pods of a server with several pods, by state: serving, or ejected because they do not answer (left)"
         pods = GaugeMetricFamily("fairlead_server_pods", text, labels=["fairlead_server", "state"])
         for key, gauges in upstreams:
             if gauges.pods_serving or gauges.pods_left:
@@ -171,19 +170,19 @@ def _searches(counts: SearchCounts) -> Iterable[Metric]:
         ),
         (
             "fairlead_search_hits_executed",
-            "Tools that a search found and its caller then called by execute_tool, by their place in it",
+            "Tools called by execute_tool after a search found them, by their rank in the search",
             "place",
             counts.executed,
         ),
         (
             "fairlead_search_changes",
-            "Tools that were added, removed or modified in what is searched, by that",
+            "Changes of tools in the search index: added, removed or modified",
             "change",
             counts.changes,
         ),
         (
             "fairlead_context_compressions",
-            "Answers from kept results that a model was wanted to compress: by it, from memory of it, or failed",
+            "Compressions of stored results by a model, by outcome",
             "outcome",
             counts.compressed,
         ),
@@ -197,9 +196,9 @@ def _searches(counts: SearchCounts) -> Iterable[Metric]:
 def _pages(counts: PageCounts) -> Iterable[Metric]:
     labels = ["page", "status"]
     views = CounterMetricFamily(
-        "fairlead_console_views", "Answers about pages of the console, by page and HTTP status", labels=labels
+        "fairlead_console_views", "Responses with pages of the console, by page and HTTP status", labels=labels
     )
-    text = "Time that they took, from the admitted request to the end of the answer"
+    text = "Duration of requests for pages of the console, from their admission to the end of the response"
     seconds = CounterMetricFamily("fairlead_console_view_seconds", text, labels=labels)
     for (page, status), count in list(counts.by_page.items()):
         views.add_metric([page, str(status)], count.views)
@@ -215,7 +214,7 @@ Bucket = tuple[str, float] | tuple[str, float, Exemplar]
 
 
 def cumulative_buckets(series: Histogram) -> tuple[list[Bucket], float]:
-    """Buckets and sum as the text formats have them."""
+    """Cumulative buckets and the sum in seconds of a histogram."""
     buckets: list[Bucket] = []
     total = 0
     for index, (bound, count) in enumerate(zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True)):
@@ -230,7 +229,7 @@ def cumulative_buckets(series: Histogram) -> tuple[list[Bucket], float]:
 
 
 def registry_of(*collectors: Collector) -> CollectorRegistry:
-    """A registry of its own, with the figures of the process beside ours."""
+    """Registry with the given collectors, and the standard ones of the process, the platform and the GC."""
     registry = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         registry.register(collector)
@@ -241,11 +240,12 @@ def registry_of(*collectors: Collector) -> CollectorRegistry:
 
 
 async def exposed(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
-    """The metrics and their media type: OpenMetrics, with exemplars, for a client that accepts it, else Prometheus'
-    text format.
+    """The metrics and their media type.
+
+    The format is OpenMetrics, with exemplars, if `accept` allows it, otherwise Prometheus' text format.
     """
     try:
         encode, media_type = choose_encoder(accept)
-    except (TypeError, ValueError):  # at a version of a format that is none
+    except (TypeError, ValueError):  # for an invalid version of a format
         encode, media_type = choose_encoder("")
     return await asyncio.to_thread(encode, registry), media_type

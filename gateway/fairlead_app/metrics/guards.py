@@ -1,4 +1,4 @@
-"""Prometheus metrics of what guards the path of a call, read at scrape time."""
+"""Prometheus metrics of guards, schema checks, authentication and the result cache, read at scrape time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairlead_tools.validation.shelf import Checks
 
 
 class GuardCollector(Collector):
-    """Everything of one gateway."""
+    """Metrics of guards, schema checks, authentication and the result cache of one gateway."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class GuardCollector(Collector):
         endpoint: McpEndpoint,
         without_issuer: Callable[[], int],
     ) -> None:
-        """`without_issuer`: policies with a subject that needs an issuer and has none."""
+        """`without_issuer` returns the number of policies with a subject that lacks a required issuer."""
         self._without_issuer = without_issuer
         self._checks = checks
         self._identities = endpoint.identities
@@ -36,66 +36,74 @@ class GuardCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         checks = self._checks
-        text = "Schemas of tools that cannot be used, and parts of them, once per definition; the log names them"
+        text = "Invalid schemas of tools, or parts of schemas, that are not checked, once per definition; see the log"
         yield _labelled_counter("fairlead_schemas_left_out", text, "reason", checks.left_out)
-        text = "Definitions of tools whose schemas are compiled"
+        text = "Tool definitions with compiled schemas"
         yield GaugeMetricFamily("fairlead_schemas_compiled", text, value=float(checks.compiled_now))
-        text = "Arguments and results that were too large or too deep to be checked, or unreadable"
+        text = "Arguments and results not checked, because they are too large, too deeply nested or unreadable"
         yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
-        text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"
+        text = "Results that do not match the outputSchema of their tool; they are forwarded with a warning in _meta"
         yield _labelled_counter("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
-        text = "Credentials of clients that were looked at, by kind; what is known is not looked at again"
+        text = "Authentications of client credentials, by kind and outcome, without those answered from the cache"
         family = CounterMetricFamily("fairlead_authentications", text, labels=["kind", "outcome"])
         for (kind, outcome), count in sorted(self._identities.outcomes.items()):
             family.add_metric([kind, outcome], count)
         yield family
-        text = "Policies with a subject that several issuers may vouch for and that names none: they only restrict"
+        text = "Policies with a subject that lacks `issuer` although there are several: only their Deny rules apply"
         yield GaugeMetricFamily("fairlead_policies_without_issuer", text, value=float(self._without_issuer()))
-        text = "Requests with X-Forwarded-For, where proxies are trusted: taken, ignored (of others), unreadable"
+        text = "Requests with X-Forwarded-For, by outcome: taken, ignored (peer is not a trusted proxy), unreadable"
         yield _labelled_counter("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)
         yield from self._answers()
         yield from self._servers()
         cache = self._cache
-        yield CounterMetricFamily("fairlead_result_cache_hits", "Calls answered by a kept result", value=cache.hits)
         yield CounterMetricFamily(
-            "fairlead_result_cache_misses", "Calls that were looked up in vain", value=cache.misses
+            "fairlead_result_cache_hits", "Calls answered from the result cache", value=cache.hits
         )
-        yield GaugeMetricFamily("fairlead_result_cache_bytes", "Bytes of kept results", value=cache.bytes)
-        yield GaugeMetricFamily("fairlead_result_cache_entries", "Kept results", value=len(cache))
+        yield CounterMetricFamily(
+            "fairlead_result_cache_misses", "Calls of cacheable tools without a cached result", value=cache.misses
+        )
+        yield GaugeMetricFamily("fairlead_result_cache_bytes", "Bytes in the result cache", value=cache.bytes)
+        yield GaugeMetricFamily("fairlead_result_cache_entries", "Results in the result cache", value=len(cache))
 
     def _answers(self) -> Iterable[Metric]:
         buffers = self._buffers
-        text = "Bytes of large answers, on their way from servers (arriving) or not read by clients (unread)"
+        text = "Bytes of large answers, by state: arriving from servers, or not read by clients (unread)"
         held = GaugeMetricFamily("fairlead_answer_bytes", text, labels=["state"])
         held.add_metric(["arriving"], buffers.whole.arriving)
         held.add_metric(["unread"], buffers.whole.unread)
         yield held
-        text = "Answers that are not read from their server now, for want of room"
+        text = "Answers whose reading from the server is paused because of the memory limit for answers"
         yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused))
-        text = "Requests that were refused because answers are not read, by whose budget was exhausted"
+        text = "Requests rejected because of the memory limit for unread answers, by budget: gateway, agent"
         yield _labelled_counter("fairlead_requests_shed", text, "budget", buffers.refused)
 
     def _servers(self) -> Iterable[Metric]:
         guards = dict(list(self._guards().items())[:MAX_SERVERS])
-        text = "Breaker of a server: 0 closed, 1 half-open (the next call is a trial), 2 open (calls are refused)"
+        text = (
+            "Circuit breaker of a server: 0 closed, 1 half-open (the next call is a trial), 2 open (calls are refused)"
+        )
         state = GaugeMetricFamily("fairlead_breaker_state", text, labels=["fairlead_server"])
         for key, guard in guards.items():
             state.add_metric([str(key)], BREAKER_STATES.index(guard.state))
         yield state
-        text = "Calls that a server works on now"
+        text = "Calls in flight at a server"
         busy = GaugeMetricFamily("fairlead_server_calls_in_flight", text, labels=["fairlead_server"])
         for key, guard in guards.items():
             busy.add_metric([str(key)], guard.busy)
         yield busy
         opened = {str(key): guard.breaker.opened for key, guard in guards.items()}
-        yield _labelled_counter("fairlead_breaker_opened", "Times that a breaker opened", "fairlead_server", opened)
+        yield _labelled_counter(
+            "fairlead_breaker_opened", "Times that a circuit breaker opened", "fairlead_server", opened
+        )
         retries = {str(key): guard.retries for key, guard in guards.items()}
-        yield _labelled_counter("fairlead_call_retries", "Attempts after the first", "fairlead_server", retries)
+        yield _labelled_counter("fairlead_call_retries", "Retried attempts of calls", "fairlead_server", retries)
         hedges = {str(key): guard.hedges for key, guard in guards.items()}
-        text = "Attempts beside a first one that was slow to answer"
+        text = "Hedged attempts, sent while the first attempt was slow to answer"
         yield _labelled_counter("fairlead_call_hedges", text, "fairlead_server", hedges)
         won = {str(key): guard.hedges_won for key, guard in guards.items()}
-        yield _labelled_counter("fairlead_call_hedges_won", "Those that answered first", "fairlead_server", won)
+        yield _labelled_counter(
+            "fairlead_call_hedges_won", "Hedged attempts that answered first", "fairlead_server", won
+        )
 
 
 def _labelled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

@@ -1,7 +1,7 @@
-"""Prometheus metrics of what was measured and decided: windows, health, tiers, and the age of it all.
+"""Prometheus metrics of measured latency, health of tools, and tiers.
 
-Read from the selection in service at scrape time, in a thread.
-Bounded: MAX_TOOLS have series of their own, what the rest comes to stands under the labels `other`.
+They are read from the served selection at scrape time, in a thread. MAX_TOOLS tools have series of their own; all
+others are aggregated under the label `other`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from fairlead_gateway.telemetry import OTHER, MetricsRegistry
 
 MAX_TOOLS: Final = 500
 MAX_TIERS: Final = 5
-"""Tiers whose members are shown tool by tool; the numbers of shown and hidden tools are given for all."""
+"""Limit on the tiers with a series for each tool. All tiers have series for the numbers of shown and hidden tools."""
 HEALTHY: Final = "Healthy"
 _TOOL: Final = ("gen_ai_tool_name", "fairlead_server")
 _TIER: Final = "fairlead_tier"
 
 Measured = tuple[str, str, ToolState]
-"""Tool and server, as labels, and its state."""
+"""Labels of tool and server, and the state of the tool."""
 
 
 class LatencyCollector(Collector):
-    """Latency metrics of one gateway. `asked_at` is when an operator asked for samples last, `clock` the time of day,
-    in seconds.
+    """Latency metrics of one gateway.
+
+    `asked_at` returns when an operator last fetched samples, or None. `clock` is in seconds since the epoch.
     """
 
     def __init__(
@@ -60,26 +61,26 @@ class LatencyCollector(Collector):
     def _ages(self, selection: Selection) -> Iterable[Metric]:
         now = self._clock()
         decided = selection.snapshot.decided_at
-        text = "Seconds since the oldest state document was written: a steady fleet writes none for hours"
+        text = "Seconds since the oldest state document was written, which may be hours while latencies are steady"
         age = GaugeMetricFamily("fairlead_decisions_age_seconds", text, labels=[])
         if decided:
             age.add_metric([], max(0.0, now - datetime.fromisoformat(decided).timestamp()))
         yield age
-        text = "Seconds since an operator fetched latencies here, or since the start; while none does, tiers stay"
+        text = "Seconds since an operator fetched latencies, or since the start; without that, tiers do not change"
         asked_at = self._asked_at()
         silent = now - (self._since if asked_at is None else asked_at)
         yield GaugeMetricFamily("fairlead_pull_age_seconds", text, value=max(0.0, silent))
 
     def _tiers(self, selection: Selection) -> Iterable[Metric]:
         snapshot = selection.snapshot
-        limits = GaugeMetricFamily("fairlead_tier_limit_seconds", "Limit of a tier that has one", labels=[_TIER])
+        limits = GaugeMetricFamily("fairlead_tier_limit_seconds", "Latency limit of a tier", labels=[_TIER])
         shown = GaugeMetricFamily("fairlead_tier_tools", "Tools that a tier shows", labels=[_TIER])
         text = "Tools that a tier hides, by the first word of the reason"
         hidden = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
         everything = sum(len(server.tools) for server in snapshot.servers.values())
         for tier in snapshot.rules.tiers:
             if tier.name not in self._metrics.waits:
-                continue  # beyond the number of tiers that have figures
+                continue  # beyond the number of tiers with metrics
             if tier.max_latency_ms is not None:
                 limits.add_metric([tier.name], tier.max_latency_ms / 1000)
             left_out = selection.hidden[tier.name]
@@ -89,9 +90,9 @@ class LatencyCollector(Collector):
         yield from (limits, shown, hidden)
 
     def _waits(self) -> Iterable[Metric]:
-        text = "What agents of a tier waited for a tool call, queues, retries and all, in seconds"
+        text = "Duration of tool calls for agents of a tier, including queues and retries, in seconds"
         durations = HistogramMetricFamily("fairlead_tier_call_duration_seconds", text, labels=[_TIER])
-        text = "Tool calls for which an agent waited longer than its tier allows"
+        text = "Tool calls that took longer than the limit of the agent's tier"
         breaches = CounterMetricFamily("fairlead_tier_budget_breaches", text, labels=[_TIER])
         for tier, wait in list(self._metrics.waits.items()):
             durations.add_metric([tier], *cumulative_buckets(wait.series))
@@ -100,31 +101,31 @@ class LatencyCollector(Collector):
 
 
 class QuantileFamily(Metric):
-    """A summary of quantiles alone: only a summary may have the label `quantile`, and the library's own has none."""
+    """Summary with quantiles only, which the client library does not support."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
         super().__init__(name, documentation, "summary")
         self._labelnames = (*labels, "quantile")
 
     def add_metric(self, labels: Sequence[str], quantile: str, value: float) -> None:
-        """Add one quantile, such as `0.95`, of one set of values for the labels."""
+        """Add the value of one quantile, such as `0.95`, for a set of label values."""
         self.add_sample(self.name, dict(zip(self._labelnames, (*labels, quantile), strict=True)), value)
 
 
 def _servers(selection: Selection) -> Iterable[Metric]:
     servers = selection.snapshot.servers
-    text = "1 while a server counts as reachable, 0 while calls to it are refused at once"
+    text = "1 while a server is reachable, 0 while it is offline and its calls are refused"
     up = GaugeMetricFamily("fairlead_server_up", text, labels=["fairlead_server"])
     for key in list(servers)[:MAX_SERVERS]:
         up.add_metric([str(key)], servers[key].catalog.online)
     yield up
-    text = "1 for a server whose replicas are 0: that it cannot be reached is what was asked for"
+    text = "1 for a server with 0 replicas, which is offline on purpose"
     stopped = GaugeMetricFamily("fairlead_server_stopped", text, labels=["fairlead_server"])
     for key in list(servers)[:MAX_SERVERS]:
         if (entry := selection.snapshot.entries.get(key)) is not None and entry.reason == Reason.STOPPED:
             stopped.add_metric([str(key)], 1)
     yield stopped
-    text = "Servers of the catalog that count as unreachable; complete, however many there are"
+    text = "Servers of the catalog that are offline, including those without series of their own"
     offline = sum(not server.catalog.online for server in servers.values())
     yield GaugeMetricFamily("fairlead_catalog_servers_offline", text, value=offline)
     text = "Servers without series of their own, because there are too many"
@@ -133,25 +134,27 @@ def _servers(selection: Selection) -> Iterable[Metric]:
 
 def _tools(selection: Selection) -> Iterable[Metric]:
     measured = list(_measured_tools(selection))
-    own, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
-    text = "Measured tools without series of their own; they are summed up under `other`"
+    individual, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
+    text = "Measured tools without series of their own, which are aggregated under the label `other`"
     yield GaugeMetricFamily("fairlead_metric_tools_overflowed", text, value=len(rest))
-    yield from _figures(own, rest)
-    yield from _health(own, rest)
-    text = "1 where a tier shows a measured tool, 0 where it hides it"
+    yield from _latency_metrics(individual, rest)
+    yield from _health_metrics(individual, rest)
+    text = "1 if a tier shows a measured tool, 0 if it hides the tool"
     member = GaugeMetricFamily("fairlead_tool_in_tier", text, labels=[*_TOOL, _TIER])
     refs = {str(key): key for key in selection.snapshot.servers}
     for tier, hidden in list(selection.hidden.items())[:MAX_TIERS]:
-        for tool, server, _ in own:
+        for tool, server, _ in individual:
             member.add_metric([tool, server, tier], (refs[server], tool) not in hidden)
     yield member
 
 
-def _figures(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
-    text = "Quantiles of the last successful upstream attempts of a tool, up to 100, as decided by"
+def _latency_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+    text = "Latency quantiles of the last successful attempts of a tool, at most 100, which decide about its tiers"
     latency = QuantileFamily("fairlead_tool_latency_seconds", text, labels=_TOOL)
-    samples = GaugeMetricFamily("fairlead_tool_window_samples", "Attempts that these quantiles are of", labels=_TOOL)
-    for tool, server, state in own:
+    samples = GaugeMetricFamily(
+        "fairlead_tool_window_samples", "Attempts in the window of a tool's latency quantiles", labels=_TOOL
+    )
+    for tool, server, state in individual:
         if state.quantiles is not None:
             for quantile, seconds in _quantiles(state.quantiles):
                 latency.add_metric([tool, server], quantile, seconds)
@@ -164,12 +167,12 @@ def _figures(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Met
     yield from (latency, samples)
 
 
-def _health(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
-    text = "Health of a tool: 100 all calls good, 0 degraded, healthy again from 25"
+def _health_metrics(individual: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+    text = "Health score of a tool, from 100 (all calls succeed) to 0 (degraded); it is healthy again from 25"
     score = GaugeMetricFamily("fairlead_tool_health_score", text, labels=_TOOL)
-    text = "1 while a tool is degraded, and so out of its fastest tier"
+    text = "1 while a tool is degraded, and therefore hidden from its fastest tier"
     degraded = GaugeMetricFamily("fairlead_tool_degraded", text, labels=_TOOL)
-    for tool, server, state in own:
+    for tool, server, state in individual:
         score.add_metric([tool, server], state.health.score)
         degraded.add_metric([tool, server], state.health.state != HEALTHY)
     if rest:
@@ -179,7 +182,7 @@ def _health(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metr
 
 
 def _measured_tools(selection: Selection) -> Iterator[Measured]:
-    """By server and name, so that the same tools have series from scrape to scrape."""
+    """Measured tools in the order of the catalog, so that each scrape has series for the same tools."""
     snapshot = selection.snapshot
     for key, server in snapshot.servers.items():
         states = snapshot.states.get(key)
@@ -190,6 +193,6 @@ def _measured_tools(selection: Selection) -> Iterator[Measured]:
 
 
 def _quantiles(figures: Quantiles) -> tuple[tuple[str, float], ...]:
-    """Quantile, as Prometheus writes it, and seconds."""
+    """Pairs of quantile, as a Prometheus label value, and seconds."""
     pairs = (("0.5", figures.p50_ms), ("0.9", figures.p90_ms), ("0.95", figures.p95_ms), ("0.99", figures.p99_ms))
     return tuple((name, milliseconds / 1000) for name, milliseconds in pairs)

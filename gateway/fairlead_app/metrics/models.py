@@ -1,7 +1,6 @@
-"""Prometheus metrics of requests to models: tokens, money, time, and breakers, read at scrape time.
+"""Prometheus metrics of requests to models: tokens, cost, durations and circuit breakers, read at scrape time.
 
-Names are those of the OpenTelemetry semantic conventions for
-generative AI where these have one, in their Prometheus form.
+Where the OpenTelemetry semantic conventions for generative AI define a metric, its name is used in Prometheus form.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _DIRECTION: Final = "gen_ai_token_type"
 
 
 class ModelCollector(Collector):
-    """Figures of all models of one gateway, and their breakers."""
+    """Metrics of the models of one gateway, and of their circuit breakers."""
 
     def __init__(self) -> None:
         self.metrics = ModelMetrics()
@@ -35,11 +34,11 @@ class ModelCollector(Collector):
         yield from self._breakers()
 
     def _usage(self) -> Iterable[Metric]:
-        text = "Tokens of one answer of a model, read (input, cached ones too) and written (output)"
+        text = "Tokens of one model response, by type: input (including cached ones) and output"
         tokens = HistogramMetricFamily("gen_ai_client_token_usage", text, labels=[*_MODEL, _DIRECTION])
-        text = "Tokens of the input that a provider's cache had (read) or was given (write)"
+        text = "Input tokens read from, or written to, a provider's prompt cache (kind: read, write)"
         cache = CounterMetricFamily("fairlead_model_cache_tokens", text, labels=[*_MODEL, "kind"])
-        text = "Price of all answers in US dollars, of models whose price the installation states"
+        text = "Cost of model responses in US dollars, for models with a configured price"
         cost = CounterMetricFamily("fairlead_model_cost_usd", text, labels=_MODEL)
         for labels, series in self._series():
             if not series.rounds:
@@ -51,12 +50,12 @@ class ModelCollector(Collector):
             cost.add_metric(labels, series.dollars)
         yield from (tokens, cache, cost)
         text = (
-            "Tokens that tools took up in what models read, by estimate: of definitions, in each round, or of results"
+            "Estimated tokens of tools in the input of models, by part: definitions, counted in each round, or results"
         )
         tools = CounterMetricFamily("fairlead_model_tool_tokens", text, labels=["gen_ai_tool_name", "part"])
         for (tool, part), count in [*self.metrics.tool_tokens.items()]:
             tools.add_metric([tool, part], count)
-        text = "Tokens that models read and wrote for a principal; all callers without a credential are one"
+        text = "Tokens of model requests of a principal; all anonymous clients count as one principal"
         spent = CounterMetricFamily("fairlead_principal_tokens", text, labels=["fairlead_principal", _DIRECTION])
         for principal, usage in [*self.metrics.principal_tokens.items()]:
             spent.add_metric([principal, "input"], usage.input)
@@ -64,9 +63,11 @@ class ModelCollector(Collector):
         yield from (tools, spent)
 
     def _times(self) -> Iterable[Metric]:
-        text = "Duration of requests to the endpoints in front of models, with all rounds and tools, in seconds"
+        text = (
+            "Duration of requests to the endpoints in front of models, including all rounds and tool calls, in seconds"
+        )
         took = HistogramMetricFamily("gen_ai_server_request_duration_seconds", text, labels=[*_MODEL, "error_type"])
-        text = "Time until the client of a stream gets the first part of the answer, in seconds"
+        text = "Time until a streaming client gets the first part of the response, in seconds"
         first = HistogramMetricFamily("gen_ai_server_time_to_first_token_seconds", text, labels=_MODEL)
         for labels, series in self._series():
             for error, histogram in [*series.durations.items()]:
@@ -75,27 +76,27 @@ class ModelCollector(Collector):
         yield from (took, first)
 
     def _counts(self) -> Iterable[Metric]:
-        text = (
-            "Requests to the endpoints in front of models, by how they ended: ok, stopped by a bound, pending calls, …"
-        )
+        text = "Requests to the endpoints in front of models, by outcome: ok, stopped by a limit, pending calls, …"
         requests = CounterMetricFamily("fairlead_model_requests", text, labels=[*_MODEL, "outcome"])
         rounds = CounterMetricFamily(
-            "fairlead_model_rounds", "Answers of models; a request may take several", labels=_MODEL
+            "fairlead_model_rounds", "Model responses; a request may need several", labels=_MODEL
         )
         for labels, series in self._series():
             for outcome, count in [*series.outcomes.items()]:
                 requests.add_metric([*labels, outcome], count)
             rounds.add_metric(labels, series.rounds)
         yield from (requests, rounds)
-        text = "Requests to the endpoints in front of models that are being answered"
+        text = "Requests to the endpoints in front of models that are in progress"
         yield GaugeMetricFamily("fairlead_model_requests_in_flight", text, value=float(self.metrics.in_flight))
-        text = "Observations of models and their tools that were counted under `other`, for there were too many"
+        text = "Observations of models and their tools with the label `other`, because there are too many label sets"
         yield CounterMetricFamily("fairlead_model_label_sets_overflowed", text, value=float(self.metrics.overflowed))
 
     def _breakers(self) -> Iterable[Metric]:
-        text = "Breaker of a model that has failed: 0 closed, 1 half-open (the next request is a trial), 2 open"
+        text = "Circuit breaker of a model with failures: 0 closed, 1 half-open (the next request is a trial), 2 open"
         state = GaugeMetricFamily("fairlead_model_breaker_state", text, labels=_MODEL)
-        opened = CounterMetricFamily("fairlead_model_breaker_opened", "Times that it opened", labels=_MODEL)
+        opened = CounterMetricFamily(
+            "fairlead_model_breaker_opened", "Times that the circuit breaker of a model opened", labels=_MODEL
+        )
         for target, now, times in self.breakers.states():
             state.add_metric([target.provider, target.model], BREAKER_STATES.index(now))
             opened.add_metric([target.provider, target.model], times)

@@ -1,4 +1,4 @@
-"""Prometheus metrics of configuration that is read again while the gateway runs."""
+"""Prometheus metrics of the reloading of configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ReloadCollector(Collector):
         self._reloads = reloads
 
     def collect(self) -> Iterable[Metric]:
-        text = "1 while the file of routes and providers cannot be used as it is, and what it said before is in force"
+        text = "1 while the file of routes and providers is invalid, and the previous configuration is in use"
         yield GaugeMetricFamily("fairlead_config_reload_failed", text, value=float(self._failed()))
-        text = "Changes of the file of routes and providers that were taken"
+        text = "Changes of the file of routes and providers that were applied"
         yield CounterMetricFamily("fairlead_config_reloads", text, value=float(self._reloads()))

@@ -1,4 +1,4 @@
-"""Prometheus metrics of servers that failed or still start, and of processes that were started again."""
+"""Prometheus metrics of failed and starting servers, and of restarts of child processes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ STATES: Final = (WAITING, INSTALLING, STARTING, FAILED)
 
 
 class ServerCollector(Collector):
-    """Everything of one gateway."""
+    """Metrics of the servers and child processes of one gateway."""
 
     def __init__(self, selection: Callable[[], Selection], children: ChildHost | None) -> None:
         self._selection = selection
         self._children = children
 
     def collect(self) -> Iterable[Metric]:
-        text = "Servers that are declared and have no catalog, by state: waiting, installing, starting or failed"
+        text = "Declared servers without a catalog, by state: waiting, installing, starting or failed"
         states = Counter(entry.state for entry in unready(self._selection()))
         family = GaugeMetricFamily("fairlead_servers_unready", text, labels=["state"])
         for state in STATES:
             family.add_metric([state], float(states[state]))
         yield family
-        text = "Starts of a server's child process after the first; of `fairlead up` alone"
+        text = "Restarts of a server's child process, with `fairlead up` only"
         restarts = CounterMetricFamily("fairlead_server_restarts", text, labels=["fairlead_server"])
         children = self._children.children() if self._children is not None else {}
         of_servers = {str(key): child for key, child in children.items() if isinstance(key, ServerKey)}

@@ -1,4 +1,4 @@
-"""Figures of speech sessions at /metrics."""
+"""Prometheus metrics of speech sessions."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from fairlead_speech.metrics import SpeechMetrics
 
 
 class SpeechCollector(Collector):
-    """Figures of all speech sessions of one gateway."""
+    """Metrics of the speech sessions of one gateway."""
 
     def __init__(self) -> None:
         self.metrics = SpeechMetrics()
 
     def collect(self) -> Iterable[Metric]:
         metrics = self.metrics
-        active = GaugeMetricFamily(
-            "fairlead_speech_sessions_active", "Speech sessions that are open", labels=["engine"]
-        )
+        active = GaugeMetricFamily("fairlead_speech_sessions_active", "Open speech sessions", labels=["engine"])
         for engine, number in [*metrics.active.items()]:
             active.add_metric([engine], number)
-        text = "Speech sessions, by outcome: ok, cut, stalled, unreadable, provider_closed, drained, failed, refusals"
+        text = (
+            "Ended speech sessions by outcome: ok, cut, stalled, unreadable, provider_closed, drained, failed, refusals"
+        )
         sessions = CounterMetricFamily("fairlead_speech_sessions", text, labels=["engine", "outcome"])
         text = "Frames of speech sessions, by direction: to_provider, to_client"
         frames = CounterMetricFamily("fairlead_speech_frames", text, labels=["engine", "direction"])
-        text = "Calls of tools in speech sessions: ok, error, cancelled, or duplicate (an id again, not run)"
+        text = "Tool calls in speech sessions, by outcome: ok, error, cancelled, or duplicate (a repeated id, not run)"
         calls = CounterMetricFamily("fairlead_speech_tool_calls", text, labels=["engine", "outcome"])
-        text = "Changes of the tier of a speech session, by the tier that it has from then on"
+        text = "Changes of the tier of speech sessions, by the new tier"
         tiers = CounterMetricFamily("fairlead_speech_tier_changes", text, labels=["engine", "tier"])
-        text = "Tiers that waited because a session's connection could not be replaced: no_handle, too_much (since it)"
+        text = (
+            "Tier changes delayed because a session's connection could not be replaced, by reason: no_handle, too_much"
+        )
         waits = CounterMetricFamily("fairlead_speech_tier_waits", text, labels=["engine", "reason"])
-        text = "Connections of speech sessions that were replaced by another by a handle of the provider: ok, failed"
+        text = "Replacements of a speech session's connection by a resumption handle of the provider: ok, failed"
         resumed = CounterMetricFamily("fairlead_speech_resumptions", text, labels=["engine", "outcome"])
-        text = "Turns that a cascaded engine answered in the provider's place: ok, cancelled, error"
+        text = "Turns answered by a cascaded engine instead of the provider, by outcome: ok, cancelled, error"
         routed = CounterMetricFamily("fairlead_speech_routed_turns", text, labels=["outcome"])
         for outcome, number in [*metrics.routed.items()]:
             routed.add_metric([outcome], number)
-        text = "Phrases that were said while an answer took longer"
+        text = "Filler phrases spoken while an answer took longer"
         fillers = CounterMetricFamily("fairlead_speech_fillers", text, labels=["engine"])
         for engine, number in [*metrics.fillers.items()]:
             fillers.add_metric([engine], number)
-        text = "Audio that cascaded engines had transcribed, by name of the engine, in seconds"
+        text = "Audio transcribed by cascaded engines, in seconds, by engine"
         heard = CounterMetricFamily("fairlead_speech_transcribed_seconds", text, labels=["provider"])
         for name, seconds in [*metrics.transcribed_seconds.items()]:
             heard.add_metric([name], seconds)
-        text = "Characters of text that cascaded engines had synthesized, by name of the engine"
+        text = "Characters synthesized to speech by cascaded engines, by engine"
         spoken = CounterMetricFamily("fairlead_speech_synthesized_characters", text, labels=["provider"])
         for name, characters in [*metrics.synthesized_characters.items()]:
             spoken.add_metric([name], characters)
-        text = (
-            "Time from the end of a turn to audio of a cascaded engine: the first, the first of the answer; in seconds"
-        )
+        text = "Time from the end of a turn to a cascaded engine's first audio, or that of its answer, in seconds"
         audio = HistogramMetricFamily("fairlead_speech_first_audio_seconds", text, labels=["audio"])
         for which, histogram in metrics.first_audio.items():
             audio.add_metric([which], *cumulative_buckets(histogram))
@@ -67,7 +67,9 @@ class SpeechCollector(Collector):
         ):
             for labels, count in [*counts.items()]:
                 family.add_metric([*labels], count)
-        text = "Time that a frame of a speech session spends in the gateway, waits for a slow peer included, in seconds"
+        text = (
+            "Time that a frame of a speech session spends in the gateway, including waits for a slow peer, in seconds"
+        )
         delays = HistogramMetricFamily("fairlead_speech_frame_delay_seconds", text, labels=["direction"])
         for direction, histogram in metrics.delays.items():
             delays.add_metric([direction], *cumulative_buckets(histogram))

@@ -32,7 +32,7 @@ from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_cli.access.key_changes import KEY_FILE
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
@@ -50,7 +50,7 @@ from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import LoadedTools, load
-from fairlead_gateway.endpoint.free_ports import instead
+from fairlead_gateway.endpoint.free_ports import suggest_ports
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.made_keys import EVERYBODY
@@ -238,7 +238,7 @@ async def _start(gateway: Gateway, options: UpOptions) -> None:
 
 def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
     if number == errno.EADDRINUSE:
-        return instead(options.host, {"--port": options.port, "--metrics-port": options.metrics_port})
+        return suggest_ports(options.host, {"--port": options.port, "--metrics-port": options.metrics_port})
     if number == errno.EACCES:
         metrics = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
         return f"choose one above 1024 with {'--metrics-port' if metrics else '--port'}"
@@ -291,7 +291,7 @@ def _gateway(
                 outputs=servers.outputs,
             ),
             models=ConfiguredModels.of_file(settings.models.routes, model.added),
-            trust=msgspec.structs.replace(trusted(settings), console_token=console_token),
+            trust=msgspec.structs.replace(build_trust(settings), console_token=console_token),
             runtime=Runtime(heap=Heap()),
         )
     except BadSetting as error:

@@ -1,4 +1,4 @@
-"""The side towards clients: HTTP in, classification, and everything that is answered without asking a server.
+"""The client side: HTTP connections, classification of requests, and methods answered without a server.
 
-`inbound` and `replies` are pure; `uvicorn_protocols` is the one module that knows uvicorn.
+`inbound` and `responses` are pure modules; only `uvicorn_protocols` depends on uvicorn.
 """

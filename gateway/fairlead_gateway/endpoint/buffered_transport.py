@@ -1,7 +1,7 @@
-"""Write buffer in front of a TLS transport, which writes one piece at a time.
+"""Write buffer in front of a TLS transport, to which it writes one piece at a time.
 
-The TLS transport itself encrypts all that is written at once and does not count it, so that its protocol would not
-notice a client that does not read. Bytes that wait here are part of `get_write_buffer_size`.
+The TLS transport encrypts all data at once and does not include it in its buffer size, so a client that does not read
+would go unnoticed. This buffer is part of `get_write_buffer_size`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 PIECE: Final = 64 << 10
-"""Bytes that are encrypted at once."""
+"""Largest number of bytes encrypted at once."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class BufferedTransport(asyncio.Transport):
-    """Transport with a counted write buffer. `pause` is called above `high` bytes and `resume` at none, as a protocol's
-    `pause_writing` and `resume_writing` are; call `below_paused` and `below_resumed` for the transport `below`.
+    """Transport with a write buffer on top of the transport `below`.
+
+    `pause` is called above `high` buffered bytes and `resume` when the buffer is empty, like `pause_writing` and
+    `resume_writing` of a protocol. The protocol of `below` has to call `on_below_paused` and `on_below_resumed`.
     """
 
     def __init__(
@@ -48,12 +50,12 @@ class BufferedTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return self._size + self._below.get_write_buffer_size()
 
-    def below_paused(self) -> None:
-        """The transport below takes no more."""
+    def on_below_paused(self) -> None:
+        """Stop writing to the transport below, whose buffer is full."""
         self._below_paused = True
 
-    def below_resumed(self) -> None:
-        """The transport below takes more."""
+    def on_below_resumed(self) -> None:
+        """Resume writing to the transport below."""
         self._below_paused = False
         self._flush()
 
@@ -86,7 +88,7 @@ class BufferedTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._below.get_extra_info(name, default)
 
-    # Inside
+    # Internals
 
     def _add(self, data: Buffer) -> None:
         if data and not self._closing:

@@ -1,6 +1,6 @@
-"""Methods that the gateway answers without a server: handshakes, `ping`, and lists from prepared bytes.
+"""Methods that the gateway answers itself: handshakes, `ping`, and lists from prepared bytes.
 
-Pure but for the randomness in session ids.
+Pure module, except for random session ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc, methods, via
 
 LIST_TTL_MS: Final = 30_000
-"""How long a modern client may keep a list (`ttlMs`)."""
+"""`ttlMs` of lists: how long a modern client may cache them."""
 LEGACY_LIST_TAIL: Final = b"}"
 LISTS: Final[dict[str, str | None]] = {
     "tools/list": None,
@@ -28,19 +28,20 @@ LISTS: Final[dict[str, str | None]] = {
     "resources/templates/list": "resources",
     "skills/list": "skills",
 }
-"""Method to the capability without which an endpoint does not have it."""
+"""Capability that an endpoint needs for a list method, by method; None for no requirement."""
 
 
 class MethodResult(msgspec.Struct, frozen=True):
-    """A success: its body in parts and, rarely, header lines of its own."""
+    """A successful response: the parts of its body, and additional header lines."""
 
     body: tuple[bytes | Raw, ...]
     extra: bytes = NO_EXTRA
 
 
 class BuiltinMethods:
-    """The methods that need no server. `server_info` is ours, raw; `gateways(base)` are the installations that the
-    tools of an endpoint come through. Nothing is kept of a session but its id at the client.
+    """Methods that the gateway answers itself, without storing session state.
+
+    `server_info` is the gateway's, raw JSON. `gateways` returns the installations behind an endpoint, by its base path.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class BuiltinMethods:
         self._gateways = gateways
         self._server_info = server_info
         self._sessions = sessions
-        self._remember_level = set_level
+        self._set_session_level = set_level
         self._modern_meta = b',"resultType":"complete","ttlMs":%d,"cacheScope":"private","_meta":{"%b":%b' % (
             LIST_TTL_MS,
             eras.META_SERVER_INFO.encode(),
@@ -62,8 +63,9 @@ class BuiltinMethods:
         self._modern_list_tail = self._modern_meta + b"}}"
 
     def answer(self, view: View, request: McpRequest, exchange: Exchange) -> MethodResult | Rejection:
-        """The answer, or the refusal of a method that the client's era does not have. A session that is opened is that
-        of the principal of `exchange`.
+        """The answer to a request, or a rejection of a method that the client's era does not have.
+
+        A new session belongs to the principal of `exchange`.
         """
         method = request.method
         if method in LISTS and LISTS[method] in (None, *features_of(view)):
@@ -85,7 +87,7 @@ class BuiltinMethods:
             level = jsonrpc.decode_text(request.params["level"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             level = ""
-        if not self._remember_level(request.session, level, agent):
+        if not self._set_session_level(request.session, level, agent):
             return Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown log level: {level!r}", request.id)
         return MethodResult(result_parts(request.id, b"{}"))
 
@@ -96,7 +98,8 @@ class BuiltinMethods:
             return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
         tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
         if request.method == "skills/list" and not request.modern:
-            tail = b',"ttlMs":%d,"cacheScope":"private"}' % LIST_TTL_MS  # which the extension has in any era
+            # the skills extension requires cache hints in both eras
+            tail = b',"ttlMs":%d,"cacheScope":"private"}' % LIST_TTL_MS
         if request.method != "tools/list":
             return MethodResult(result_parts(request.id, view.offers.listings[request.method], tail))
         hidden = view.hidden_member
@@ -133,22 +136,25 @@ class BuiltinMethods:
             **_instructions(view),
             "_meta": {via.META_GATEWAYS: self._gateways(view.base)},
         }
-        offered = request.params.get("capabilities", b"{}")
-        session_id = self._sessions.issue(str(members["protocolVersion"]), offered, owner)
+        client_capabilities = request.params.get("capabilities", b"{}")
+        session_id = self._sessions.issue(str(members["protocolVersion"]), client_capabilities, owner)
         header = b"%b: %b\r\n" % (eras.H_SESSION.lower(), session_id)
         return MethodResult(result_parts(request.id, jsonrpc.encode(members)), header)
 
 
 def features_of(view: View) -> frozenset[str]:
-    """Features of an endpoint beside tools: those of its servers, and long results, which `resources/read` gives."""
+    """Features of an endpoint other than tools. `resources` is one if stored results can be read by
+    `resources/read`.
+    """
     features = view.offers.features
     return features | {"resources"} if view.reads or view.behind is not None else features
 
 
 def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dict[str, Raw]]:
-    """`ServerCapabilities` of an endpoint: tools always, the rest where a server behind it has it. Log levels of
-    legacy clients are kept by the gateway, so `logging` is declared to them in any case. Tasks are an extension of
-    2026-07-28 alone (SEP-2663); those of 2025-11-25 (`capabilities.tasks`) are declared to nobody.
+    """`ServerCapabilities` of an endpoint: tools, and the other features of its servers.
+
+    Legacy clients always get `logging`, because the gateway handles their log levels. Tasks are only declared as the
+    extension of 2026-07-28 (SEP-2663); `capabilities.tasks` of 2025-11-25 is not supported.
     """
     features = features_of(view)
     announced: dict[str, dict[str, bool] | dict[str, Raw]] = {"tools": {"listChanged": True}}

@@ -1,4 +1,4 @@
-"""Limits on the sizes and times of clients' requests and on their connections."""
+"""Limits on the size and duration of clients' requests, and on their connections."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ from fairlead_api.environment import EnvironmentSettings
 from fairlead_api.setting_types import LONGEST_SECONDS, Seconds
 
 MAX_FIELDS: Final = 256
-"""Header fields of one request."""
+"""Limit on the header fields of one request."""
 MAX_PIPELINED: Final = 128
-"""Requests of one connection that wait for the response to the one before (pipelining); some kB each."""
+"""Limit on the pipelined requests of one connection, a few kB each."""
 CHUNK_BYTES: Final = 32
-"""Bytes of the lines around a chunk of a body that do not count towards `head`."""
+"""Bytes of chunked coding per chunk of a body that do not count towards `head`."""
 STALLED_SECONDS: Final = 60.0
-"""A client that does not read its answers for so long is cut off."""
+"""Seconds after which a client that does not read its answers is disconnected."""
 
 
 class ClientLimits(EnvironmentSettings, frozen=True, kw_only=True):
-    """Limits on the requests and connections of clients. Sizes in bytes, times in seconds."""
+    """Limits on the requests and connections of clients. Sizes are in bytes, times in seconds."""
 
     head: Annotated[int, Meta(ge=1024)] = field(default=64 << 10, name="max_header_bytes")
-    """Bytes of a request's head; a larger one is answered with status 431. Looked at every 16 KiB."""
+    """Limit on the bytes of a request's head; a larger one is answered with status 431. Checked every 16 KiB."""
     body: Annotated[int, Meta(ge=1)] = field(default=4 << 20, name="max_request_bytes")
-    """Bytes of a request's body; a larger one is answered with status 413."""
+    """Limit on the bytes of a request's body; a larger one is answered with status 413."""
     keep_alive: Seconds = field(default=75.0, name="client_idle")
-    """Seconds that a client's connection is kept without a request. Longer than a load balancer in front keeps it, or
-    that sends requests into connections that are being closed.
+    """Seconds after which a client's idle connection is closed. Set it longer than the idle timeout of a load balancer
+    in front, which otherwise sends requests on connections that are being closed.
     """
     head_seconds: Seconds = field(default=10.0, name="client_header_seconds")
-    """Seconds in which the head of a request has to arrive."""
+    """Timeout in seconds for the head of a request to arrive."""
     body_seconds: Seconds = field(default=60.0, name="client_body_seconds")
-    """Seconds in which its body has to."""
+    """Timeout in seconds for the body of a request to arrive."""
     silent_seconds: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = field(default=60.0, name="client_silence")
-    """Seconds without an acknowledgement by a client's machine until it counts as gone, and what it has open is ended:
-    connections, streams and calls.
+    """Seconds without a TCP acknowledgement after which a client counts as disconnected, which ends its connections,
+    streams and calls.
     """
     connections: Annotated[int, Meta(ge=0)] = field(default=10_000, name="client_connections")
-    """Connections of clients at once; more are answered with status 503. 0 takes any number."""
+    """Limit on open client connections; further ones are answered with status 503. 0 sets no limit."""
     connections_each: Annotated[int, Meta(ge=0)] = field(default=0, name="client_connections_each")
-    """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. 0: three
-    quarters of all, but for this machine's own address and those of `trusted_proxies`, which many clients share.
+    """Limit on open connections of one address (one /64 network for IPv6); further ones are answered with status 429.
+    With 0 the limit is three quarters of all, except for loopback addresses and `trusted_proxies`, which many clients
+    share.
     """
     streams_each: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    """Streams of notifications that one agent, or one address without a credential, has open at once, of the 10,000 of
-    all; more are answered with status 429. 0: a quarter.
+    """Limit on open notification streams of one agent, or of one address without a credential; further ones are
+    answered with status 429. The total limit is 10,000; 0 stands for a quarter of it.
     """

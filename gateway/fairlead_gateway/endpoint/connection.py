@@ -122,13 +122,13 @@ class ClientConnection(RequestSink):
         self._admission = admission = self._service.connection_limiter.enter(self.client[0] if self.client else "")
         if admission.refused is not None:
             self._refuse(*admission.refused, b"retry-after: 1\r\n")
-        elif not admission.inside or self._service.closed:
+        elif not admission.admitted or self._service.closed:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
         cached_head = self.cached_head
         if cached_head is not None and self._is_idle() and len(data) <= SLICE:
-            exchange = cached_head.again(data, self, self._limit)
+            exchange = cached_head.match(data, self, self._limit)
             if exchange is not None:
                 self.current = exchange
                 self._service.serve(exchange)
@@ -157,13 +157,13 @@ class ClientConnection(RequestSink):
         if self._tls_buffer is None:
             self._pause()
         else:
-            self._tls_buffer.below_paused()
+            self._tls_buffer.on_below_paused()
 
     def resume_writing(self) -> None:
         if self._tls_buffer is None:
             self._resume()
         else:
-            self._tls_buffer.below_resumed()
+            self._tls_buffer.on_below_resumed()
 
     # Interface for requests
 

@@ -1,6 +1,6 @@
-"""Bounds on connections of clients: in all, and from each address, of IPv6 each /64 network.
+"""Limits on client connections: in total, and per address (for IPv6 per /64 network).
 
-Pure module. A connection beyond a bound is answered with the reason, as long as few others are being answered.
+Pure module. A connection beyond a limit is rejected with an HTTP response, or just closed if there are many of them.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_mcp.addresses import client_of
 
 MAX_ANSWERED: Final = 256
-"""Refused connections that get a response with the reason at a time; those beyond are closed without one."""
+"""Limit on rejected connections that get a response at the same time; further ones are closed without a response."""
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Decision about one connection, to be given back (`leave`) when it ends."""
+    """Decision about one connection. It has to be passed to `leave` at the end of the connection."""
 
     client: str
-    """Address, or network, that it counts for; empty where it counts for all alone."""
-    inside: bool = False
+    """Address or network that the connection is counted for; empty if it only counts for the total."""
+    admitted: bool = False
     refused: tuple[int, str] | None = None
-    """Reason for the client: an HTTP status and a sentence."""
+    """HTTP status and message of the rejection; None if the connection is admitted, or closed without a response."""
 
 
 CLOSED: Final = Admission("")
 
 
 class ConnectionLimiter:
-    """Counts open connections. `most` is their bound; 0 is none. `most_each` is that of every address; 0 is three
-    quarters of `most`, but for addresses that `many_share`, such as those of trusted proxies.
+    """Counts and limits open connections.
+
+    `most` is the total limit; 0 for none. `most_each` is the limit per address; 0 stands for three quarters of `most`,
+    and then exempts addresses that `many_share`, such as trusted proxies. `counts` counts rejections.
     """
 
     def __init__(
@@ -46,38 +48,39 @@ class ConnectionLimiter:
     ) -> None:
         self._shares = Shares("connections", most or sys.maxsize, most_each or -(-most * 3 // 4) or sys.maxsize, counts)
         self._many_share = many_share
-        self._excepts = most > 0 and most_each == 0
-        """Whether addresses are left out that many clients share."""
-        self._answering = 0
-        self.turned_away = 0
-        """So far."""
+        self._exempts_shared = most > 0 and most_each == 0
+        """Whether addresses shared by many clients are exempt from the limit per address."""
+        self._answered = 0
+        """Rejected connections that are getting a response."""
+        self.rejected = 0
+        """Number of connections rejected so far."""
 
     @property
-    def inside(self) -> int:
-        """Connections that are open and were not refused."""
+    def admitted(self) -> int:
+        """Number of admitted connections that are open."""
         return self._shares.total
 
     def enter(self, address: str) -> Admission:
-        """Decide about a new connection; one beyond a bound gets a response, or is closed without one."""
-        client = "" if self._excepts and self._many_share(address) else client_of(address)
+        """Admit or reject a new connection from an address."""
+        client = "" if self._exempts_shared and self._many_share(address) else client_of(address)
         reached = self._shares.bound(client)
         if reached is not None:
-            self.turned_away += 1
-            if self._answering >= MAX_ANSWERED:
+            self.rejected += 1
+            if self._answered >= MAX_ANSWERED:
                 return CLOSED
-            self._answering += 1
+            self._answered += 1
             return Admission(client, refused=_refusal(reached))
         self._shares.add(client)
-        return Admission(client, inside=True)
+        return Admission(client, admitted=True)
 
     def leave(self, admission: Admission) -> None:
-        """A connection is gone."""
-        self._answering -= admission.refused is not None
-        if admission.inside:
+        """Record the end of a connection."""
+        self._answered -= admission.refused is not None
+        if admission.admitted:
             self._shares.give_back(admission.client)
 
 
 def _refusal(reached: ShareTaken) -> tuple[int, str]:
     if reached.bound == "agent":
-        return 429, f"there are {reached.most} connections from this address, which is the most for one"
-    return 503, f"the gateway has {reached.most} connections open, which is the most that it takes"
+        return 429, f"{reached.most} connections from this address are open, the limit for one address"
+    return 503, f"{reached.most} connections are open, the limit of this gateway"

@@ -152,7 +152,7 @@ class FallbackRequest(asyncio.Transport):
 
     def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
         """Add the checked head, with header names in lower case."""
-        lines, self._chunked = framing.forwarded(method, target, version, fields)
+        lines, self._chunked = framing.serialize_head(method, target, version, fields)
         self._waiting.append(lines)
 
     def body(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Suggests free ports in place of taken ones; each is bound before it is suggested."""
+"""Suggests free ports to replace ports in use. Each is tested by binding it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ PORTS_TRIED: Final = 100
 _LAST_PORT: Final = 65535
 
 
-def instead(host: str, ports: Mapping[str, int]) -> str:
-    """Options with free ports in the place of those that are taken; 0 is never taken."""
+def suggest_ports(host: str, ports: Mapping[str, int]) -> str:
+    """Advice with free ports for the options whose port is in use. `ports` are the ports by option."""
     chosen: dict[str, int] = {}
     for option, port in ports.items():
         if port and not _is_free(host, port):
             chosen[option] = _free_near(host, port, {*ports.values(), *chosen.values()})
     options = " ".join(f"{option} {port}" for option, port in chosen.items())
     if not options:
-        return "try again: it is free by now"
+        return "try again: the port is free now"
     return f"{options} {'is' if len(chosen) == 1 else 'are'} free"
 
 
@@ -34,15 +34,15 @@ def _free_near(host: str, port: int, others: set[int]) -> int:
 
 def _is_free(host: str, port: int) -> bool:
     try:
-        with _socket(host) as tried:
-            tried.bind((host, port))
-            tried.listen()  # two may bind a port with SO_REUSEADDR, and one of them listen
+        with _socket(host) as candidate:
+            candidate.bind((host, port))
+            candidate.listen()  # with SO_REUSEADDR two sockets can bind a port, but only one can listen
     except OSError:
         return False
     return True
 
 
 def _socket(host: str) -> socket.socket:
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return made
+    new_socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return new_socket

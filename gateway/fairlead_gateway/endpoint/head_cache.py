@@ -1,10 +1,9 @@
-"""Cache of request heads, so that a request with the head of the one before is not parsed again.
+"""Cache of request heads, which spares the parsing of a request with the same head as the request before.
 
-A client repeats its heads from call to call; what differs is the length of the body, and in the modern era the name of
-the tool.
-Only the head of a request that passed all checks is cached, and only in the form that `fairlead_mcp.http.heads` takes:
-one Content-Length and no other framing, so that equal bytes mean an equal request. Connections share the entries of
-equal heads; a connection uses one only after a request with it passed the checks there.
+A client's heads are the same for all calls, except for the Content-Length, and in the modern era the tool's name. Only
+the head of a request that passed all checks is cached, and only in the form that `fairlead_mcp.http.heads` supports:
+one Content-Length and no other framing, so that equal bytes mean an equal request. Connections share equal heads, but
+each uses one only after a request with it passed the checks on that connection.
 """
 
 from __future__ import annotations
@@ -17,55 +16,60 @@ from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 
 ENTRIES: Final = 8_192
-MOST_BYTES: Final = 1 << 20
-"""Bytes of all cached heads, beside the last head of each connection."""
+MAX_BYTES: Final = 1 << 20
+"""Limit on the bytes of all cached heads, without the last head of each connection."""
 
 
 class CachedHead:
-    """Request head with its parsed target and headers."""
+    """Cached request head with its parsed target and headers."""
 
-    __slots__ = ("_head", "_memory", "_named", "_of_name", "_target", "headers")
+    __slots__ = ("_head", "_headers_by_name", "_memory", "_named", "_target", "headers")
 
     def __init__(
-        self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers, memory: CacheBudget
+        self, head: KnownHead, name_pattern: NamedHead | None, target: bytes, headers: Headers, memory: CacheBudget
     ) -> None:
         self._head = head
-        self._named = named
+        self._named = name_pattern
         self._target = target
         self.headers = headers
         self._memory = memory
-        self._of_name: dict[bytes, Headers] = {}
-        """Headers that differ in `Mcp-Name` alone."""
+        self._headers_by_name: dict[bytes, Headers] = {}
+        """Variants of the headers by their `Mcp-Name`."""
 
-    def again(self, data: bytes, connection: HttpConnection, limit: int) -> HttpExchange | None:
-        """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Its
-        principal and view are looked up as for any other.
+    def match(self, data: bytes, connection: HttpConnection, limit: int) -> HttpExchange | None:
+        """The request in `data`, if `data` is one complete request with this head and a body of at most `limit` bytes.
+
+        Authentication and the look-up of the view take place as for any other request.
         """
         start, headers = self._head.body_start(data), self.headers
         if not start and self._named is not None:
-            named = self._named.read(data, self._of_name)
-            if named is not None:
-                start, headers = named[0], self._of_name.get(named[1]) or self._with(named[1])
+            name_pattern = self._named.read(data, self._headers_by_name)
+            if name_pattern is not None:
+                start, headers = (
+                    name_pattern[0],
+                    self._headers_by_name.get(name_pattern[1]) or self._headers_with_name(name_pattern[1]),
+                )
         if not start or len(data) - start > limit:
             return None
         return HttpExchange(connection, b"POST", self._target, headers, data[start:], vetted=True)
 
-    def _with(self, name: bytes) -> Headers:
+    def _headers_with_name(self, name: bytes) -> Headers:
         headers = {**self.headers, b"mcp-name": name}
-        self._memory.keep(self._of_name, name, headers, sys.getsizeof(headers) + 2 * len(name))
+        self._memory.keep(self._headers_by_name, name, headers, sys.getsizeof(headers) + 2 * len(name))
         return headers
 
 
 class HeadCache:
-    """Heads of all connections, each stored once."""
+    """Cached heads of all connections; equal heads are stored once."""
 
-    def __init__(self, entries: int = ENTRIES, size: int = MOST_BYTES) -> None:
+    def __init__(self, entries: int = ENTRIES, size: int = MAX_BYTES) -> None:
         self.memory = CacheBudget(entries, size)
         self._heads: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
-        """Cache the head in `data`, the bytes of one exchange; None where it cannot be cached: that of a client without
-        streams must be looked at each time.
+        """Cache the head in `data`, the bytes of one exchange; None if it cannot be cached.
+
+        Heads of clients that do not accept streams are not cached.
         """
         if not (exchange.vetted and exchange.keep_alive and exchange.can_stream and exchange.authority is None):
             return None
@@ -76,9 +80,11 @@ class HeadCache:
         cached_head = self._heads.get(key)
         if cached_head is None:
             headers = exchange.headers
-            named = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
-            cached_head = CachedHead(head, named, exchange.target, headers, self.memory)
+            name_pattern = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
+            cached_head = CachedHead(head, name_pattern, exchange.target, headers, self.memory)
             self.memory.keep(self._heads, key, cached_head, 4 * head.size + sys.getsizeof(headers))
         else:
-            exchange.headers = cached_head.headers  # equal; connections hold on to the last exchange that was read
+            exchange.headers = (
+                cached_head.headers
+            )  # equal, and shared to save memory, as a connection keeps its last exchange
         return cached_head

@@ -1,4 +1,4 @@
-"""Holds requests for a server that is starting, until its tools are known or the wait is over."""
+"""Holds requests for a starting server, until its tools are known or the wait times out."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_AFTER_MS // 1000)
 
 
 class HeldRequests:
-    """Requests for servers without a catalog. `selection` returns the served one, `server_info` is the gateway's as
-    JSON, `failed` is called for an exception after a wait.
+    """Held requests for servers without a catalog.
+
+    `selection` returns the served selection, `server_info` is the gateway's as raw JSON. `on_failure` is called for an
+    exception after a wait.
     """
 
     def __init__(
@@ -37,21 +39,23 @@ class HeldRequests:
         startup_wait: StartupWait,
         server_info: bytes,
         metrics: MetricsRegistry,
-        failed: Callable[[HttpExchange, Exception], None],
+        on_failure: Callable[[HttpExchange, Exception], None],
     ) -> None:
         self._selection = selection
         self._server_info = server_info
         self._metrics = metrics
-        self._failed = failed
+        self._on_failure = on_failure
         self.startup_wait = startup_wait
         self.tasks = TaskSet()
-        """Held requests."""
+        """Tasks of all held requests."""
         self._calls: dict[tuple[bytes | None, bytes], asyncio.Task[None]] = {}
-        """Held calls, by session and request id."""
+        """Tasks of held calls, by session and request id."""
 
     def hold_endpoint(self, exchange: HttpExchange, retry: Callable[[HttpExchange, Identity], None] | None) -> bool:
-        """Hold a request to the endpoint of a server that starts, and call `retry` after the wait; with None, or where
-        it failed, refuse it. False, and nothing is done, where the principal sees no such server.
+        """Hold a request to the endpoint of a starting server, and call `retry` after the wait.
+
+        The request is rejected if `retry` is None or the server failed. False, without effect, if the principal does
+        not see such a server.
         """
         entry = unready_by_endpoint(self._selection(), exchange.identity, exchange.target)
         if entry is None:
@@ -59,11 +63,11 @@ class HeldRequests:
         if retry is not None and is_starting(self._selection(), entry.key):
             self._hold(exchange, entry, lambda: retry(exchange, exchange.identity), self.startup_wait.seconds)
             return True
-        refused = refusal_of(entry, starts=is_starting(self._selection(), entry.key))
-        detail = jsonrpc.encode({META_ERROR: {"code": refused.code, "message": refused.message}})
-        rejection = Rejection(503, jsonrpc.INTERNAL_ERROR, refused.message, data=detail)
+        refusal = refusal_of(entry, starts=is_starting(self._selection(), entry.key))
+        detail = jsonrpc.encode({META_ERROR: {"code": refusal.code, "message": refusal.message}})
+        rejection = Rejection(503, jsonrpc.INTERNAL_ERROR, refusal.message, data=detail)
         self._metrics.reject(rejection.status)
-        exchange.reject(rejection, b"" if refused.retry_after_ms is None else RETRY_AFTER)
+        exchange.reject(rejection, b"" if refusal.retry_after_ms is None else RETRY_AFTER)
         return True
 
     def hold_call(
@@ -73,7 +77,7 @@ class HeldRequests:
         request: McpRequest,
         retry: Callable[[HttpExchange, McpRequest], None] | None,
     ) -> bool:
-        """Hold a call of a tool that the view does not have, as `hold_endpoint` does; its refusal is a tool result."""
+        """Hold a call of a tool that the view does not have, like `hold_endpoint`; a refusal is a tool result."""
         name = name_in(request)
         entry = None if name is None else unready_by_tool(self._selection(), exchange.identity, name, view.base)
         if entry is None:
@@ -81,20 +85,20 @@ class HeldRequests:
         exchange.cancel_on_disconnect = request.modern
         starts = is_starting(self._selection(), entry.key)
         if retry is not None and starts:
-            task = self._hold(exchange, entry, lambda: retry(exchange, request), self._bound(view))
+            task = self._hold(exchange, entry, lambda: retry(exchange, request), self._wait_seconds(view))
             self._calls[request.session, request.id] = task
-            task.add_done_callback(lambda done: self._waited(exchange, request, done))
+            task.add_done_callback(lambda done: self._end_call(exchange, request, done))
             return True
         self._refuse(exchange, request, refusal_of(entry, starts=starts))
         return True
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
-        """Cancel a held call of a legacy client; no-op where there is none."""
+        """Cancel a held call of a legacy client; no-op if there is none with that session and id."""
         task = self._calls.get((session, request_id)) if session is not None else None
         if task is not None:
             task.cancel()
 
-    def _waited(self, exchange: HttpExchange, request: McpRequest, task: asyncio.Task[None]) -> None:
+    def _end_call(self, exchange: HttpExchange, request: McpRequest, task: asyncio.Task[None]) -> None:
         key = request.session, request.id
         if self._calls.get(key) is task:
             del self._calls[key]
@@ -103,8 +107,8 @@ class HeldRequests:
 
     def _refuse(self, exchange: HttpExchange, request: McpRequest, refusal: Refusal) -> None:
         raw = refusals.result(refusal)
-        made = translate.result(raw, from_modern=False, to_modern=request.modern, server_info=self._server_info)
-        exchange.succeed(request.id, made.result)
+        translated = translate.result(raw, from_modern=False, to_modern=request.modern, server_info=self._server_info)
+        exchange.succeed(request.id, translated.result)
 
     def _hold(
         self, exchange: HttpExchange, entry: ServerEntry, resume: Callable[[], None], seconds: float
@@ -120,10 +124,10 @@ class HeldRequests:
             if not exchange.gone:
                 resume()
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
-            self._failed(exchange, error)
+            self._on_failure(exchange, error)
 
-    def _bound(self, view: View) -> float:
-        """Seconds: a tier's time for a call, or its limit, where that is less."""
+    def _wait_seconds(self, view: View) -> float:
+        """Seconds to wait: the smallest of the general limit, and the tier's timeout and latency limit."""
         tier = next((tier for tier in self._selection().snapshot.rules.tiers if tier.name == view.tier), None)
         bounds = () if tier is None else (tier.call_timeout_ms, tier.max_latency_ms)
         return min([self.startup_wait.seconds, *(bound / 1000 for bound in bounds if bound is not None)])

@@ -1,4 +1,4 @@
-"""Common ground of the connections of one port: limits, counts, and requests for MCP endpoints, where it has any."""
+"""State shared by all connections of one port: limits, counters, and the handler of requests to MCP endpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairlead_mcp import jsonrpc
 
 @dataclass(frozen=True)
 class PortLimits:
-    """Limits on the clients of a port, and how these are told apart."""
+    """Limits on the clients of a port, and the trusted proxies, which determine client addresses."""
 
     bounds: ClientLimits
     proxies: TrustedProxies
@@ -27,12 +27,13 @@ class PortLimits:
 
 
 class HttpService:
-    """Service of a port without MCP endpoints; `McpEndpoint` is that of clients' port. A class and no Protocol, as
-    compiled code reads the attributes of its own classes at a tenth of the price.
+    """Service of a port without MCP endpoints, and base class of `McpEndpoint`.
+
+    A class instead of a Protocol, because mypyc reads attributes of compiled classes ten times as fast.
     """
 
     def __init__(self, limits: PortLimits, counts: ShareCounts | None = None) -> None:
-        """`counts` gets the number of connections."""
+        """`counts` counts connections and rejections."""
         bounds = limits.bounds
         self.bounds = bounds
         self.proxies = limits.proxies
@@ -42,20 +43,20 @@ class HttpService:
         )
         self.head_cache = HeadCache()
         self.targets: dict[bytes, View] = {}
-        """MCP endpoints by the usual form of their request targets."""
+        """Views of MCP endpoints by request target in its usual form."""
         self.retiring = False
-        """Whether each response closes its connection, so that clients open new ones at another replica."""
+        """Whether each response closes its connection, so that clients reconnect to another replica."""
         self.closed = False
-        """Whether connections that come now are closed at once."""
+        """Whether new connections are closed at once."""
 
     @property
     def cancels_abandoned(self) -> bool:
-        """Whether calls of legacy clients that went away are cancelled."""
+        """Whether calls of legacy clients are cancelled when the client disconnects."""
         return False
 
     @property
     def in_progress(self) -> list[Cancellable]:
-        """Calls and tasks that clients wait for."""
+        """Calls and tasks that clients are waiting for."""
         return []
 
     def serve(self, exchange: HttpExchange) -> None:
@@ -64,14 +65,14 @@ class HttpService:
         exchange.reject(Rejection(404, jsonrpc.INVALID_REQUEST, "this port has no MCP endpoints"))
 
     def count_refused(self, status: int) -> None:
-        """Count a request, or a connection, that is refused with an HTTP status."""
+        """Count a request or connection that was rejected with an HTTP status."""
 
     def retire(self) -> None:
-        """Ask clients from now on to use another connection."""
+        """Close each connection after its next response."""
         self.retiring = True
 
     def sweep(self, now: float) -> None:
-        """Look after what has a time, once a second. `now` is the loop's time in seconds."""
+        """Remove expired state; called once a second. `now` is in seconds of the loop's clock."""
 
-    async def quiet(self) -> None:
-        """Wait for some of `in_progress`; returns at once where there is nothing."""
+    async def wait_until_idle(self) -> None:
+        """Wait for the end of calls in progress; returns at once if there are none."""

@@ -20,21 +20,21 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 1.0
 CLOSING_SECONDS: Final = 2.0
-"""Bound on what is left after the grace: cancelled calls ending, last bytes going out."""
+"""Time after the grace period for cancelled calls to end, and for the last bytes to be sent."""
 
 
 class PortTaken(Exception):
-    """The address cannot be listened on; the message says why."""
+    """The gateway cannot listen on the address; the message has the reason."""
 
     @classmethod
     def from_error(cls, error: OSError, host: str, port: int) -> PortTaken:
         if error.errno == errno.EADDRINUSE:
-            return cls(f"port {port} of {host} is taken")
+            return cls(f"port {port} of {host} is already in use")
         return cls(f"cannot listen on {authority(host, port)} ({error.strerror or error})")
 
 
 class Listener:
-    """Serves one address. `port` 0 takes a free one, which `port` then names."""
+    """Listener on one address. With `port` 0 a free port is chosen, and `port` is set to it."""
 
     def __init__(
         self,
@@ -55,12 +55,13 @@ class Listener:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def bind(self) -> None:
-        """Take the port; connections are refused until `serve`. Raises PortTaken."""
+        """Bind the port, without accepting connections before `serve`. Raises PortTaken."""
         loop = asyncio.get_running_loop()
         tls = self._certificates
         try:
             self._server = await listen(
-                lambda: ClientConnection(self._service, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
+                # not a subclass of asyncio.Protocol, but has its methods
+                lambda: ClientConnection(self._service, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]
                 self.host,
                 self.port,
                 start_serving=False,
@@ -80,35 +81,40 @@ class Listener:
         await self._server.start_serving()
 
     def retire(self) -> None:
-        """From now on every answer ends its connection, also of those that are still accepted."""
+        """Close each connection after its next response, also connections accepted from now on."""
         self._service.retire()
         for connection in [*self.connections]:
             connection.retire()
 
     async def stop(self, grace: float) -> None:
-        """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close."""
+        """Stop accepting, wait up to `grace` seconds for calls in flight, cancel the rest, and close all
+        connections.
+        """
         if self._server is None:
             return
         self._server.close()
         for connection in [*self.connections]:
             connection.shutdown()
         await self._fallbacks.end_waits()
-        if not await self._quiet(grace):
-            left: list[Cancellable] = [*self._service.in_progress, *self._fallbacks.tasks]
-            log.warning("%d requests did not end within %g s and are cancelled", len(left), grace)
-            for request in left:
+        if not await self._wait_until_idle(grace):
+            unfinished: list[Cancellable] = [*self._service.in_progress, *self._fallbacks.tasks]
+            log.warning("Shutdown cancels %d requests that did not end within %g s", len(unfinished), grace)
+            for request in unfinished:
                 request.cancel()
-            await self._quiet(CLOSING_SECONDS)
+            await self._wait_until_idle(CLOSING_SECONDS)
         if self._sweeper is not None:
             self._sweeper.cancel()
         await self._close_connections()
 
-    async def _quiet(self, seconds: float) -> bool:
-        """Wait until no request is in progress. Half-read connections may add requests meanwhile."""
+    async def _wait_until_idle(self, seconds: float) -> bool:
+        """Wait until no request is in progress, while connections may still complete requests being read.
+
+        False after `seconds`.
+        """
         try:
             async with asyncio.timeout(seconds):
                 while self._service.in_progress or self._fallbacks.tasks:
-                    await self._service.quiet()
+                    await self._service.wait_until_idle()
                     if tasks := self._fallbacks.tasks:
                         await asyncio.wait(tasks)
         except TimeoutError:
@@ -116,9 +122,10 @@ class Listener:
         return True
 
     async def _close_connections(self) -> None:
-        """Last answers may still be in the buffers of transports: they go out, or are cut off."""
+        """Close all connections, with CLOSING_SECONDS for the transports to flush their buffers."""
         loop = asyncio.get_running_loop()
-        self._service.closed = True  # uvloop makes connections that it accepted just before the server closed
+        # uvloop may still create connections that it accepted just before the server was closed
+        self._service.closed = True
         for connection in [*self.connections]:
             connection.transport.close()
         deadline = loop.time() + CLOSING_SECONDS
@@ -133,20 +140,23 @@ class Listener:
             await asyncio.sleep(SWEEP_SECONDS)
             self._service.sweep(loop.time())
             if self._certificates is not None:
-                self._certificates.look()
+                self._certificates.reload_if_changed()
             self._check(loop.time())
 
     def _check(self, now: float) -> None:
-        """A method, so that nothing holds the connection looked at last until the next sweep."""
+        """Check the timeouts of all connections.
+
+        A separate method, so that no local variable keeps the last connection alive until the next sweep.
+        """
         for connection in [*self.connections]:
             connection.check(now)
 
 
 def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
-    """Have the kernel end connections whose other side acknowledges nothing: accepted ones inherit it (tcp(7)).
+    """Make the kernel close connections to dead peers; accepted connections inherit the options (tcp(7)).
 
-    Without it a client that went without a word holds its connection for ever where it is idle or waits in a call, and
-    for a quarter of an hour where something is sent to it.
+    By default, a connection to a peer that disappeared stays open for ever if it is idle or waits for a call, and for
+    a quarter of an hour if something was sent.
     """
     options = {
         "TCP_KEEPIDLE": max(1, round(seconds / 2)),
@@ -156,5 +166,5 @@ def _detect_dead_peers(listening: socket.socket, seconds: float) -> None:
     }
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in options.items():
-        if hasattr(socket, name):  # Linux has them all
+        if hasattr(socket, name):  # Linux has all of them, other systems only some
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

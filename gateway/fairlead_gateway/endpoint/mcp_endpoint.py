@@ -146,8 +146,8 @@ class McpEndpoint(HttpService):
         self.event_store.sweep()
         self.identities.sweep()
 
-    async def quiet(self) -> None:
-        await self.context.quiet()
+    async def wait_until_idle(self) -> None:
+        await self.context.wait_until_idle()
         if self.pending_tasks:
             await asyncio.wait(self.pending_tasks)
 
@@ -214,7 +214,7 @@ class McpEndpoint(HttpService):
                 self.reject(exchange, self._unknown_endpoint(identity))
         elif exchange.method not in (b"GET", b"DELETE") or view is None or SESSION not in exchange.headers:
             self.reject(exchange, client_message.NO_STREAM)
-        elif not self.sessions.opened_by(identity.owner, exchange.headers[SESSION]):
+        elif not self.sessions.belongs_to(identity.owner, exchange.headers[SESSION]):
             self.reject(exchange, client_message.SESSION_UNKNOWN)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)

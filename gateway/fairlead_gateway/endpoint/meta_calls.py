@@ -1,4 +1,4 @@
-"""Calls of the gateway's own tools: those of the router endpoint, and `read_result` at every one."""
+"""Calls of the gateway's own tools (meta-tools): those of the router endpoint, and `read_result` on all endpoints."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Retry = Callable[[HttpExchange, McpRequest], None]
 
 
 class CallPath(Protocol):
-    """The path of a call, as `McpEndpoint` has it for calls by name."""
+    """Interface to `McpEndpoint` for starting and refusing calls."""
 
     def start_call(self, exchange: HttpExchange, route: Route, request: McpRequest, *, named: bool = True) -> None:
-        """Start a call."""
+        """Start a call. `named` tells whether the client itself named the tool."""
         ...
 
     def refuse_call(
         self, exchange: HttpExchange, view: View, request: McpRequest, rejection: Rejection, retry: Retry | None
     ) -> None:
-        """Refuse a call, or hold it for a server that starts and then `retry`."""
+        """Reject a call, or hold it for a starting server and then call `retry`."""
         ...
 
     def reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
@@ -46,12 +46,12 @@ class CallPath(Protocol):
         ...
 
     def start_task(self, exchange: HttpExchange, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Go on with a request in a task."""
+        """Continue a request in an asyncio task."""
         ...
 
 
 class MetaCalls:
-    """Makes the calls of the gateway's own tools."""
+    """Answers the calls of the gateway's own tools."""
 
     def __init__(self, dispatcher: Dispatcher, recorder: ContextRecorder, tools: OwnToolCalls, path: CallPath) -> None:
         self._dispatcher = dispatcher
@@ -62,39 +62,39 @@ class MetaCalls:
     def call(
         self, exchange: HttpExchange, view: View, request: McpRequest, unknown: Rejection, retry: Retry | None
     ) -> None:
-        """Make a call that `view` does not route."""
-        name, whole = name_in(request) or "", view.behind
-        if name != READ_RESULT and (whole is None or name not in NAMES):
-            if whole is not None and name in whole.routes:
-                unknown = invalid(request, f"{name} is not listed here: call it by {EXECUTE_TOOL}")
+        """Answer a call for which `view` has no route: a meta-tool, or otherwise the rejection `unknown`."""
+        name, full_view = name_in(request) or "", view.behind
+        if name != READ_RESULT and (full_view is None or name not in NAMES):
+            if full_view is not None and name in full_view.routes:
+                unknown = invalid(request, f"{name} cannot be called directly at this endpoint: use {EXECUTE_TOOL}")
             self._path.refuse_call(exchange, view, request, unknown, retry)
             return
-        if name == EXECUTE_TOOL and whole is not None:
+        if name == EXECUTE_TOOL and full_view is not None:
             self._dispatcher.context.metrics.meta_call(name)
-            self._execute(exchange, whole, request, retry)
+            self._execute(exchange, full_view, request, retry)
         else:
             self._path.start_task(exchange, partial(self._answer, exchange, request, name), name)
 
     def read(self, exchange: HttpExchange, request: McpRequest) -> bool:
-        """Answer `resources/read` of a kept result; False for any other request."""
+        """Answer `resources/read` of a stored result; False for any other request."""
         if request.method != "resources/read" or not (name_in(request) or "").startswith(URI):
             return False
         self._path.start_task(exchange, partial(self._read, exchange, request, name_in(request) or ""), "read a result")
         return True
 
-    def _execute(self, exchange: HttpExchange, whole: View, request: McpRequest, retry: Retry | None) -> None:
+    def _execute(self, exchange: HttpExchange, full_view: View, request: McpRequest, retry: Retry | None) -> None:
         try:
             inner = inner_call(self._recorder, exchange.identity, request)
         except BadExecution as error:
             self._succeed(exchange, request, refusals.result(Refusal(INVALID_ARGUMENTS, str(error))))
             return
         self._dispatcher.context.metrics.search.count_call(exchange.identity.principal, name_in(inner) or "")
-        route = self._dispatcher.resolve(whole, inner, exchange.identity)
+        route = self._dispatcher.resolve(full_view, inner, exchange.identity)
         if isinstance(route, Route):
             self._path.start_call(exchange, route, inner, named=False)
         else:
-            again = None if retry is None else lambda exchange, _: retry(exchange, request)
-            self._path.refuse_call(exchange, whole, inner, route, again)
+            retry_outer = None if retry is None else lambda exchange, _: retry(exchange, request)
+            self._path.refuse_call(exchange, full_view, inner, route, retry_outer)
 
     async def _answer(self, exchange: HttpExchange, request: McpRequest, name: str) -> None:
         at_router = exchange.target.removeprefix(ROUTER) if exchange.target.startswith(ROUTER) else b""
@@ -109,7 +109,7 @@ class MetaCalls:
         self._succeed(exchange, request, bytes(with_cache_hints(contents) if request.modern else contents))
 
     def _succeed(self, exchange: HttpExchange, request: McpRequest, result: bytes) -> None:
-        """Answer with a result of the gateway's own."""
+        """Answer with a result of a meta-tool, translated to the client's era."""
         info = self._dispatcher.context.server_info
-        made = translate.result(result, from_modern=False, to_modern=request.modern, server_info=info)
-        exchange.succeed(request.id, made.result)
+        translated = translate.result(result, from_modern=False, to_modern=request.modern, server_info=info)
+        exchange.succeed(request.id, translated.result)

@@ -1,7 +1,7 @@
-"""Pages of the operations port: metrics, reports and probes, one request per connection.
+"""Server of the operations port: metrics, reports and probes, with one request per connection.
 
-The port is one of its own, with a limit of its own, so that probes are answered even when clients have all connections
-of theirs, or have to show certificates.
+The port is separate from that of clients, with its own limit on connections and without client certificates, so that
+probes are answered even if clients use all their connections.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({b"GET", b"HEAD"})
 LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0
-"""How long a page may take, with the answer that is waited for longest."""
+"""Timeout of a page, with a margin over the longest long poll."""
 MAX_REQUEST_BYTES: Final = 16 << 10
-"""Bytes of the head of a request, and of its body."""
+"""Limit on the bytes of a request's head, and of its body."""
 CONNECTIONS: Final = 512
-"""At once; CONNECTIONS_EACH of them from one address."""
+"""Limit on open connections."""
 CONNECTIONS_EACH: Final = CONNECTIONS * 3 // 4
+"""Limit on open connections of one address."""
 _BOUNDS: Final = ClientLimits(
     head=MAX_REQUEST_BYTES,
     body=MAX_REQUEST_BYTES,
@@ -49,12 +50,12 @@ _BOUNDS: Final = ClientLimits(
 
 
 def operations_service() -> HttpService:
-    """Service of the operations port, whose requests are all for pages."""
+    """HTTP service of the operations port."""
     return HttpService(PortLimits(_BOUNDS, TrustedProxies(), AnswerBuffers()))
 
 
 class PageServer(RequestServer):
-    """Answers requests with the page of their path. `public` are paths that are answered under any `Host`."""
+    """Answers requests with the page of their path. Paths in `public` are served for any `Host` and `Origin`."""
 
     def __init__(self, pages: Mapping[str, Page], allow: AllowList, public: Collection[str] = ()) -> None:
         self._pages = pages
@@ -64,7 +65,7 @@ class PageServer(RequestServer):
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """Pages that are being made."""
+        """Tasks of the pages in progress."""
         return [*self._tasks]
 
     def request(self, connection: HttpConnection) -> PageExchange:
@@ -83,10 +84,10 @@ class PageServer(RequestServer):
             async with asyncio.timeout(LIFE_SECONDS):
                 response = await self._answer(exchange.method, request)
         except TimeoutError:
-            response = failure(503, "the page was not made in time")
+            response = failure(503, "the page was not completed in time")
         except Exception:
-            log.exception("The page %s cannot be made", request.path)
-            response = failure(500, "the page cannot be made; the gateway's log says why")
+            log.exception("The page %s of the operations port failed", request.path)
+            response = failure(500, "the page failed; the gateway's log has the reason")
         finally:
             exchange.task = None
         exchange.answer(response)
@@ -94,34 +95,34 @@ class PageServer(RequestServer):
     async def _answer(self, method: bytes, request: PageRequest) -> PageResponse:
         page = self._pages.get(request.path)
         if page is None:
-            return failure(404, "there is nothing here")
+            return failure(404, "unknown page")
         if method not in METHODS:
-            return failure(405, "pages of this port are read with GET", b"allow: GET, HEAD\r\n")
-        # a kubelet asks for probes under any host name, and they tell nothing of anybody
+            return failure(405, "this port only supports GET and HEAD", b"allow: GET, HEAD\r\n")
+        # a kubelet may use any host name for probes, which reveal nothing confidential
         misplaced = None if request.path in self._public else self._misplaced(request)
         return misplaced or await page(request)
 
     def _misplaced(self, request: PageRequest) -> PageResponse | None:
-        """The refusal of a request that a web page from elsewhere may have made a browser send (DNS rebinding)."""
+        """The rejection of a request that a foreign web page may have triggered in a browser (DNS rebinding)."""
         if not self._allow.host(request.headers.get(b"host") or None):
-            return failure(421, "Host is not one that this port answers for; FAIRLEAD_ALLOWED_HOSTS lists more")
+            return failure(421, "Host is not allowed; add it to FAIRLEAD_ALLOWED_HOSTS")
         if not self._allow.origin(request.headers.get(b"origin") or None):
-            return failure(403, "Origin is not allowed; FAIRLEAD_ALLOWED_ORIGINS lists more")
+            return failure(403, "Origin is not allowed; add it to FAIRLEAD_ALLOWED_ORIGINS")
         return None
 
 
 class PageExchange(FallbackRequest):
-    """One request for a page, and its response, which is the last of its connection. The body is not looked at."""
+    """One request for a page, and its response, after which the connection closes. The body is ignored."""
 
-    __slots__ = ("_left", "_url", "fields", "method", "task")
+    __slots__ = ("_bytes_left", "_url", "fields", "method", "task")
 
     def __init__(self, server: PageServer, connection: HttpConnection) -> None:
         super().__init__(server, connection)
         self.method = b"GET"
         self.fields: Sequence[Field] = ()
         self.task: asyncio.Task[None] | None = None
-        """Makes the page."""
-        self._left = MAX_REQUEST_BYTES
+        """Task that produces the page."""
+        self._bytes_left = MAX_REQUEST_BYTES
 
     def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
         try:
@@ -132,16 +133,16 @@ class PageExchange(FallbackRequest):
         self.fields = fields
 
     def body(self, data: bytes) -> None:
-        """Drop it. Raises FramingError."""
-        self._left -= len(data)
-        if self._left < 0:
+        """Discard a part of the body. Raises FramingError if the body is too large."""
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
             raise FramingError(413, f"the body is larger than {MAX_REQUEST_BYTES} bytes")
 
     def end(self) -> None:
-        """Nothing of the body is waited for."""
+        """No-op, as the body is ignored."""
 
     def page_request(self) -> PageRequest:
-        """The request as its page takes it."""
+        """The parsed request for the page."""
         path, query = ((part or b"").decode("latin-1") for part in (self._url.path, self._url.query))
         address = "" if self._connection.client is None else self._connection.client[0]
         parameters = dict(parse_qsl(query, keep_blank_values=True))

@@ -1,6 +1,6 @@
-"""Buffer of received bytes, parsed one portion per turn of the loop, so that other calls wait for one portion at most.
+"""Buffer of received bytes, which are parsed one portion per iteration of the event loop, to keep latency low.
 
-The transport is not read while a portion waits, and no portion is parsed while reading is paused.
+Reading from the transport pauses while a portion waits. No portion is parsed while the connection pauses reading.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Final
 
 SLICE: Final = 16 << 10
-"""Bytes fed to the parser at once, so that a limit is exceeded by no more than this."""
+"""Bytes fed to the parser at once, which bounds by how much a limit can be exceeded."""
 PORTION: Final = 64 << 10
-"""Bytes parsed in one turn: about 20 µs. The loop reads up to four times as much at once."""
-MANY: Final = PORTION + (16 << 10)
-"""Bytes that are worth it: with its head, the first part of a large body is a little more than a portion."""
+"""Bytes parsed in one iteration, about 20 µs of work. The loop reads up to four times as much at once."""
+MAX_UNBUFFERED: Final = PORTION + (16 << 10)
+"""Largest read that is parsed at once. The margin is for the head before the first portion of a body."""
 
 
 class ReadBuffer:
-    """Received bytes of one connection that are not parsed yet, and the switch that pauses its reading."""
+    """Received but unparsed bytes of one connection. `pause` and `resume` control its reading."""
 
     __slots__ = ("_feed", "_loop", "_scheduled", "_transport", "_waiting", "paused")
 
@@ -34,25 +34,25 @@ class ReadBuffer:
 
     @property
     def waiting(self) -> bool:
-        """Whether bytes wait for a later turn."""
+        """Whether bytes wait for a later iteration of the loop."""
         return bool(self._waiting)
 
     def receive(self, data: bytes) -> None:
-        """Feed what was just read, now or in turns."""
-        if self._waiting or len(data) > MANY:
+        """Take bytes that were just read, and feed them at once or in portions."""
+        if self._waiting or len(data) > MAX_UNBUFFERED:
             self.add(data)
         else:
             self.feed(memoryview(data))
 
     def add(self, data: bytes) -> None:
-        """Feed it in later turns."""
+        """Queue bytes for later iterations of the loop."""
         self._transport.pause_reading()
         view = memoryview(data)
         self._waiting.extend(view[start : start + PORTION] for start in range(0, len(data), PORTION))
         self._schedule()
 
     def feed(self, data: memoryview) -> None:
-        """Feed it now, in slices; what is left when reading is paused waits in front of all else."""
+        """Feed bytes at once, in slices. If reading is paused meanwhile, the rest is queued first."""
         for start in range(0, len(data), SLICE):
             if self.paused:
                 self._waiting.insert(0, data[start:])
@@ -62,8 +62,8 @@ class ReadBuffer:
             self._feed(data[start : start + SLICE])
 
     def lost(self) -> None:
-        """Drop what waits, and the connection, which is gone and knows us."""
-        self._feed = _ignored
+        """Drop the queued bytes, and the reference to the closed connection."""
+        self._feed = _ignore
         self._waiting.clear()
         if self._scheduled is not None:
             self._scheduled.cancel()
@@ -96,5 +96,5 @@ class ReadBuffer:
             self._schedule()
 
 
-def _ignored(data: bytes | memoryview) -> None:
-    """Take bytes of a connection that is gone."""
+def _ignore(data: bytes | memoryview) -> None:
+    """Discard bytes of a closed connection."""

@@ -244,7 +244,7 @@ class RequestReader:
             if target_view is not None:
                 exchange.target = in_tier(target_view.base, headers[b"fairlead-tier"].decode("latin-1").strip())
         if b"connection" in headers and self.parser.should_upgrade():
-            self._replacement_head = framing.without_upgrade(exchange.method, self._target, headers)
+            self._replacement_head = framing.serialize_without_upgrade(exchange.method, self._target, headers)
             return
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._service.bounds.body:
@@ -255,14 +255,14 @@ class RequestReader:
     def _begin_fallback(self) -> None:
         """Check the head of a request for the application, and pass the request on. Raises FramingError."""
         version, method = self.parser.get_http_version(), self.parser.get_method()
-        fields = framing.settled(version, self._fields, self._target)
+        fields = framing.check_fields(version, self._fields, self._target)
         if self.parser.should_upgrade():
             upgrades = self._fallbacks.upgrades
             if version == "1.1" and upgrades is not None and upgrades.takes(self._target, fields):
-                self._replacement_head = framing.upgrading(method, self._target, fields)
+                self._replacement_head = framing.serialize_upgrade(method, self._target, fields)
                 self._upgrade = UpgradeRequest(self._target, fields, self._replacement_head)
             else:
-                self._replacement_head = framing.forwarded(method, self._target, version, fields)[0]
+                self._replacement_head = framing.serialize_head(method, self._target, version, fields)[0]
             return
         self._fallback = request = self._fallbacks.request(self._sink)
         request.keep_alive = self.parser.should_keep_alive()

@@ -1,7 +1,7 @@
-"""Parses request targets of MCP endpoints in every form of HTTP (RFC 9112 section 3.2).
+"""Parses request targets of MCP endpoints in all forms of HTTP (RFC 9112 section 3.2).
 
-Pure module. The usual form is looked up in the selection directly; this is for the rest: a query, a trailing slash,
-percent-encoding, the absolute form, and endpoints that do not exist.
+Pure module. Targets in the usual form are looked up in the selection directly. This module handles all others: with a
+query, a trailing slash, percent-encoding, in absolute form, or for unknown endpoints.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 
 
 class RequestTarget(msgspec.Struct, frozen=True):
-    """Target with the shape of an MCP endpoint: its normalized path, and the authority of an absolute target."""
+    """Target with the form of an MCP endpoint: its normalized path, and the authority of an absolute target."""
 
     path: bytes
     authority: bytes | None = None
 
 
 def parse(target: bytes) -> RequestTarget | None:
-    """The target, whether its endpoint exists or not; None for paths that no MCP endpoint has."""
+    """The target, also of an unknown endpoint; None if its path does not have the form of an MCP endpoint."""
     authority = None
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is not None:
@@ -41,12 +41,12 @@ def parse(target: bytes) -> RequestTarget | None:
 
 
 def authority(target: bytes) -> bytes | None:
-    """Host, and port where it has one, of a target in absolute form (RFC 9112 section 3.2.2); None for other forms."""
+    """Host and optional port of a target in absolute form (RFC 9112 section 3.2.2); None for other forms."""
     absolute = _ABSOLUTE.fullmatch(target)
     return None if absolute is None else absolute.group(1)
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:
-    """Percent signs in front of what needs none mean the character itself (RFC 3986 section 2.3)."""
+    """Decode a percent-encoded unreserved character (RFC 3986 section 2.3); keep other encodings in upper case."""
     code = int(match.group(1), 16)
     return bytes((code,)) if code in _UNRESERVED else match.group(0).upper()

@@ -1,7 +1,7 @@
-"""HTTP responses as bytes.
+"""Builds HTTP responses as bytes.
 
-Pure module. A prepared body is never copied behind its head (`tools/list` of a large catalog would cost ten times as
-much), so responses are sequences of parts.
+Pure module. Large bodies are not concatenated with their head, as that would make `tools/list` of a large catalog ten
+times as expensive; such responses are sequences of parts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _START: Final = b"\r\n\r\n" + BEFORE_ID
 
 
 def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
-    """Head of a JSON answer of `length` bytes. `extra` are whole header lines."""
+    """Head of a JSON response with a body of `length` bytes. `extra` are complete header lines."""
     return b"%bcontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n" % (
         _STATUS_LINES[status],
         length,
@@ -47,7 +47,7 @@ def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
 
 
 def last_head(status: int, media_type: str, length: int, extra: bytes = NO_EXTRA) -> bytes:
-    """Head of the last answer of a connection, of `length` bytes. `extra` are whole header lines."""
+    """Head of the last response of a connection, with a body of `length` bytes. `extra` are complete header lines."""
     return b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n" % (
         _STATUS_LINES[status],
         media_type.encode(),
@@ -58,12 +58,12 @@ def last_head(status: int, media_type: str, length: int, extra: bytes = NO_EXTRA
 
 
 def empty(status: int, extra: bytes = NO_EXTRA) -> bytes:
-    """An answer without a body."""
+    """A response without a body."""
     return b"%bcontent-length: 0\r\n%b\r\n" % (_STATUS_LINES[status], extra)
 
 
 def stream_head(extra: bytes = NO_EXTRA) -> bytes:
-    """Head of an event stream in chunks."""
+    """Head of an event stream in chunked coding."""
     return (
         b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
         b"x-accel-buffering: no\r\ntransfer-encoding: chunked\r\n%b\r\n" % extra
@@ -76,15 +76,15 @@ def chunk(data: bytes) -> bytes:
 
 
 def one_line(message: bytes) -> bytes:
-    """A JSON message without raw line breaks, which would end the field of an event."""
-    # numbers are looked for, as `in` with bytes raises and drops a TypeError first: ten times the price
+    """A JSON message without raw line breaks, which would end the data field of an event."""
+    # searches for integers, because `in` with bytes raises and drops a TypeError first, at ten times the cost
     if _LF in message or _CR in message:
-        return message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON only white space can be a bare line break
+        return message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON a raw line break is always white space
     return message
 
 
 def event(message: bytes, ident: bytes | None = None) -> bytes:
-    """One JSON-RPC message as a chunk that is one server-sent event. A message holds no raw line breaks after this."""
+    """One JSON-RPC message as a chunk with a server-sent event; raw line breaks are removed from the message."""
     message = one_line(message)
     if ident is None:
         return b"%x\r\nevent: message\ndata: %b\n\n\r\n" % (_EVENT_FRAME + len(message), message)
@@ -96,25 +96,23 @@ END_OF_STREAM: Final = b"0\r\n\r\n"
 
 
 def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
-    """Body of a success, in parts; `result` is raw JSON, also in parts."""
+    """Parts of the body of a successful response; `result` are the parts of its raw JSON."""
     return (BEFORE_ID + ident + BEFORE_RESULT, *result, b"}")
 
 
 def success(ident: bytes, result: bytes | Raw) -> bytes:
-    """A whole answer in one step: `head` and `result_parts` at once. Joined, as a format copies a Raw twice and has to
-    grow what it writes to.
-    """
+    """A complete successful response. A join is faster than %-formatting, which copies a Raw twice."""
     length = str(_FRAME + len(ident) + len(result)).encode()
     return b"".join((_SUCCESS, length, _START, ident, BEFORE_RESULT, result, b"}"))
 
 
 def whole_stream(message: bytes, extra: bytes = NO_EXTRA) -> bytes:
-    """A whole answer that is an event stream of one message, without an id."""
+    """A complete response with an event stream of one message, without an event id."""
     message = one_line(message)
     length = str(_EVENT_FRAME + len(message)).encode()
     return b"".join((_WHOLE_STREAM, length, b"\r\n", extra, b"\r\nevent: message\ndata: ", message, b"\n\n"))
 
 
 def error_body(rejection: Rejection) -> bytes:
-    """A rejection as a JSON-RPC error."""
+    """Body of a rejection, a JSON-RPC error."""
     return jsonrpc.error(rejection.id, rejection.code, rejection.message, rejection.data)

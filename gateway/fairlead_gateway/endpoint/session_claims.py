@@ -1,6 +1,6 @@
-"""Checks that a message may use the session that it names.
+"""Checks that a message may use the session in its `Mcp-Session-Id`.
 
-Pure module: sessions are read from their signed ids.
+Pure module: a session's data are in its signed id.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
-    """The request, with its session where `owner` opened that. An id that our key did not sign, as that of an earlier
-    run, is refused (MCP 2025-11-25, Transports, "Session Management"), so that the client opens another session. Where
-    sessions say nothing, in `initialize` and for modern clients, it is removed.
+    """Set the session of a request, or reject it.
+
+    A session that `owner` did not open is rejected. So is an id with an invalid signature, such as one from before a
+    restart, so that the client opens a new session (MCP 2025-11-25, Transports, "Session Management"). Modern requests
+    and `initialize` have no session; an invalid id is removed from them.
     """
     session = sessions.read(ident)
     if session is None:
         return request.sessionless() if request.modern or request.method == "initialize" else SESSION_UNKNOWN
-    refused = _not_claimed(sessions, owner, session, ident)
-    if refused is not None:
-        return refused
+    rejection = _check_owner(sessions, owner, session, ident)
+    if rejection is not None:
+        return rejection
     request.opened = session
     return request
 
@@ -38,15 +40,15 @@ def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: 
 def claim_session_of_unanswered(
     sessions: SessionIds, owner: str, message: Notification | ClientResponse, ident: bytes
 ) -> Notification | ClientResponse | Rejection:
-    """As `claim_session`, of a message that is not answered and has no use for its session."""
+    """Check the session of a notification or response, like `claim_session`."""
     session = sessions.read(ident)
     if session is None:
         modern = isinstance(message, Notification) and message.modern
         return msgspec.structs.replace(message, session=None) if modern else SESSION_UNKNOWN
-    return _not_claimed(sessions, owner, session, ident) or message
+    return _check_owner(sessions, owner, session, ident) or message
 
 
-def _not_claimed(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:
+def _check_owner(sessions: SessionIds, owner: str, session: LegacySession, ident: bytes) -> Rejection | None:
     if session.owner != owner:
         return NOT_YOURS
     return SESSION_ENDED if sessions.has_ended(ident) else None

@@ -19,47 +19,51 @@ from fairlead_mcp.addresses import listen_address
 
 
 class TlsSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("tls_")):
-    """TLS."""
+    """TLS of the port for clients."""
 
     cert: Path | None = None
-    """Certificate chain (PEM) to listen with; with it clients speak HTTPS. Read again when it changes."""
+    """File with the server's certificate chain (PEM), which enables HTTPS. Reloaded when it changes."""
     key: Path | None = None
+    """File with the private key (PEM); by default in the file of `cert`. Reloaded when it changes."""
     client_ca: Path | None = None
-    """Certificates that a client's own must lead to. With it nobody connects without one."""
+    """File with CA certificates (PEM). Clients then have to present a certificate issued by one of them."""
 
 
 class ListeningSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Ports: addresses, names, and their end."""
+    """Ports: addresses, allowed hosts and origins, and shutdown."""
 
     host: ListenAddress = ""
-    """Address to listen on, for MCP and for metrics; `::` is every address, IPv4 ones too. Empty: in a pod all of its
-    addresses, else `127.0.0.1`.
+    """Address to listen on, for MCP and for metrics; `::` stands for all IPv4 and IPv6 addresses. If empty, all
+    addresses in a pod, otherwise `127.0.0.1`.
     """
     pod_ips: IpAddresses = ()
-    """IP addresses of the pod that this runs in, the field `status.podIPs`. Without any this is not a pod's."""
+    """IP addresses of the gateway's pod, from the field `status.podIPs`. Empty outside of a cluster."""
     port: Port = 8080
-    """0 takes a free one."""
+    """Port for clients; 0 chooses a free one."""
     metrics_port: Port = 9464
+    """Operations port, for metrics and probes; 0 chooses a free one."""
     allowed_hosts: HostHeaders = ()
-    """Values of `Host` that are answered. By default local names on a loopback address, and any elsewhere. On the
-    operations port IP addresses and names that end in `.svc` are answered too.
+    """Allowed values of the header `Host`. By default local names on a loopback address, and any on other addresses.
+    The operations port also allows IP addresses, and names that end in `.svc`.
     """
     allowed_origins: Origins = ()
-    """Origins of web pages that may call. By default local ones; `*` is any."""
+    """Origins of web pages that may call the gateway. By default local ones; `*` allows any."""
     trusted_proxies: Networks = ()
-    """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
-    Nobody's by default. List proxies alone: any peer in these networks may call itself anything.
+    """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` is accepted as the client's address, for limits and
+    the audit log. None by default. List only proxies: any peer in these networks can claim any address.
     """
     drain: OptionalSeconds = 0.0
-    """Seconds after SIGTERM in which connections and requests are still taken, each answered with `Connection: close`.
-    Longer than it takes whatever stands in front to send nothing any more; the chart sets 5.
+    """Seconds after SIGTERM in which connections and requests are still accepted, each answered with
+    `Connection: close`. Set it longer than load balancers take to stop sending requests; the chart sets 5.
     """
     grace: OptionalSeconds = 25.0
-    """Seconds that calls in flight get after that; keep the sum below the pod's termination grace."""
+    """Seconds for calls in flight to complete after `drain`. The sum has to be below the pod's termination grace
+    period.
+    """
     tls: TlsSettings = TlsSettings()
     limits: ClientLimits = ClientLimits()
 
     @property
     def address(self) -> str:
-        """`host`, or what stands in for it."""
+        """The address to listen on: `host`, or its default."""
         return self.host or (listen_address(self.pod_ips) if self.pod_ips else "127.0.0.1")

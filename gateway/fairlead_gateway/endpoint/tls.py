@@ -1,7 +1,7 @@
 """Server certificate of the listener, reloaded when its files change.
 
-Open connections keep the certificate that they were opened with. Files that do not fit together (as in the middle of a
-renewal) change nothing.
+Open connections keep their certificate. A certificate and key that do not match, as in the middle of a renewal, are
+ignored.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ HANDSHAKE_SECONDS: Final = 10.0
 
 
 class BadCertificate(ValueError):
-    """The files cannot be used; the message says which and why."""
+    """The certificate files are invalid; the message names the files and the reason."""
 
 
 class Certificates:
-    """TLS context of a listener. With `client_ca`, which is read once, a client needs a certificate of that authority.
+    """TLS context of a listener. With `client_ca`, which is read once, clients need a certificate of that CA.
 
     Raises BadCertificate.
     """
@@ -33,22 +33,22 @@ class Certificates:
         self._key = key or cert
         self._client_ca = client_ca
         self._changes = [FileChanges(file) for file in (self._cert, self._key)]
-        self._changed()
-        self.context = self._loaded()
+        self._check_changes()
+        self.context = self._load()
 
-    def look(self) -> None:
-        """Take the files again if they changed. Called every second or so."""
-        if not self._changed():
+    def reload_if_changed(self) -> None:
+        """Reload the files if they have changed; to be called about once a second."""
+        if not self._check_changes():
             return
         try:
-            self._loaded()  # into another context first: a pair that does not fit would leave this one without a key
+            self._load()  # validates the files in another context: a mismatched pair would leave this one without a key
             self.context.load_cert_chain(self._cert, self._key)
         except (BadCertificate, OSError) as error:
-            log.error("The certificate stays as it was: %s", error)
+            log.error("The changed certificate was not loaded, the old one stays in use: %s", error)
         else:
-            log.info("The certificate in %s was renewed", self._cert)
+            log.info("The certificate in %s was reloaded", self._cert)
 
-    def _loaded(self) -> ssl.SSLContext:
+    def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -62,6 +62,6 @@ class Certificates:
             raise BadCertificate(f"cannot listen with TLS ({files}): {error}") from error
         return context
 
-    def _changed(self) -> bool:
-        changed = [changes.look() for changes in self._changes]  # of each, also where the first one has changed
+    def _check_changes(self) -> bool:
+        changed = [changes.look() for changes in self._changes]  # evaluates all of them, without short-circuiting
         return any(changed)

@@ -1,7 +1,7 @@
-"""Client addresses from `X-Forwarded-For`, which is believed of trusted proxies and of nobody else.
+"""Client addresses from `X-Forwarded-For`, which is only accepted from trusted proxies.
 
-Pure module. Each proxy appends the address of its peer, behind anything that the client wrote itself. So the list is
-read from its end, for as long as the addresses are those of trusted proxies; the first other one is the client's.
+Pure module. Each proxy appends the address of its peer to the list, after any entries made up by the client. The list
+is therefore read from its end: the first address that is not a trusted proxy is the client's.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from functools import lru_cache
 from typing import Final
 
 MAX_ADDRESS: Final = 64
-"""Characters of one entry. An IPv6 address may end in a zone of any length, and addresses are kept."""
+"""Limit on the characters of an entry. An IPv6 address may have a zone of any length, and addresses are stored."""
 MAX_HOPS: Final = 16
-"""Proxies in a row; beyond that, the last one read counts as the client."""
+"""Limit on the entries that are read; if all are trusted proxies, the last one read counts as the client."""
 TAKEN: Final = "taken"
 IGNORED: Final = "ignored"
 UNREADABLE: Final = "unreadable"
 _PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
-"""Some write the port behind an address."""
+"""Address with a port, which some proxies append."""
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class TrustedProxies:
-    """Networks of trusted proxies. Without any the header is not read."""
+    """Networks of trusted proxies. Without any, `X-Forwarded-For` is ignored."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
-        """`networks` as `10.0.0.0/8` or `10.1.2.3`. Raises ValueError with a sentence."""
+        """`networks` have the form `10.0.0.0/8` or `10.1.2.3`. Raises ValueError with an error message."""
         self._networks = tuple(_network(text) for text in networks)
-        self._is_trusted = lru_cache(maxsize=1024)(self._looked_up)
+        self._is_trusted = lru_cache(maxsize=1024)(self._look_up)
         self.outcomes: Counter[str] = Counter()
-        """Requests with the header: `taken`; `ignored`, as it came from somebody who is not trusted; `unreadable`,
-        where what a trusted proxy wrote is not an address.
+        """Number of requests with the header, by outcome.
+
+        `taken`: accepted. `ignored`: sent by a peer that is not trusted. `unreadable`: an entry of a trusted proxy is
+        not an address.
         """
 
     def many_share(self, peer: str) -> bool:
-        """Whether many clients may have the address of a connection: a trusted proxy's, or this machine's own."""
+        """Whether many clients may share the address of a connection: it is a trusted proxy, or a loopback address."""
         address = _address(peer)
         return address is not None and (address.is_loopback or self._is_trusted(peer))
 
     def client(self, peer: str, forwarded: bytes | None) -> str:
-        """The address that a request came from. `peer`: that of the connection."""
+        """The client address of a request. `peer` is the address of the connection."""
         if forwarded is None or not self._networks:
             return peer
         if not self._is_trusted(peer):
@@ -62,7 +64,7 @@ class TrustedProxies:
         self.outcomes[TAKEN] += 1
         return client
 
-    def _looked_up(self, text: str) -> bool:
+    def _look_up(self, text: str) -> bool:
         address = _address(text)
         return address is not None and any(address in network for network in self._networks)
 
@@ -75,7 +77,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _address(text: str) -> _Address | None:
-    """One entry of the list; None for anything but an address, such as `unknown`."""
+    """The address in an entry of the list; None if it is not an address, such as `unknown`."""
     if len(text) > MAX_ADDRESS:
         return None
     written = _PORT.fullmatch(text)

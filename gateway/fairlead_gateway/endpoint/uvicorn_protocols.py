@@ -1,6 +1,7 @@
-"""Stock uvicorn protocols for an ASGI application, of which only the public surface is used: the constructor, the
-methods of `asyncio.Protocol`, and `shutdown`. Imported with the first request that needs it: with uvicorn come its
-command line and its supervisors, 2.5 MB.
+"""Creates uvicorn protocols for an ASGI application.
+
+Only the public interface is used: the constructor, the methods of `asyncio.Protocol`, and `shutdown`. This module is
+imported with the first request that needs it, because uvicorn's command line and supervisors cost 2.5 MB.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 _NEVER: Final = 1 << 30
-"""Seconds after which uvicorn would close an idle connection: the gateway's own deadlines come first."""
+"""Idle timeout for uvicorn, in seconds, which never applies: the gateway has its own."""
 
 
 class UvicornProtocols:
-    """Makes uvicorn protocols for one ASGI application."""
+    """Factory of uvicorn protocols for one ASGI application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._config = Config(
@@ -40,6 +41,8 @@ class UvicornProtocols:
         """Requests in progress in the application."""
 
     def new(self, **state: object) -> Any:
-        """A protocol for one connection, whose requests have `state` in their scope."""
-        made: Any = self._config.http_protocol_class  # a name of a class, or a class, by its type
-        return made(config=self._config, server_state=self._state, app_state=state)
+        """A new protocol for one connection, whose requests have `state` in their ASGI scope."""
+        protocol_class: Any = (
+            self._config.http_protocol_class
+        )  # declared as a class or the name of one; after `load` it is a class
+        return protocol_class(config=self._config, server_state=self._state, app_state=state)

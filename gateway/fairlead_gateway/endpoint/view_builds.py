@@ -1,4 +1,4 @@
-"""Builds views in slices between other work of the event loop, each view once for all requests that wait for it."""
+"""Builds views in slices, between other work of the event loop, and each view only once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fairlead_gateway.yielding import in_turns
 
 
 class ViewBuilds:
-    """Builds that are running. Requests for the same view wait for the one build that the first of them began."""
+    """Running builds of views. All requests for a view wait for the same build."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
 
     async def ready(self, selection: Selection, identity: Identity, target: bytes) -> None:
-        """Return when the view of a target, if the principal has one, is built."""
+        """Wait until the principal's view of a target is built; returns at once if there is no such view."""
         if selection.ready(identity, target):
             return
         views = selection.views_of(identity)
@@ -24,7 +24,7 @@ class ViewBuilds:
         task = self._running.get(key)
         if task is None:
             work = in_turns(views.build_in_slices(target))
-            task = asyncio.get_running_loop().create_task(work, name=f"put together {target!r}")
+            task = asyncio.get_running_loop().create_task(work, name=f"build the view of {target!r}")
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key, None))
         await asyncio.shield(task)

@@ -1,5 +1,5 @@
-"""The side towards servers: one runtime object per server, which outlives snapshots while nothing about it changed.
+"""The server side: one upstream per server, which is kept across snapshots while its configuration is unchanged.
 
-`http`, `child` and `link` are the kinds of upstream (the latter two share `shared_stream`);
-`registry` makes, keeps and retires them. In front of each stands a `guard`: its breaker, its limits, its queue.
+`http`, `child` and `link` are the kinds of upstream (the latter two share `shared_stream`). `registry` creates and
+retires them. Each has a `guard` with its limits, queue and circuit breaker.
 """

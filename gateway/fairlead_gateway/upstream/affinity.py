@@ -1,12 +1,12 @@
-"""Which pod made a `requestState` or a task, written into the state or the task's id itself.
+"""Affinity tags in `requestState` and task ids, which name the pod that created them.
 
-Pure module. A server seals its state with a key of its own process (MCP 2026-07-28, "Multi Round-Trip Requests"), so a
-retry must come back to where the state was made. The state goes to the client with a tag in front, the hash of an
-address: nothing is kept here, any replica can read it, and it tells nothing about the network. A tag that fits no
-address of the server is dropped; the state then goes to any pod, which refuses it where it does not know it. Beside the
-tag stands a sum over the state, so that whatever was altered reaches the server as something that it never made.
+Pure module. A server may protect its state with a key of its process (MCP 2026-07-28, "Multi Round-Trip Requests"), so
+the next request has to reach the same pod. The client gets the state with a tag in front: a hash of the pod's address,
+which every replica can read without stored data, and which reveals nothing about the network. If no pod matches the
+tag, the state is sent to any pod, which rejects it if it is unknown. The tag is followed by a checksum over the state,
+so that an altered state is not mistaken for a tagged one.
 
-A process on stdio has no address, and its tasks end with it: their tag is the random name of the process.
+A process on stdio has no address, and its tasks end with it. Its tag is the random name of the process.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ def tag_of(address: Address) -> bytes:
 
 
 def address_of(tag: bytes, addresses: Iterable[Address]) -> Address | None:
-    """The address that a tag means, of those that the server has now."""
+    """The address that matches a tag, or None."""
     return next((address for address in addresses if tag_of(address) == tag), None)
 
 
-def tagged(result: Raw, address: Address, member: str = states.STATE) -> Raw:
-    """A result whose `requestState` (or another member), if it has one, leads back to `address`."""
-    return marked(result, tag_of(address), member)
+def add_pod_tag(result: Raw, address: Address, member: str = states.STATE) -> Raw:
+    """A result with the tag of `address` in front of its `requestState` or another member, if it has that member."""
+    return add_tag(result, tag_of(address), member)
 
 
-def marked(result: Raw, tag_bytes: bytes, member: str) -> Raw:
-    """A result with a tag in front of this member, if it has one."""
+def add_tag(result: Raw, tag_bytes: bytes, member: str) -> Raw:
+    """A result with a tag in front of a member, if it has that member."""
     tag = tag_bytes.decode()
     return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
 
 
 def split(tagged: str) -> tuple[str, bytes | None]:
-    """The server's own text behind a tag, and the tag; None where it has none."""
+    """The original text and its tag; the tag is None if the text has none."""
     match = _TAGGED.match(tagged)
     if match is None or _sum(match.group(1), tagged[match.end() :]) != match.group(2):
         return tagged, None
     return tagged[match.end() :], match.group(1).encode()
 
 
-def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None]:
-    """Params with the server's own `requestState`, and the tag that it came with."""
+def remove_tag(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None]:
+    """Params with the server's original `requestState`, and its tag, if any."""
     state = states.state_in(params)
     if state is None:
         return params, None
-    own, tag = split(state)
-    return (params, None) if tag is None else (states.with_state(params, own), tag)
+    server_state, tag = split(state)
+    return (params, None) if tag is None else (states.with_state(params, server_state), tag)
 
 
 def _sum(tag: str, state: str) -> str:

@@ -1,4 +1,4 @@
-"""Work of one upstream that no request waits for: answers to a server's questions, cancellations, ends of sessions."""
+"""Background work of one upstream: responses to a server's requests, cancellations, and ends of sessions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import with_body
 
 POST_SECONDS: Final = 5.0
-"""Bound on a message that nobody waits for."""
+"""Timeout of a message in the background."""
 MAX_POSTS: Final = 256
+"""Limit on messages in progress; further ones are dropped."""
 ANSWER_BYTES: Final = 1 << 20
-"""Largest answer to one."""
+"""Limit on the bytes of the answer to a message."""
 
 
 class Background:
-    """Tasks that end with their upstream. `clock` is that of its pools, in seconds."""
+    """Background tasks that are cancelled with their upstream. `clock` is that of its pools, in seconds."""
 
     def __init__(self, host: str, clock: Callable[[], float]) -> None:
         self._host = host
@@ -31,13 +32,13 @@ class Background:
         return self._tasks.start(work, f"{what} {self._host}")
 
     def post(self, pool: Pool, head: bytes, body: bytes) -> None:
-        """Send a message whose outcome is of no interest; dropped while MAX_POSTS are on their way."""
+        """Send a message in the background and ignore its outcome; dropped while MAX_POSTS are in progress."""
         if len(self._tasks) < MAX_POSTS:
             self.run(self.post_and_wait(pool, head, body, POST_SECONDS), "post to")
 
     async def post_and_wait(self, pool: Pool, head: bytes, body: bytes, seconds: float) -> None:
-        """As `post`, to be waited for."""
-        with contextlib.suppress(McpError):  # the request that it belongs to meets the same trouble, if it lasts
+        """Send a message and wait for its answer; errors are ignored."""
+        with contextlib.suppress(McpError):  # a lasting error will also fail the request that the message belongs to
             deadline = self._clock() + seconds
             await pool.exchange(with_body(head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
 

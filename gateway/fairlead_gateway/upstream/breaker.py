@@ -1,8 +1,7 @@
-"""Circuit breaker of one server: opens after failures without an answer between them, and tries again by one call.
+"""Circuit breaker of one server: opens after consecutive failures, and tests recovery with a single trial call.
 
-Pure module. Only failures of transport count, for any answer proves that the server lives:
-an error result, a JSON-RPC error, even an HTTP 500. Time-outs of one tool alone are that tool's failures and open
-nothing by themselves.
+Pure module. Only transport failures count, because any answer proves that the server is alive: an error result, a
+JSON-RPC error, even an HTTP 500. Timeouts of a single tool do not open the breaker by themselves.
 """
 
 from __future__ import annotations
@@ -14,33 +13,37 @@ from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, Timeout
 from fairlead_mcp.wording import without_address
 
-FAILURES: Final = 5
-"""In a row, without an answer to anybody, before it opens."""
+MAX_FAILURES: Final = 5
+"""Consecutive failures, without any answer of the server, that open the breaker."""
 FIRST_SECONDS: Final = 1.0
+"""Time that the breaker is open before its first trial."""
 MAX_SECONDS: Final = 30.0
-"""Between two trials: doubled after each that failed, and cut by up to a fifth at random."""
+"""Longest time between trials. It doubles after each failed trial, minus a random fifth at most."""
 
-_NOT_THE_SERVERS: Final = frozenset({"Closed", "NotCallable"})
-"""Reasons of failures that are the gateway's own."""
+_GATEWAY_REASONS: Final = frozenset({"Closed", "NotCallable"})
+"""Reasons of failures caused by the gateway itself."""
 
 
-def counts(error: Exception) -> bool:
-    """Whether an error is one of transport, and the server's."""
+def counts_as_failure(error: Exception) -> bool:
+    """Whether an error is a transport failure of the server."""
     if isinstance(error, Timeout | ConnectionLost):
         return not isinstance(error, Timeout) or error.sent
-    return isinstance(error, ConnectFailed) and error.reason not in _NOT_THE_SERVERS
+    return isinstance(error, ConnectFailed) and error.reason not in _GATEWAY_REASONS
 
 
 class Breaker:
-    """Closed, open or half-open by the outcomes of calls. Times are seconds of one clock; `random` gives [0, 1)."""
+    """State of a circuit breaker: closed, open or half-open.
+
+    Times are in seconds of one clock. `random` returns values in [0, 1).
+    """
 
     __slots__ = (
         "_failures",
-        "_last",
-        "_late",
+        "_last_reason",
         "_open_for",
-        "_others",
         "_random",
+        "_timed_out_tools",
+        "_transport_failures",
         "_trial",
         "_until",
         "closed",
@@ -51,17 +54,17 @@ class Breaker:
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
         self.closed = True
-        """Whether calls simply go through."""
+        """Whether all calls are admitted."""
         self.troubled = False
-        """Whether an answer changes its state: it is not closed, or remembers a failure."""
+        """Whether the next success has to be recorded: the breaker is not closed, or has counted a failure."""
         self.opened = 0
-        """Times that it opened."""
+        """Number of times that the breaker has opened."""
         self._failures = 0
-        self._others = 0
-        """Failures other than time-outs of a tool."""
-        self._late: set[str] = set()
-        """Tools that the other failures are time-outs of; not all of them where there are many."""
-        self._last = ""
+        self._transport_failures = 0
+        """Failures other than timeouts of a tool."""
+        self._timed_out_tools: set[str] = set()
+        """Up to MAX_FAILURES tools whose timeouts were counted."""
+        self._last_reason = ""
         self._open_for = 0.0
         self._until = 0.0
         self._trial = False
@@ -72,8 +75,9 @@ class Breaker:
         return OPEN if now < self._until else HALF_OPEN
 
     def try_now(self, now: float) -> bool:
-        """Whether a call may be made as a trial, while it is not closed. True obliges the caller to make it, and
-        to call `succeeded`, `failed` or `given_up`.
+        """Whether a trial call may be made now, while the breaker is not closed.
+
+        After True, the trial has to be made, and ended by `record_success`, `record_failure` or `give_up`.
         """
         if self._trial or now < self._until:
             return False
@@ -81,53 +85,58 @@ class Breaker:
         return True
 
     def wait(self, now: float) -> float:
-        """Seconds until it makes sense to ask again."""
+        """Seconds after which a refused call should be retried."""
         return max(self._until - now, FIRST_SECONDS / 4)
 
     def why(self) -> str:
-        return f"{self._failures} calls failed in a row, the last because {self._last}"
+        return f"{self._failures} calls failed in a row, the last because {self._last_reason}"
 
     @property
     def undecided(self) -> bool:
-        """Whether enough failed in a row, and all of it may be due to one tool that takes too long."""
-        return self.closed and self._failures >= FAILURES > self._others and len(self._late) == 1
+        """Whether enough calls have failed to open the breaker, but one slow tool may be the only cause."""
+        return (
+            self.closed
+            and self._failures >= MAX_FAILURES > self._transport_failures
+            and len(self._timed_out_tools) == 1
+        )
 
     def record_success(self) -> None:
-        """The server answered."""
-        self._failures = self._others = 0
-        self._late.clear()
+        """Record an answer of the server, and close the breaker."""
+        self._failures = self._transport_failures = 0
+        self._timed_out_tools.clear()
         self._open_for = 0.0
         self._trial = False
         self.closed = True
         self.troubled = False
 
     def record_failure(self, now: float, error: Exception, *, trial: bool, tool: str = "") -> bool:
-        """Count a failure that `counts`; True where it opens with that. `tool`: the tool that took too long; empty
-        where the server itself failed.
+        """Count a failure for which `counts_as_failure` is true; True if the breaker opens.
+
+        `tool` is the tool that timed out; empty if the server itself failed.
         """
         if not self.closed and not trial:
-            return False  # a straggler of before
+            return False  # a call that was sent before the breaker opened
         self.troubled = True
         self._failures += 1
         if not tool:
-            self._others += 1
-        elif len(self._late) < FAILURES:
-            self._late.add(tool)
-        self._last = without_address(error)
+            self._transport_failures += 1
+        elif len(self._timed_out_tools) < MAX_FAILURES:
+            self._timed_out_tools.add(tool)
+        self._last_reason = without_address(error)
         self._trial = False
-        if self.closed and (self._failures < FAILURES or self.undecided):
+        if self.closed and (self._failures < MAX_FAILURES or self.undecided):
             return False
-        return self._open(now)
+        return self._open_breaker(now)
 
     def record_silence(self, now: float, *, trial: bool) -> bool:
-        """Take a ping that was not answered; True where it opens with that."""
+        """Record a failed ping; True if the breaker opens."""
         if not self.closed and not trial:
             return False
-        self._last += ", and the server answers no ping either"
+        self._last_reason += ", and the server did not answer a ping either"
         self._trial = False
-        return self._open(now)
+        return self._open_breaker(now)
 
-    def _open(self, now: float) -> bool:
+    def _open_breaker(self, now: float) -> bool:
         self._open_for = min(self._open_for * 2, MAX_SECONDS) if self._open_for else FIRST_SECONDS
         self._until = now + self._open_for * (1.0 - self._random() / 5)
         self.opened += self.closed
@@ -135,5 +144,5 @@ class Breaker:
         return True
 
     def give_up(self) -> None:
-        """End a trial that says nothing of the server; the next call is one."""
+        """End a trial without an outcome; the next call is a trial again."""
         self._trial = False

@@ -1,7 +1,7 @@
-"""A server whose process or connection all clients share, but for tools that it knows only by a client's capabilities.
+"""Upstream of a legacy server with tools that require client capabilities.
 
-What all share is told of no capability. A legacy server that lists some of its tools only to clients which declared
-one gets a process or connection for each such client instead.
+All clients share one process or connection, which declares no capabilities. Calls of tools that the server only offers
+to clients with a capability go to a separate process or connection for each client.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from fairlead_gateway.sending import RelayUpstream
 
 
 class GatedUpstream(RelayUpstream):
-    """`shared` takes all requests but those of gated tools, which `own` makes in a session of the client's own."""
+    """Sends calls of gated tools to `per_client`, in a session of the client's own, and all other requests to
+    `shared`.
+    """
 
-    def __init__(self, shared: Upstream, own: Upstream) -> None:
+    def __init__(self, shared: Upstream, per_client: Upstream) -> None:
         super().__init__(shared)
-        self._own = own
+        self._per_client = per_client
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        apart = request.gated and not self.modern
-        return (self._own if apart else self.upstream).send(request, sink)
+        needs_own_session = request.gated and not self.modern
+        return (self._per_client if needs_own_session else self.upstream).send(request, sink)
 
     def end_session(self, session: bytes) -> None:
-        self._own.end_session(session)
+        self._per_client.end_session(session)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        await asyncio.gather(self._own.aclose(grace), self.upstream.aclose(grace, replaced=replaced))
+        await asyncio.gather(self._per_client.aclose(grace), self.upstream.aclose(grace, replaced=replaced))

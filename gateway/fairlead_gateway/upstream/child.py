@@ -1,7 +1,7 @@
-"""A server that runs as a child process.
+"""Upstream of a server that runs as a child process.
 
-The process belongs to the ChildHost, which restarts it; in `fairlead up` the operator uses the same one. Ids and
-progress tokens are replaced there once more.
+The ChildHost owns and restarts the process; in `fairlead up` the operator uses the same ChildHost. It replaces ids and
+progress tokens once more.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from fairlead_mcp.stream_client import StreamClient
 
 
 class ChildUpstream(StreamUpstream):
-    """Upstream of one process. With `shared`, the operator decides what runs under this key: it is used and never
-    replaced.
-    """
+    """Upstream of one child process. With `shared` the operator controls the process, which is never replaced here."""
 
     def __init__(
         self,
@@ -31,14 +29,14 @@ class ChildUpstream(StreamUpstream):
         traits: ServerTraits,
         *,
         shared: bool,
-        own: ClientStream | None = None,
+        client_stream: ClientStream | None = None,
     ) -> None:
-        super().__init__(key, traits, own)
+        super().__init__(key, traits, client_stream)
         self._host = host
         self._key = key
         self._spec = spec
         self._shared = shared
-        self._unlisten = None if self.own is None else host.listen(self)
+        self._unlisten = None if self.client_stream is None else host.listen(self)
         if not shared:
             self._child()
 
@@ -53,7 +51,7 @@ class ChildUpstream(StreamUpstream):
         return Gauges(busy=self.limit.busy)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        """The process ends with the host, or with the server that it was; nothing here outlives a call."""
+        """Stop the process if the server was removed. A replaced upstream leaves it to its successor."""
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None
@@ -62,16 +60,16 @@ class ChildUpstream(StreamUpstream):
             if child is not None and child.program.spec == self._spec:
                 self._host.retire(self._key)
 
-    # Events of the host
+    # Events of the ChildHost
 
     def child_changed(self, key: Hashable, child: Child) -> None:
-        """Nothing to do: the next request looks it up."""
+        """No-op: the next request looks up the process."""
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
-        if self.own is not None and key == self._key:
-            self.own.relay(method, line)
+        if self.client_stream is not None and key == self._key:
+            self.client_stream.relay(method, line)
 
     def _child(self) -> Child:
         return (self._host.find(self._key) if self._shared else None) or self._host.get(
-            self._key, self._spec, None if self.own is None else self.own.offering
+            self._key, self._spec, None if self.client_stream is None else self.client_stream.offering
         )

@@ -17,7 +17,7 @@ from fairlead_gateway.core import ports
 from fairlead_gateway.core.ports import Ticket, Waiter
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.shares import FairQueue
-from fairlead_gateway.upstream.breaker import Breaker, counts
+from fairlead_gateway.upstream.breaker import Breaker, counts_as_failure
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, PoolFull, Timeout
 from fairlead_tools.refusal import BREAKER_OPEN, RATE_LIMITED, AdmissionRefused
@@ -170,12 +170,12 @@ class Guard(ports.AdmissionGuard):
         self.busy -= 1
         if self._budget < RETRY_BUDGET:
             self._budget += RETRY_EARNED
-        if isinstance(error, ConnectFailed | ConnectionLost) and counts(error):
+        if isinstance(error, ConnectFailed | ConnectionLost) and counts_as_failure(error):
             self._on_unreachable(error.reason)
         if given_up:
             if ticket == TRIAL:
                 self.breaker.give_up()
-        elif error is None or not self._bounds.breaks or not counts(error):
+        elif error is None or not self._bounds.breaks or not counts_as_failure(error):
             self._judge_answer(error, ticket)
         elif (
             not isinstance(error, Timeout) or self.responses_seen == responses_seen
@@ -245,7 +245,7 @@ class Guard(ports.AdmissionGuard):
     def _take_ping_outcome(self, error: Exception | None, responses_seen: int, *, trial: bool) -> None:
         """Close or open the breaker by the outcome of a ping; `error` is None if the server answered."""
         self._pinging = False
-        if error is not None and counts(error) and self.responses_seen == responses_seen:
+        if error is not None and counts_as_failure(error) and self.responses_seen == responses_seen:
             was_closed = self.breaker.closed
             if self.breaker.record_silence(self.clock(), trial=trial):
                 self._on_breaker_opened(was_closed=was_closed)

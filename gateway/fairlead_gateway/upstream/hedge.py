@@ -1,8 +1,7 @@
-"""Calls that are sent a second time when the first is slow to answer; the first answer of the two wins.
+"""Hedged calls: a slow call is sent a second time, and the first answer wins.
 
-Stands in front of an upstream for the idempotent tools of a server that sets `limits.hedgeAfter`. Worth it where a
-server has several pods, for the second attempt goes to another of them. Dean and Barroso, "The Tail at Scale" (2013),
-say what to expect of it.
+Applies to idempotent tools of servers with `limits.hedgeAfter`. Hedging helps if a server has several pods, as the
+second attempt goes to another pod. See Dean and Barroso, "The Tail at Scale" (2013).
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from fairlead_mcp.messages import ResultMembers
 
 
 class Hedged(RelayUpstream):
-    """`after` is in seconds; the second attempt takes a place of `guard`, the server's, or is not made; `tool` is the
-    tool's name.
+    """Upstream that hedges the calls of one tool, `after` seconds after the first attempt.
+
+    The second attempt is only sent if the server's `guard` admits it.
     """
 
     def __init__(self, upstream: Upstream, guard: Guard, after: float, tool: str = "") -> None:
@@ -46,28 +46,28 @@ class _Race:
         self._second: Pending | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
-        """Error of the first attempt, while the second is on its way."""
+        """Error of the first attempt, while the second one is in progress."""
         self._responses_seen = 0
-        """`Guard.responses_seen` when the second was sent."""
-        self._over = False
+        """`Guard.responses_seen` when the second attempt was sent."""
+        self._done = False
 
     @property
     def agent(self) -> str:
-        """Agent that the request is made for."""
+        """Agent that the request is counted for."""
         return self._sink.agent
 
     def begin(self) -> None:
         hedged = self._hedged
         self._first = hedged.upstream.send(self._request, _First(self, self._sink))
-        if not self._over and not self._request.listens:  # its client would hear the progress of both
-            self._timer = asyncio.get_running_loop().call_later(hedged.after, self._send_again)
+        if not self._done and not self._request.listens:  # with progress, the client would get that of both attempts
+            self._timer = asyncio.get_running_loop().call_later(hedged.after, self._send_second)
 
     def cancel(self) -> None:
-        if not self._over:
+        if not self._done:
             self._finish()
 
-    def won(self, result: Raw, members: ResultMembers | None, *, second: bool) -> None:
-        if self._over:
+    def take_result_of(self, result: Raw, members: ResultMembers | None, *, second: bool) -> None:
+        if self._done:
             return
         guard = self._hedged.guard
         if second:
@@ -77,9 +77,9 @@ class _Race:
         self._finish()
         self._sink.take_result(result, members)
 
-    def lost(self, error: Exception, *, second: bool) -> None:
-        """The error of the first attempt counts where none succeeds."""
-        if self._over:
+    def take_error_of(self, error: Exception, *, second: bool) -> None:
+        """Take the error of an attempt. If both fail, the error of the first attempt is reported."""
+        if self._done:
             return
         if not second and self._second is not None:
             self._error = error
@@ -94,20 +94,20 @@ class _Race:
         self._finish()
         self._sink.take_error(error)
 
-    def _send_again(self) -> None:
+    def _send_second(self) -> None:
         hedged = self._hedged
-        if self._over or not hedged.guard.enter_hedge():
+        if self._done or not hedged.guard.enter_hedge():
             return
         self._responses_seen = hedged.guard.responses_seen
         request = self._request.with_id(hedged.upstream.next_id())
         sink = _Second(self)
-        self._second = sink  # it may be answered before `send` returns
+        self._second = sink  # set first, because the attempt may be answered before `send` returns
         pending = hedged.upstream.send(request, sink)
         if self._second is sink:
             self._second = pending
 
     def _finish(self) -> None:
-        self._over = True
+        self._done = True
         if self._timer is not None:
             self._timer.cancel()
         if self._first is not None:
@@ -124,10 +124,10 @@ class _First(RelaySink):
         self._race = race
 
     def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
-        self._race.won(result, members, second=False)
+        self._race.take_result_of(result, members, second=False)
 
     def take_error(self, error: Exception) -> None:
-        self._race.lost(error, second=False)
+        self._race.take_error_of(error, second=False)
 
 
 class _Second(ResponseSink):
@@ -139,10 +139,10 @@ class _Second(ResponseSink):
         return self._race.agent
 
     def take_result(self, result: Raw, members: ResultMembers | None = None) -> None:
-        self._race.won(result, members, second=True)
+        self._race.take_result_of(result, members, second=True)
 
     def take_error(self, error: Exception) -> None:
-        self._race.lost(error, second=True)
+        self._race.take_error_of(error, second=True)
 
     def cancel(self) -> None:
-        """Nothing is on its way yet."""
+        """No-op: the attempt has not been sent yet."""

@@ -215,9 +215,9 @@ class HttpUpstream(Upstream):
                 answer.body.decode()
             result = read_answer(answer, ident)
             if self._modern and b'"requestState"' in answer.body and answer.connection.peer is not None:
-                result = affinity.tagged(result, answer.connection.peer)
+                result = affinity.add_pod_tag(result, answer.connection.peer)
             if tasks and self._modern and answer.connection.peer is not None:
-                result = affinity.tagged(result, answer.connection.peer, "taskId")
+                result = affinity.add_pod_tag(result, answer.connection.peer, "taskId")
             return result
         except UnicodeDecodeError as error:
             raise NotMcp("the answer is not UTF-8", status=answer.status) from error

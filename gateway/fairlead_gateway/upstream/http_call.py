@@ -225,7 +225,7 @@ class HttpCall(Call):
 
     def _reopen_if_lost(self, answer: Answer) -> bool:
         session = self.session
-        if session is None or self._reopened or not session.lost(answer):
+        if session is None or self._reopened or not session.is_lost(answer):
             return False
         self._reopen(session)
         return True

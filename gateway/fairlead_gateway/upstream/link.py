@@ -1,8 +1,8 @@
-"""A server that is reached over a stream of messages: on stdio behind a listener, or behind HTTP+SSE.
+"""Upstream of a server over a link: on stdio behind a TCP listener, or with HTTP+SSE.
 
-All calls of this gateway share one connection, so a server on stdio has one process per gateway; it opens with the
-first call and closes after a while without calls. Log messages do not say which request they belong to, so they are
-passed on only where the connection is one client's own.
+All calls of a gateway share one connection, so a server on stdio has one process per gateway. The connection opens with
+the first call, and closes after a time without calls. Log messages do not name their request, so they are forwarded
+only on a connection that belongs to one client.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from fairlead_mcp.stream_client import StreamClient
 
 
 class LinkUpstream(StreamUpstream):
-    """Upstream of one link; `mask` hides its credential in errors."""
+    """Upstream of one link. `mask` hides the credential in errors."""
 
     def __init__(
-        self, link: StreamClient, traits: ServerTraits, *, own: ClientStream | None = None, mask: Mask | None = None
+        self,
+        link: StreamClient,
+        traits: ServerTraits,
+        *,
+        client_stream: ClientStream | None = None,
+        mask: Mask | None = None,
     ) -> None:
-        super().__init__(link.name, traits, own)
+        super().__init__(link.name, traits, client_stream)
         self._link = link
         self._mask = mask or Mask(None)
 
@@ -39,12 +44,12 @@ class LinkUpstream(StreamUpstream):
         try:
             return await super().request(request, sink)
         except McpError as error:
-            raise self._mask.error(error)  # noqa: B904 - it is the same one
+            raise self._mask.error(error)  # noqa: B904 - the same error, with the credential masked
 
     def gauges(self) -> Gauges:
         busy = self.limit.busy
         return Gauges(busy=busy, idle=int(busy == 0 and self._link.negotiated is not None))
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
-        await self.limit.quiet(grace)
+        await self.limit.wait_until_idle(grace)
         await self._link.aclose()

@@ -1,4 +1,4 @@
-"""Liveness check of a server that needs no tool: `ping`, or `server/discover` in the modern era, which has no ping."""
+"""Liveness check of a server: `ping`, or `server/discover` in the modern era, which has no `ping`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairlead_mcp.errors import ConnectFailed, McpError
 
 PING_SECONDS: Final = 5.0
 MAX_BYTES: Final = 1 << 20
-"""Longest answer: a server introduces itself in that of `server/discover`."""
+"""Limit on the bytes of an answer; that of `server/discover` has the server's instructions."""
 
 
 class Pinger:
-    """Pings one server, in a task of its own. `clock` is that of deadlines, in seconds."""
+    """Pings one server in a background task. `clock` is the clock of deadlines, in seconds."""
 
     def __init__(
         self, upstream: Callable[[], Upstream], client: eras.Client, clock: Callable[[], float], seconds: float
@@ -29,12 +29,12 @@ class Pinger:
         self._seconds = seconds
         self._task: asyncio.Task[None] | None = None
 
-    def __call__(self, told: Callable[[Exception | None], None]) -> None:
-        """Ask; `told` is called once with the error, or None for an answer."""
-        self._task = asyncio.get_running_loop().create_task(self._ask(told), name="ping")
+    def __call__(self, on_outcome: Callable[[Exception | None], None]) -> None:
+        """Start a ping. `on_outcome` is called once, with the error, or with None if the server answered."""
+        self._task = asyncio.get_running_loop().create_task(self._ask(on_outcome), name="ping")
 
-    async def _ask(self, told: Callable[[Exception | None], None]) -> None:
-        outcome: Exception | None = ConnectFailed("the ping was given up", reason="Closed")
+    async def _ask(self, on_outcome: Callable[[Exception | None], None]) -> None:
+        outcome: Exception | None = ConnectFailed("the ping was cancelled", reason="Closed")
         deadline = self._clock() + self._seconds
         try:
             upstream = self._upstream()
@@ -45,4 +45,4 @@ class Pinger:
         except McpError as error:
             outcome = error
         finally:
-            told(outcome)
+            on_outcome(outcome)

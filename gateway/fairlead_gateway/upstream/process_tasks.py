@@ -1,4 +1,4 @@
-"""Tasks that one process of a server has open (SEP-2663): each until its end, or until its `ttlMs` is over."""
+"""Open tasks of one server process (SEP-2663). A task is open until its end, or until its `ttlMs` has passed."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from collections.abc import Callable
 from fairlead_mcp.server_tasks import TERMINAL, Task
 
 
-class _Open:
-    """One task. `began` is in seconds of the loop's clock, by which its `ttlMs` counts."""
+class _OpenTask:
+    """One task. `started` is in seconds of the loop's clock, by which its `ttlMs` counts."""
 
-    __slots__ = ("began", "timer", "ttl_ms")
+    __slots__ = ("started", "timer", "ttl_ms")
 
-    def __init__(self, began: float) -> None:
-        self.began = began
+    def __init__(self, started: float) -> None:
+        self.started = started
         self.ttl_ms: int | None = None
         self.timer: asyncio.TimerHandle | None = None
 
 
 class ProcessTasks:
-    """Open tasks by the server's own id. `expired` is called when the last one is gone because its time is over."""
+    """Open tasks by the server's own id. `on_expiry` is called when the `ttlMs` of the last open task has passed."""
 
-    __slots__ = ("_expired", "_open")
+    __slots__ = ("_on_expiry", "_open")
 
-    def __init__(self, expired: Callable[[], None]) -> None:
-        self._expired = expired
-        self._open: dict[str, _Open] = {}
+    def __init__(self, on_expiry: Callable[[], None]) -> None:
+        self._on_expiry = on_expiry
+        self._open: dict[str, _OpenTask] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
     def open(self, task_id: str, task: Task) -> None:
-        """The process has made a task."""
+        """Record a new task."""
         if task.status not in TERMINAL:
-            self._open[task_id] = _Open(asyncio.get_running_loop().time())
-            self._follow(task_id, task.ttl_ms)
+            self._open[task_id] = _OpenTask(asyncio.get_running_loop().time())
+            self._set_ttl(task_id, task.ttl_ms)
 
     def update(self, task_id: str, task: Task) -> None:
-        """The process has said how a task is; its `ttlMs` may have changed."""
+        """Record the state of a task, whose `ttlMs` may have changed."""
         if task.status in TERMINAL:
             self.close(task_id)
         elif task_id in self._open:
-            self._follow(task_id, task.ttl_ms)
+            self._set_ttl(task_id, task.ttl_ms)
 
     def close(self, task_id: str) -> None:
-        """A task has ended, or is cancelled. No-op for one that is not open."""
-        ended = self._open.pop(task_id, None)
-        if ended is not None and ended.timer is not None:
-            ended.timer.cancel()
+        """Record the end or cancellation of a task; no-op if it is not open."""
+        closed = self._open.pop(task_id, None)
+        if closed is not None and closed.timer is not None:
+            closed.timer.cancel()
 
     def clear(self) -> None:
-        """Forget all of them; nothing is told."""
+        """Drop all tasks, without calling `on_expiry`."""
         for task_id in [*self._open]:
             self.close(task_id)
 
-    def _follow(self, task_id: str, ttl_ms: int | None) -> None:
+    def _set_ttl(self, task_id: str, ttl_ms: int | None) -> None:
         task = self._open[task_id]
         if ttl_ms == task.ttl_ms:
             return
@@ -64,10 +64,10 @@ class ProcessTasks:
             task.timer.cancel()
         task.timer = None
         if ttl_ms is not None:
-            due = task.began + max(ttl_ms, 0) / 1000
-            task.timer = asyncio.get_running_loop().call_at(due, self._over, task_id)
+            expires_at = task.started + max(ttl_ms, 0) / 1000
+            task.timer = asyncio.get_running_loop().call_at(expires_at, self._expire, task_id)
 
-    def _over(self, task_id: str) -> None:
+    def _expire(self, task_id: str) -> None:
         self.close(task_id)
         if not self._open:
-            self._expired()
+            self._on_expiry()

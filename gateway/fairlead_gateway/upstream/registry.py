@@ -175,8 +175,8 @@ class Registry:
     def gauges(self) -> dict[ServerKey, Gauges]:
         gauges = {}
         for key, entry in list(self._entries.items()):
-            own = entry.upstream.gauges()
-            gauges[key] = own._replace(waiting=own.waiting + entry.guard.waiting)
+            upstream = entry.upstream.gauges()
+            gauges[key] = upstream._replace(waiting=upstream.waiting + entry.guard.waiting)
         return gauges
 
     @property
@@ -276,13 +276,13 @@ class Registry:
         per_client = config.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
 
-            def child(offered: bytes) -> Upstream:
-                return self._child(f"{key} for client {next(self._numbers)}", config, endpoint, credential, offered)
+            def child(features: bytes) -> Upstream:
+                return self._child(f"{key} for client {next(self._numbers)}", config, endpoint, credential, features)
 
-            own = self._per_client(key, config, child)
+            sessions = self._per_client(key, config, child)
             if per_client and self._children is not None:
-                return own
-            return GatedUpstream(self._child(key, config, endpoint, credential), own)
+                return sessions
+            return GatedUpstream(self._child(key, config, endpoint, credential), sessions)
         make = await (
             self._http(key, config, endpoint, credential)
             if isinstance(endpoint, HttpEndpoint)
@@ -312,7 +312,7 @@ class Registry:
         config: _UpstreamConfig,
         endpoint: ChildEndpoint,
         credential: Credential,
-        own: bytes | None = None,
+        features: bytes | None = None,
     ) -> Upstream:
         if self._children is None:
             return Unreachable(f"{key} is a child process, which this gateway cannot run")
@@ -321,8 +321,8 @@ class Registry:
             key,
             ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd),
             config.traits,
-            shared=self._shared and own is None,
-            own=None if own is None else ClientStream(own),
+            shared=self._shared and features is None,
+            client_stream=None if features is None else ClientStream(features),
         )
 
     async def _http(
@@ -352,12 +352,16 @@ class Registry:
             )
 
         def make(features: bytes | None) -> Upstream:
-            own = None if features is None else ClientStream(features)
-            idle = self.link_seconds if own is None else NEVER  # `PerClientUpstream` closes the links of clients
-            side = ClientSide(self._client) if own is None else ClientSide(self._client, own.offering, own.relay)
+            client_stream = None if features is None else ClientStream(features)
+            idle = (
+                self.link_seconds if client_stream is None else NEVER
+            )  # `PerClientUpstream` closes the links of clients
+            side = ClientSide(self._client)
+            if client_stream is not None:
+                side = ClientSide(self._client, client_stream.offering, client_stream.relay)
             link = StreamClient(str(key), opener, StreamPolicy(legacy=not config.traits.modern, idle=idle), side=side)
-            shared = LinkUpstream(link, config.traits, own=own, mask=Mask(credential))
-            return shared if own is not None else GatedUpstream(shared, self._per_client(key, config, make))
+            shared = LinkUpstream(link, config.traits, client_stream=client_stream, mask=Mask(credential))
+            return shared if client_stream is not None else GatedUpstream(shared, self._per_client(key, config, make))
 
         return make
 

@@ -1,4 +1,4 @@
-"""Facts about the calls of one server, from its document: limits, era, concurrency."""
+"""Limits and era of one server, from its catalog."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ QUEUE_SECONDS: Final = 10.0
 
 
 class AdmissionLimits(msgspec.Struct, frozen=True):
-    """`limit` calls at once, `waiting` more that wait for up to `queue` seconds; `rate` a second, None for any, of
-    which `burst` may come at once after a pause, None for those of one second.
-    """
+    """Limits on the calls to one server."""
 
     limit: int
+    """Concurrent calls."""
     rate: float | None = None
+    """Calls a second; None for no limit."""
     waiting: int = MAX_WAITING
+    """Waiting calls."""
     queue: float = QUEUE_SECONDS
+    """Longest wait in seconds."""
     breaks: bool = True
-    """Whether a circuit breaker guards it; False where there is no transport that could fail."""
+    """Whether the server has a circuit breaker; False for a server without a transport that can fail."""
     burst: int | None = None
+    """Calls admitted at once after a pause; None for the calls of one second."""
 
 
 class ServerTraits(msgspec.Struct, frozen=True):
-    """Era and concurrency of a server, as its catalog says. A stream that negotiates knows its era better."""
+    """Era and concurrency of a server from its catalog. The handshake of a stream may yield another era."""
 
     modern: bool
     limit: int = 64
-    """Calls at once."""
+    """Limit on concurrent calls."""

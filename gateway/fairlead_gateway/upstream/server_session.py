@@ -1,4 +1,4 @@
-"""A session with a legacy server over HTTP, and the heads that its requests begin with."""
+"""Session with a legacy server over HTTP, and the head of its requests."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ from fairlead_mcp.http.dial import Address
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 SessionKey: TypeAlias = ClientPeer | Address | None
-"""Client whose own a session is; for one that others share its pod, or None where it is the only one."""
+"""Key of a session: the client for a client's own session, the pod for a shared one, None for the only shared one."""
 
 
 class ServerSession:
-    """A session with a legacy server; servers without state give no id."""
+    """Session with a legacy server. Stateless servers assign no session id."""
 
     __slots__ = (
+        "active_sinks",
         "client",
         "closed",
+        "has_id",
         "head",
         "key",
         "levels",
-        "named",
         "pod",
         "setting_level",
         "stream",
         "subscriber",
         "subscriptions",
-        "working",
     )
 
     def __init__(self, head: bytes, version: str, ident: bytes | None, client: ClientPeer | None) -> None:
-        self.named = ident is not None
-        named = header(eras.H_SESSION, ident) if ident is not None else b""
-        self.head = head + header(eras.H_VERSION, version.encode()) + named
+        self.has_id = ident is not None
+        session_line = header(eras.H_SESSION, ident) if ident is not None else b""
+        self.head = head + header(eras.H_VERSION, version.encode()) + session_line
         self.client = client
-        """Client whose own it is; None for the session that all others share."""
+        """Client that owns the session; None for a shared session."""
         self.key: SessionKey = client
-        """Key of it among the sessions with the server."""
+        """Key of the session in `ServerSessions.open`."""
         self.pod: Address | None = None
-        """Address that it lives at; None where any address does."""
-        self.working: list[ResponseSink] = []
-        """Sinks of the requests in progress, of a client's own session."""
+        """Address of the pod that holds the session; None for any pod."""
+        self.active_sinks: list[ResponseSink] = []
+        """Sinks of the requests in progress; only used in a client's own session."""
         self.levels: LogLevels | None = None
-        """None where the server has no log messages."""
+        """Log levels; None if the server has no log messages."""
         self.setting_level = asyncio.Lock()
         self.stream: asyncio.Task[None] | None = None
-        """Stream on which the server asks apart from its answers."""
+        """Reader of the session's GET stream."""
         self.subscriptions = 0
         self.subscriber: ResponseSink | None = None
-        """Sink of changed resources; a session with one is kept until others need the room."""
+        """Sink for resource updates. A session with one does not time out when idle."""
         self.closed = False
 
-    def lost(self, answer: Answer) -> bool:
-        """Whether the server knows the session no more: 404 as MCP wants it, or 400 about it as the TypeScript SDK."""
+    def is_lost(self, answer: Answer) -> bool:
+        """Whether an answer says that the server lost the session: 404 as in MCP, or 400 as in the TypeScript SDK."""
         if answer.status == 404:
-            return self.named
+            return self.has_id
         return answer.status == 400 and b"session" in answer.body.lower()
 
     def enter(self, sink: ResponseSink) -> None:
-        self.working.append(sink)
+        self.active_sinks.append(sink)
 
     def leave(self, sink: ResponseSink) -> bool:
-        """Whether it is idle now: nothing is in progress in it any more, and nobody waits for changed resources."""
-        self.working = [other for other in self.working if other is not sink]
-        return not self.working and self.subscriber is None and not self.closed
+        """Record the end of a request. True if the session is now idle: without requests and subscriptions."""
+        self.active_sinks = [other for other in self.active_sinks if other is not sink]
+        return not self.active_sinks and self.subscriber is None and not self.closed
 
     def subscribe(self, method: str, sink: ResponseSink) -> None:
-        """Note `resources/subscribe` and `resources/unsubscribe`."""
+        """Record `resources/subscribe` and `resources/unsubscribe`; no-op for other methods."""
         if method == SUBSCRIBE:
             self.subscriber = sink
             self.subscriptions += 1
@@ -89,7 +89,7 @@ class ServerSession:
 
 
 def get_head(head: bytes) -> bytes:
-    """The head of a GET with the headers of a POST's."""
+    """The head of a GET with the headers of a POST."""
     return head.replace(b"POST ", b"GET ", 1)
 
 

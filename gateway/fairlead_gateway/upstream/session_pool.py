@@ -112,7 +112,7 @@ class ServerSessions:
     def spread(self) -> None:
         """Assign the shared session to its pod, as calls are now spread over several. No-op without session ids."""
         session = self.open.get(None)
-        if session is not None and session.named and session.pod is not None:
+        if session is not None and session.has_id and session.pod is not None:
             del self.open[None]
             session.key = session.pod
             self.open[session.key] = session
@@ -136,7 +136,7 @@ class ServerSessions:
         """
         if level is None or session.levels is None:
             return None
-        return session.levels.due(client, level, self._clock())
+        return session.levels.level_to_set(client, level, self._clock())
 
     async def set_level(self, session: ServerSession, level: str | None) -> None:
         """Send `logging/setLevel`, if `level` is not None, after those in progress. The answer is ignored."""
@@ -161,7 +161,7 @@ class ServerSessions:
 
     async def _end(self, session: ServerSession) -> None:
         """Delete the session at the server (MCP 2025-11-25, Transports, "Session Management")."""
-        if session.named:
+        if session.has_id:
             head = session.head.replace(b"POST ", b"DELETE ", 1)
             await self._background.post_and_wait(self.pools(session).control, head, b"", END_SECONDS)
 
@@ -188,7 +188,7 @@ class ServerSessions:
     def _make_room(self, newest: ServerSession) -> None:
         """Drop the oldest client session without requests in progress, if there is one."""
         for session in self.open.values():
-            if session.client is not None and session is not newest and not session.working:
+            if session.client is not None and session is not newest and not session.active_sinks:
                 self._drop(session)
                 return
 
@@ -202,9 +202,9 @@ class ServerSessions:
         answer = await calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=ANSWER_BYTES)
         negotiated = eras.read_initialize(self._read(answer, ident))
         session = ServerSession(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"), client)
-        if client is not None or session.named:
+        if client is not None or session.has_id:
             session.pod = self._pools.pod(answer.connection.peer) if target_pod is None else target_pod.address
-        if client is None and session.named and self._pools.spread:
+        if client is None and session.has_id and self._pools.spread:
             session.key = session.pod
         if negotiated.offers("logging"):
             session.levels = LogLevels(shared=client is None)
@@ -232,12 +232,12 @@ class ServerSessions:
                 return False
             if message.method == RESOURCE_UPDATED and session.subscriber is not None:
                 session.subscriber.notify(message)
-            elif message.is_request and session.working:
-                session.working[-1].ask(message, answer)
+            elif message.is_request and session.active_sinks:
+                session.active_sinks[-1].ask(message, answer)
             elif message.is_request:
                 answer(jsonrpc.reply_to_server(message))
-            elif isinstance(message.method, str) and session.working:
-                session.working[-1].notify(message)
+            elif isinstance(message.method, str) and session.active_sinks:
+                session.active_sinks[-1].notify(message)
             return False
 
         try:

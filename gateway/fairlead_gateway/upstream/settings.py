@@ -15,25 +15,25 @@ class PerClientSettings(EnvironmentSettings, frozen=True, kw_only=True):
     """Sessions of servers with `session: PerClient`."""
 
     most: Annotated[int, Meta(ge=1)] = field(default=100, name="upstream_sessions")
-    """Clients at once that a server with `session: PerClient` has a session, or a process, for. At most half of them
-    may have a task.
+    """Limit on the sessions, or processes, of a server with `session: PerClient`. At most half of them may
+    run a task.
     """
     each: Annotated[int, Meta(ge=0)] = field(default=0, name="upstream_sessions_each")
-    """Those of one agent, or of one address without a credential, that a call or a task uses at the same time; more
-    are refused with `RATE_LIMITED`. 0: three quarters of all.
+    """Limit on the sessions of one agent, or of one address without a credential, that are in use by a call or a task;
+    further calls are refused with `RATE_LIMITED`. 0 stands for three quarters of all.
     """
     idle: Seconds = field(default=300.0, name="upstream_session_seconds")
-    """How long one of them is kept without a call, with a task too."""
+    """Seconds without a call after which such a session is ended, even with an open task."""
 
 
 class UpstreamSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("upstream_")):
-    """Calls to one server at once."""
+    """Limits on the calls to one server."""
 
     connections: Count = 64
-    """Calls at once to one server, where it sets less; the rest waits."""
+    """Limit on concurrent calls to one server; a server may set a lower one. Further calls wait."""
     waiting: Annotated[int, Meta(ge=0)] = 1024
-    """Calls to one server that wait for another to end; more are refused."""
+    """Limit on the calls that wait for one server; further calls are refused."""
     queue_seconds: OptionalSeconds = 10.0
-    """How long a call waits so before it is refused."""
+    """Seconds for which a call waits before it is refused."""
     per_client: PerClientSettings = PerClientSettings()
     egress: EgressSettings = EgressSettings()

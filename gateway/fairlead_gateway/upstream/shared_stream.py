@@ -1,6 +1,6 @@
-"""Requests over a stream of JSON-RPC messages, on stdio, TCP or HTTP+SSE.
+"""Upstreams over a stream of JSON-RPC messages, on stdio, TCP or HTTP+SSE.
 
-Ids and progress tokens are replaced once more by the child process or link that carries the stream.
+The `StreamClient` below replaces ids and progress tokens once more.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.stream_client import StreamClient
 
-_PASSED_ON: Final = frozenset(
+_FORWARDED: Final = frozenset(
     {"notifications/message", "notifications/cancelled", "notifications/elicitation/complete"}
 )
-"""Notifications that reach the client of a stream of its own."""
+"""Notifications that are forwarded on a stream that belongs to one client."""
 
 
 OTHER_PROCESS: Final = (
-    "Unknown task: it was made by a process of the server at another replica of the gateway, or by one that has ended. "
-    "A server on stdio has its tasks in its process: keep to one replica, or run the server over HTTP"
+    "Unknown task: it was created by a server process at another replica of the gateway, or by one that has ended. "
+    "A server on stdio keeps its tasks in its process: use one replica, or run the server over HTTP"
 )
 
 
 def is_about_task(request: UpstreamRequest) -> bool:
-    """Whether a request is about a task that was made before."""
+    """Whether a request is about an existing task."""
     return methods.extension_of(request.method) == methods.TASKS
 
 
 async def request_over(stream: StreamClient, request: UpstreamRequest, sink: ResponseSink) -> Raw:
-    """The raw result. Raises McpError.
+    """Send a request over a stream. Returns the raw result. Raises McpError.
 
-    Progress is all that a server sends for one request on a stream that clients share; so no capability is declared.
+    On a shared stream, progress is the only message that can be assigned to a request.
     """
 
     def on_progress(line: bytes) -> None:
@@ -69,74 +69,76 @@ async def request_over(stream: StreamClient, request: UpstreamRequest, sink: Res
 
 
 class ClientStream:
-    """Requests on a stream that is one client's own, with the server's log messages, and its questions where the client
-    declared capabilities (`features`, normalized). Neither says which request it belongs to, so a stream that clients
-    share has none of them.
+    """Requests on a stream that belongs to one client.
+
+    Also forwards the server's log messages, and its requests if the client has declared capabilities (`features`, in
+    normalized form). Neither names the call that it belongs to, so they are not forwarded on shared streams.
     """
 
     def __init__(self, features: bytes) -> None:
         self.offering = Offering(features, self._ask)
-        self._working: list[ResponseSink] = []
+        self._active_sinks: list[ResponseSink] = []
         self._levels = LogLevels(shared=False)
-        self._life = 0
+        self._stream_number = 0
 
     async def request(self, stream: StreamClient, request: UpstreamRequest, sink: ResponseSink) -> Raw:
-        """As `request_over`, at the log level of the client."""
-        self._working.append(sink)
+        """Send a request like `request_over`, after setting the client's log level."""
+        self._active_sinks.append(sink)
         try:
             if request.level is not None:
                 await self._set_level(stream, request.level, request.deadline)
             return await request_over(stream, request, sink)
         finally:
-            self._working = [other for other in self._working if other is not sink]
+            self._active_sinks = [other for other in self._active_sinks if other is not sink]
 
     async def _set_level(self, stream: StreamClient, level: str, deadline: float) -> None:
         agreed = await stream.ready(deadline)
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
-        if self._life != stream.starts:
+        if self._stream_number != stream.starts:
             self._levels = LogLevels(shared=False)
-            self._life = stream.starts
-        due = self._levels.due(None, level, stream.clock())
+            self._stream_number = stream.starts
+        due = self._levels.level_to_set(None, level, stream.clock())
         if due is not None:
-            with contextlib.suppress(McpError):  # the request that follows meets the same trouble, if it lasts
+            with contextlib.suppress(McpError):  # a lasting error will also fail the request that follows
                 await stream.request("logging/setLevel", jsonrpc.encode({"level": due}), deadline=deadline)
 
     def relay(self, method: str, line: bytes) -> None:
-        """Pass a notification on. May not raise."""
-        if method not in _PASSED_ON:
+        """Forward a notification to the client. Must not raise."""
+        if method not in _FORWARDED:
             return
-        told = self._working[-1:] if method == "notifications/message" else self._working
-        for sink in [*told]:
+        sinks = self._active_sinks[-1:] if method == "notifications/message" else self._active_sinks
+        for sink in [*sinks]:
             with contextlib.suppress(*jsonrpc.UNREADABLE):
                 sink.notify(jsonrpc.decode_message(line))
 
     def _ask(self, message: Message, answer: AnswerServer) -> None:
-        """Pass a question on by the latest request of the client."""
-        if self._working:
-            self._working[-1].ask(message, answer)
+        """Forward a request of the server to the client, through the client's latest request."""
+        if self._active_sinks:
+            self._active_sinks[-1].ask(message, answer)
         else:
             answer(jsonrpc.reply_to_server(message))
 
 
 class StreamUpstream(Upstream):
-    """Upstream over one stream. `own`: the one client whose stream it is, None where all clients share it. To a legacy
-    server that they share no capability is declared (`upstream.capability_gated`).
+    """Upstream over one stream, shared by all clients or, with `client_stream`, belonging to one client.
+
+    A shared stream to a legacy server declares no capabilities (`upstream.capability_gated`).
     """
 
-    def __init__(self, name: Hashable, traits: ServerTraits, own: ClientStream | None) -> None:
+    def __init__(self, name: Hashable, traits: ServerTraits, client_stream: ClientStream | None) -> None:
         self.name = name
         self.limit = ConcurrencyLimit(traits.limit, name)
-        self.own = own
+        self.client_stream = client_stream
         self._modern = traits.modern
         self._count = itertools.count(1).__next__
 
     def negotiated(self) -> Negotiated | None:
-        """Outcome of the stream's handshake; None before it."""
+        """Outcome of the stream's handshake; None before the handshake."""
         raise NotImplementedError
 
     def stream(self) -> StreamClient:
-        """The stream, opened where it is not."""
+        """The stream, which is opened if necessary."""
         raise NotImplementedError
 
     @property
@@ -151,22 +153,25 @@ class StreamUpstream(Upstream):
         return TaskCall(self.request(request, sink), sink, f"{request.method} {self.name}")
 
     async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
-        """The raw result. Raises McpError."""
+        """Send a request. Returns the raw result. Raises McpError."""
         with self.limit:
             stream = self.stream()
-            process, own = None, self.own is not None
-            about = request.instance is not None and is_about_task(request)
-            if request.tasks or about or own:
+            process, is_own = None, self.client_stream is not None
+            about_task = request.instance is not None and is_about_task(request)
+            if request.tasks or about_task or is_own:
                 await stream.ready(request.deadline)
                 process = stream.process
-            if about and process not in (None, request.instance):  # which may have another task under the same id
+            if about_task and process not in (
+                None,
+                request.instance,
+            ):  # another process may have another task with the same id
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
-            if self.own is None:
+            if self.client_stream is None:
                 result = await request_over(stream, request, sink)
             else:
-                result = await self.own.request(stream, request, sink)
+                result = await self.client_stream.request(stream, request, sink)
             if process is None:
                 return result
             if request.tasks:
-                result = affinity.marked(result, process, "taskId")
-            return affinity.marked(result, process, states.STATE) if own and self.modern else result
+                result = affinity.add_tag(result, process, "taskId")
+            return affinity.add_tag(result, process, states.STATE) if is_own and self.modern else result

@@ -25,12 +25,12 @@ class HandleSealer:
 
     def seal(self, handle: str, provider: str, identity: Identity) -> str:
         """Seal a provider's handle for a principal."""
-        return self._seal.marked(identity.owner, provider, handle) if handle else handle
+        return self._seal.mark(identity.owner, provider, handle) if handle else handle
 
     def unseal(self, sealed: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
         """Unseal a handle that a client sent. Returns the provider's handle and name. Raises ForeignHandle."""
         for provider in providers:
-            handle = self._seal.unmarked(identity.owner, provider, sealed)
+            handle = self._seal.unmark(identity.owner, provider, sealed)
             if handle is not None:
                 return handle, provider
         raise ForeignHandle(

@@ -20,7 +20,7 @@ from access.guarded import AGENT, ARGUMENTS, AUDIENCE, GROUP, KEYS, OPEN, POLICI
 from fairlead_app.call_path import ServerAccess
 from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.settings import Settings as GatewaySettings
-from fairlead_app.trust import Trust, trusted
+from fairlead_app.trust import Trust, build_trust
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.configuration import Issuer
@@ -88,10 +88,10 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
     token, tokens = token_of("RS256", RSAKey.generate_key(2048, {"kid": "k"}))
     cases: dict[str, tuple[Path, Trust, str]] = {
         OPEN: (folders["open"], Trust(), ""),
-        KEYS: (folders["open"], trusted(GatewaySettings.of(api_keys=file)), key),
-        POLICIES: (folders["closed"], trusted(GatewaySettings.of(api_keys=file)), key),
+        KEYS: (folders["open"], build_trust(GatewaySettings.of(api_keys=file)), key),
+        POLICIES: (folders["closed"], build_trust(GatewaySettings.of(api_keys=file)), key),
         TOKENS: (folders["closed"], Trust((tokens,)), token),
-        ARGUMENTS: (folders["bounded"], trusted(GatewaySettings.of(api_keys=file)), key),
+        ARGUMENTS: (folders["bounded"], build_trust(GatewaySettings.of(api_keys=file)), key),
     }
     times: Times = {}
     async with AsyncExitStack() as stack:

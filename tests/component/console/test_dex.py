@@ -26,7 +26,7 @@ from controlplane import REPOSITORY
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_console.session_cookie import CookieSealer
 from gatewayworld import catalog, running
 from ports import free_port
@@ -148,7 +148,9 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
             "session_key": KEY,
         }
         shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
-        async with running(folder, shop, STAFF_ALONE, **settings, trust=trusted(Settings.of(**settings))) as gateway:
+        async with running(
+            folder, shop, STAFF_ALONE, **settings, trust=build_trust(Settings.of(**settings))
+        ) as gateway:
             yield gateway
 
 

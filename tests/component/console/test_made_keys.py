@@ -26,7 +26,7 @@ from consoleworld import (
 )
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem
@@ -46,7 +46,7 @@ async def gateway_with(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
     (folder / "keys.json").write_bytes(encode_keys([ANN_RECORD, BEN_RECORD]))
     settings: dict[str, Any] = {"api_keys": folder / "keys.json", "made_keys": folder / "made.json"}
     settings |= {"key_makers": ("staff",), "admin_groups": ("admins",), **changes}
-    async with running(folder, SHOP, trust=trusted(Settings.of(**settings)), **settings) as gateway:
+    async with running(folder, SHOP, trust=build_trust(Settings.of(**settings)), **settings) as gateway:
         yield gateway
 
 

@@ -18,7 +18,7 @@ from controlplane import ControlPlane
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.key_authenticator import ApiKeys
@@ -68,7 +68,7 @@ async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> N
     assert key not in stored
     assert key.removeprefix(PREFIX).split("_", 1)[1] not in stored
     assert file.stat().st_mode & 0o077 == 0
-    async with running(tmp_path, DEMO, trust=trusted(Settings.of(api_keys=file))) as gateway:
+    async with running(tmp_path, DEMO, trust=build_trust(Settings.of(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)
         assert await status(gateway, key[:-1] + ("A" if key[-1] != "A" else "B")) == 401
         url = f"http://127.0.0.1:{gateway.port}/mcp"
@@ -140,7 +140,7 @@ def test_keys_of_a_file_are_known_before_the_gateway_listens(tmp_path: Path) -> 
     key, record = new_key("npc", now=_now())
     file = tmp_path / "keys.json"
     file.write_bytes(encode_keys([record]))
-    (keys,) = trusted(Settings.of(api_keys=file)).authenticators
+    (keys,) = build_trust(Settings.of(api_keys=file)).authenticators
     assert isinstance(keys.check(key), Identity)
 
 
@@ -170,7 +170,7 @@ def test_a_document_that_is_none_is_refused_with_a_sentence(data: bytes, tmp_pat
         read(data)
     (tmp_path / "keys.json").write_bytes(data)
     with pytest.raises(BadSetting, match=r"keys.json"):
-        trusted(Settings.of(api_keys=tmp_path / "keys.json"))
+        build_trust(Settings.of(api_keys=tmp_path / "keys.json"))
 
 
 async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_keys(
@@ -180,7 +180,7 @@ async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_
     key, record = new_key("npc", now=_now())
     other, second = new_key("qa", now=_now())
     file.write_bytes(encode_keys([record]))
-    async with running(tmp_path, DEMO, trust=trusted(Settings.of(api_keys=file))) as gateway:
+    async with running(tmp_path, DEMO, trust=build_trust(Settings.of(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)
         file.write_text("{")
         await eventually(lambda: "cannot be read, and the last ones stay in use" in caplog.text)

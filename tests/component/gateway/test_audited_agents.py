@@ -14,7 +14,7 @@ from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import Trust, trusted
+from fairlead_app.trust import Trust, build_trust
 from gatewayworld import Ask, ask, calling, catalog, running
 from policyworld import Vouching, anybody, by
 from restworld import get
@@ -32,7 +32,7 @@ async def key_of(agent: str, file: Path) -> str:
 async def with_keys(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterator[Gateway]:
     async with modern_server([tool("add")]) as server:
         demo = catalog("demo", server.url, ["add"])
-        async with running(tmp_path, demo, trust=trusted(Settings.of(api_keys=keys)), **settings) as gateway:
+        async with running(tmp_path, demo, trust=build_trust(Settings.of(api_keys=keys)), **settings) as gateway:
             yield gateway
 
 

@@ -25,14 +25,17 @@ async def server() -> AsyncIterator[RawServer]:
         yield started
 
 
-async def gone(gateway: Gateway, inside: int) -> None:
+async def gone(gateway: Gateway, admitted: int) -> None:
     """Wait until so few are left that a new one finds room."""
-    await eventually(lambda: gateway.endpoint.connection_limiter.inside <= inside)
+    await eventually(lambda: gateway.endpoint.connection_limiter.admitted <= admitted)
 
 
 @pytest.mark.parametrize(
     ("setting", "status", "words"),
-    [("client_connections", 503, "2 connections open"), ("client_connections_each", 429, "2 connections from this")],
+    [
+        ("client_connections", 503, "2 connections are open"),
+        ("client_connections_each", 429, "2 connections from this"),
+    ],
 )
 async def test_a_connection_too_many_is_told_why_and_those_inside_go_on(
     tmp_path: Path, server: RawServer, setting: str, status: int, words: str
@@ -60,8 +63,8 @@ async def test_a_request_to_a_full_gateway_is_answered_although_it_was_sent_at_o
     tmp_path: Path, server: RawServer
 ) -> None:
     async with running(tmp_path, catalog("demo", server.url, ["add"]), client_connections=1) as gateway:
-        async with await Wire.connect(gateway) as inside:
-            assert (await inside.ask(LIST)).status == 200
+        async with await Wire.connect(gateway) as admitted:
+            assert (await admitted.ask(LIST)).status == 200
             assert (await ask(gateway, calling("demo__add", {"text": "x" * 500_000}))).status == 503
         await gone(gateway, 0)
         assert (await ask(gateway, LIST)).status == 200
@@ -80,53 +83,56 @@ async def test_the_bounds_of_a_request_are_settings(tmp_path: Path, server: RawS
 
 def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number() -> None:
     limiter = ConnectionLimiter(most=1)
-    inside = limiter.enter("a")
+    admitted = limiter.enter("a")
     told = [limiter.enter("a") for _ in range(MAX_ANSWERED)]
     assert all(client.refused is not None for client in told)
     mute = limiter.enter("a")
-    assert (mute.inside, mute.refused) == (False, None)
-    for client in (*told, mute, inside):
+    assert (mute.admitted, mute.refused) == (False, None)
+    for client in (*told, mute, admitted):
         limiter.leave(client)
-    assert limiter.enter("b").inside
-    assert (limiter.inside, limiter.turned_away) == (1, MAX_ANSWERED + 1)
+    assert limiter.enter("b").admitted
+    assert (limiter.admitted, limiter.rejected) == (1, MAX_ANSWERED + 1)
 
 
 def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is_gone() -> None:
     limiter = ConnectionLimiter(most_each=1)
     first = limiter.enter("a")
     other = limiter.enter("b")
-    assert first.inside
-    assert other.inside
+    assert first.admitted
+    assert other.admitted
     assert limiter.enter("a").refused is not None
     limiter.leave(first)
     limiter.leave(other)
-    assert limiter.inside == 0
+    assert limiter.admitted == 0
     assert not limiter._shares._held
-    assert limiter.enter("a").inside
+    assert limiter.enter("a").admitted
 
 
 def test_connections_of_one_address_take_three_quarters_and_others_get_the_rest() -> None:
     limiter = ConnectionLimiter(8, many_share=TrustedProxies(["10.0.0.0/8"]).many_share)
     crowd = [limiter.enter("2001:db8::1") for _ in range(10)]
-    assert [client.inside for client in crowd] == [True] * 6 + [False] * 4
-    assert crowd[-1].refused == (429, "there are 6 connections from this address, which is the most for one")
-    assert [limiter.enter("192.0.2.1").inside for _ in range(2)] == [True, True]
+    assert [client.admitted for client in crowd] == [True] * 6 + [False] * 4
+    assert crowd[-1].refused == (429, "6 connections from this address are open, the limit for one address")
+    assert [limiter.enter("192.0.2.1").admitted for _ in range(2)] == [True, True]
     full = limiter.enter("192.0.2.2").refused
-    assert full == (503, "the gateway has 8 connections open, which is the most that it takes")
+    assert full == (503, "8 connections are open, the limit of this gateway")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.1.2.3"])
 def test_an_address_that_many_clients_share_may_have_every_connection_unless_a_number_is_set(address: str) -> None:
     many_share = TrustedProxies(["10.0.0.0/8"]).many_share
-    for limiter, inside in ((ConnectionLimiter(8, many_share=many_share), 8), (ConnectionLimiter(8, 3, many_share), 3)):
-        assert sum(limiter.enter(address).inside for _ in range(9)) == inside
+    for limiter, admitted in (
+        (ConnectionLimiter(8, many_share=many_share), 8),
+        (ConnectionLimiter(8, 3, many_share), 3),
+    ):
+        assert sum(limiter.enter(address).admitted for _ in range(9)) == admitted
 
 
 def test_ipv6_addresses_of_one_network_are_counted_together() -> None:
     limiter = ConnectionLimiter(most_each=1)
     first = limiter.enter("2001:db8::1")
-    assert first.inside
+    assert first.admitted
     assert limiter.enter("2001:db8::ffff:2").refused is not None
-    assert limiter.enter("2001:db8:0:1::1").inside
+    assert limiter.enter("2001:db8:0:1::1").admitted
     limiter.leave(first)
-    assert limiter.enter("2001:db8::2").inside
+    assert limiter.enter("2001:db8::2").admitted

@@ -236,7 +236,7 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
 
 async def test_the_operations_port_serves_nothing_of_what_clients_ask_for(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
-        assert {await scraped(gateway, path) for path in ("/other", "/v1/tools")} == {"there is nothing here\n"}
+        assert {await scraped(gateway, path) for path in ("/other", "/v1/tools")} == {"unknown page\n"}
         assert "this port has no MCP endpoints" in await scraped(gateway, "/mcp")
 
 

@@ -138,7 +138,7 @@ async def test_a_gateway_whose_audit_log_cannot_leave_as_it_was_told_to_does_not
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(BadSetting, match="FAIRLEAD_AUDIT_OTLP is set, and logs are not exported"):
+    with pytest.raises(BadSetting, match="FAIRLEAD_AUDIT_OTLP is set, but logs are not exported"):
         await calls(tmp_path, tmp_path / "audit.log")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.endpoint.framing import FramingError, forwarded
+from fairlead_gateway.endpoint.framing import FramingError, serialize_head
 from gatewayworld import Ask, Wire, calling, catalog, legacy, reached, running
 from rawserver import Reply, Request, raw_server
 
@@ -72,11 +72,11 @@ async def test_a_client_that_wants_no_more_than_one_answer_is_closed(
 
 def test_a_head_is_handed_on_with_one_framing_header() -> None:
     fields = [(b"host", b"a"), (b"connection", b"x, close"), (b"transfer-encoding", b"chunked"), (b"accept", b"*/*")]
-    assert forwarded(b"POST", b"/v1/plan", "1.1", [*fields, (b"content-length", b"9")]) == (
+    assert serialize_head(b"POST", b"/v1/plan", "1.1", [*fields, (b"content-length", b"9")]) == (
         b"POST /v1/plan HTTP/1.1\r\nhost: a\r\naccept: */*\r\ntransfer-encoding: chunked\r\n\r\n",
         True,
     )
-    assert forwarded(b"GET", b"/", "1.0", [(b"content-length", b"9")]) == (
+    assert serialize_head(b"GET", b"/", "1.0", [(b"content-length", b"9")]) == (
         b"GET / HTTP/1.0\r\ncontent-length: 9\r\n\r\n",
         False,
     )
@@ -85,4 +85,4 @@ def test_a_head_is_handed_on_with_one_framing_header() -> None:
 @pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\ny", b"a\ry"])
 def test_a_field_that_would_end_its_line_is_not_handed_on(value: bytes) -> None:
     with pytest.raises(FramingError, match="line break"):
-        forwarded(b"GET", b"/", "1.1", [(b"x", value)])
+        serialize_head(b"GET", b"/", "1.1", [(b"x", value)])

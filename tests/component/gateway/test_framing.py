@@ -14,7 +14,7 @@ import pytest
 from commands import fairlead
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.endpoint.client_limits import MAX_FIELDS, MAX_PIPELINED, ClientLimits
 from fuzzinbound import chunked
 from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, reached, running
@@ -113,7 +113,7 @@ async def test_a_credential_in_a_trailer_lets_nobody_in(tmp_path: Path, request_
     file = tmp_path / "keys.json"
     _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
     field = f"authorization: Bearer {key.strip()}\r\n".encode()
-    async with served(tmp_path, trust=trusted(Settings.of(api_keys=file))) as gateway:
+    async with served(tmp_path, trust=build_trust(Settings.of(api_keys=file))) as gateway:
         in_head = request_.with_headers(authorization=f"Bearer {key.strip()}")
         assert (await ask(gateway, in_head)).status == 200
         assert (await sent(gateway, request_, sizes=[], trailer=field)).status == 401
@@ -228,7 +228,7 @@ async def test_a_request_in_two_packets_leaves_its_credentials_to_none_that_foll
     file = tmp_path / "keys.json"
     _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
     async with (
-        served(tmp_path, trust=trusted(Settings.of(api_keys=file))) as gateway,
+        served(tmp_path, trust=build_trust(Settings.of(api_keys=file))) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         head, end, body = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead_app.metrics.exposition import exposed
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from gatewayworld import Wire, modern, running
 from issuers import issuing
 
@@ -20,7 +20,7 @@ async def test_credentials_are_counted_by_kind_and_outcome(tmp_path: Path) -> No
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))
         settings: dict[str, Any] = {"identity": file, "public_url": HERE}
-        async with running(tmp_path, **settings, trust=trusted(Settings.of(**settings))) as gateway:
+        async with running(tmp_path, **settings, trust=build_trust(Settings.of(**settings))) as gateway:
             good = issuer.token(aud=HERE)
             for token in (good, good, issuer.token(aud="https://elsewhere"), "nonsense"):
                 async with await Wire.connect(gateway) as wire:

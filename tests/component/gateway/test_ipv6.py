@@ -71,7 +71,7 @@ async def test_a_port_that_is_taken_in_one_family_is_taken(taken_by: str, tmp_pa
     family = socket.AF_INET6 if ":" in taken_by else socket.AF_INET
     with socket.create_server((taken_by, 0), family=family) as other:
         port = other.getsockname()[1]
-        with pytest.raises(PortTaken, match=f"port {port} of :: is taken") as caught:
+        with pytest.raises(PortTaken, match=f"port {port} of :: is already in use") as caught:
             async with running(tmp_path, host="::", port=port):
                 pytest.fail("two listen")
     assert isinstance(caught.value.__cause__, OSError)

@@ -66,7 +66,7 @@ async def test_a_stream_for_a_client_of_json_alone_is_refused_with_what_to_do(tm
         listening = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number=7)
         answer = await ask(gateway, with_json_alone(listening))
         assert (answer.status, answer.message["id"]) == (406, 7)
-        assert "accept text/event-stream" in answer.message["error"]["message"]
+        assert "Accept: text/event-stream" in answer.message["error"]["message"]
 
 
 async def test_a_server_that_would_ask_a_client_of_json_alone_is_told_so(tmp_path: Path) -> None:

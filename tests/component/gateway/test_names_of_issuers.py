@@ -16,7 +16,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from fairlead_gateway.identity.key_format import encode_keys, new_key
 from gatewayworld import catalog, running, scraped
 from issuers import HERE, LocalIssuer, issuing
@@ -44,7 +44,7 @@ def believing(folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("co
     told = [{"issuer": issuer.url, "name": name} for issuer, name in zip(issuers, names, strict=False)]
     file.write_text(json.dumps({"issuers": told}))
     settings: dict[str, Any] = {"identity": file, "public_url": HERE, **more}
-    return {**settings, "trust": trusted(Settings.of(**settings))}
+    return {**settings, "trust": build_trust(Settings.of(**settings))}
 
 
 def key_for(folder: Path, agent: str, *groups: str) -> tuple[str, Path]:

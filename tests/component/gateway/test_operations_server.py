@@ -209,7 +209,7 @@ async def test_head_requests_get_no_body(data: bytes, status: int) -> None:
 async def test_a_page_that_fails_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     answer = await exchanged(Pages(), b"GET /broken HTTP/1.1\r\n" + HOST)
     assert answer.startswith(b"HTTP/1.1 500 ")
-    assert "The page /broken cannot be made" in caplog.text
+    assert "The page /broken of the operations port failed" in caplog.text
 
 
 @in_virtual_time

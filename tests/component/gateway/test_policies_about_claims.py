@@ -13,7 +13,7 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.policies.subjects import PoliciesBySubject, keys_of
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from gatewayworld import Wire, catalog, modern, running
 from issuers import issuing
 
@@ -81,7 +81,7 @@ async def test_a_token_with_the_claim_opens_what_it_is_for(tmp_path: Path) -> No
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))
         settings: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=issuer.url)))
-        async with running(tmp_path, SHOP, rules, **settings, trust=trusted(Settings.of(**settings))) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings, trust=build_trust(Settings.of(**settings))) as gateway:
             plain = issuer.token(aud=HERE)
             sales = issuer.token(aud=HERE, department=["sales"])
             assert await tools(gateway, plain) == ["shop__get"]
@@ -95,7 +95,7 @@ async def test_claims_of_another_issuer_are_not_believed(tmp_path: Path) -> None
         file.write_text(json.dumps({"issuers": [{"issuer": ours.url}, {"issuer": theirs.url}]}))
         settings: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=ours.url)))
-        async with running(tmp_path, SHOP, rules, **settings, trust=trusted(Settings.of(**settings))) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings, trust=build_trust(Settings.of(**settings))) as gateway:
             assert await tools(gateway, ours.token(aud=HERE, department="sales")) == ["shop__get", "shop__refund"]
             assert await tools(gateway, theirs.token(aud=HERE, department="sales")) == ["shop__get"]
 

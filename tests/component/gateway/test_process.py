@@ -51,7 +51,7 @@ async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Pat
 async def test_a_port_that_is_taken_is_one_sentence() -> None:
     async with modern_server() as server:
         error = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
-    assert error.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: --port ")
+    assert error.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is already in use: --port ")
     assert error.endswith((" is free", " are free"))
 
 
@@ -75,7 +75,7 @@ async def test_a_lack_of_rights_is_one_sentence(control_plane: ControlPlane, nam
     nobody = control_plane.kubeconfig_for("nobody")
     error = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
     assert "(403)" in error
-    assert "Grant the gateway's account" in error
+    assert "Grant the gateway's service account" in error
 
 
 async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ async def test_results_that_are_mended_are_told_once_for_each_tool(
         assert caplog.messages == [], "2026-07-28 has lists"
         for _ in range(3):
             await result_of(gateway, {"content": [{**TEXT, "annotations": None}]}, LEGACY)
-    (line,) = [line for line in caplog.messages if "mended" in line]
+    (line,) = [line for line in caplog.messages if "repaired" in line]
     assert line.startswith("default/odd: results of give violate the MCP schema")
     assert "$.content[0].annotations" in line
 

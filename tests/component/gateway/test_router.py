@@ -132,7 +132,7 @@ async def test_another_principal_gets_nothing_and_policies_of_today_judge_what_w
             pinned = await ask(gateway, by("ada", calling("house__tell").to(ROUTER)))
             assert "fairlead.dev/context" not in pinned.message["result"]["_meta"]
             direct = await ask(gateway, by("ada", calling("house__ask").to(ROUTER)))
-            assert "call it by execute_tool" in direct.message["error"]["message"]
+            assert "use execute_tool" in direct.message["error"]["message"]
 
             told = kept_of(await ask(gateway, by("ada", execute("house__ask", {"door": 7}, session_id="mine"))))
             assert told["sessionId"] == "mine"

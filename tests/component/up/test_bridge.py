@@ -25,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 from askers import PICKED, LegacyAsker, text_result
 from commands import fairlead
 from fairlead_app.settings import Settings
-from fairlead_app.trust import trusted
+from fairlead_app.trust import build_trust
 from gatewayworld import LEGACY, catalog, running
 from ports import free_port
 from rawserver import raw_server
@@ -275,7 +275,7 @@ async def test_a_key_comes_from_a_file_or_a_variable_and_a_wrong_one_is_told(tmp
     keys = tmp_path / "keys.json"
     key_file = tmp_path / "me.key"
     assert (await fairlead("keys", "create", "me", "--file", str(keys), "--out", str(key_file)))[0] == 0
-    trust = trusted(Settings.of(api_keys=keys))
+    trust = build_trust(Settings.of(api_keys=keys))
     async with (
         modern_server([tool("rope")]) as server,
         running(tmp_path, catalog("demo", server.url, [tool("rope")]), trust=trust) as gateway,

@@ -60,7 +60,7 @@ async def test_a_metrics_port_alone_that_is_taken_leaves_the_other_as_it_is(tmp_
         words = (tmp_path, "--port", str(free), "--metrics-port", str(taken.getsockname()[1]))
         async with started_up(*words, cwd=tmp_path) as up:
             assert await up.ended() == 1
-            assert " is taken: --metrics-port " in await up.errors()
+            assert " is already in use: --metrics-port " in await up.errors()
 
 
 @pytest.mark.parametrize(

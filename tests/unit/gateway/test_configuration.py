@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app import configuration
-from fairlead_app.configuration import ModelApiReach, compression, embedding, load_models, vector_folder
+from fairlead_app.configuration import ModelApiReach, compressor_config, embedding_config, load_models, vector_folder
 from fairlead_app.settings import Settings
 from fairlead_formats.tokens.models import LiveSource
 from fairlead_search.compression import CompressorConfig
@@ -86,13 +86,15 @@ def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
 
 def embedding_of(**values: Any) -> EmbeddingConfig | None:
     settings = Settings.of(**values)
-    return embedding(settings.search, ModelApiReach(settings.upstream.egress, settings.installation.release_namespace))
+    return embedding_config(
+        settings.search, ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
+    )
 
 
 def compression_of(**values: Any) -> CompressorConfig | None:
     settings = Settings.of(**values)
     reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
-    return compression(settings.results.compressor, reach)
+    return compressor_config(settings.results.compressor, reach)
 
 
 def vector_folder_of(**values: Any) -> Path | None:

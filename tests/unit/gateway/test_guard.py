@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_gateway.core.ports import CLOSED, HALF_OPEN, OPEN
-from fairlead_gateway.upstream.breaker import FAILURES, MAX_SECONDS
+from fairlead_gateway.upstream.breaker import MAX_FAILURES, MAX_SECONDS
 from fairlead_gateway.upstream.guard import FRESH_SECONDS, PLAIN, QUEUED, TRIAL, Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import (
@@ -130,7 +130,7 @@ def test_calls_per_second_let_a_burst_through_and_say_when_to_come_again() -> No
 
 def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None:
     world = World()
-    world.fail(FAILURES - 1)
+    world.fail(MAX_FAILURES - 1)
     assert world.state() == CLOSED
     world.fail()
     assert world.state() == OPEN
@@ -143,7 +143,7 @@ def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None
 def test_a_breaker_logs_its_opening_and_closing_once_each(caplog: pytest.LogCaptureFixture) -> None:
     world = World(limit=9)
     stragglers = [world.guard.enter_now() for _ in range(3)]
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     for _ in stragglers:
         world.guard.leave(PLAIN, LOST, 0)
     for _ in range(2):
@@ -159,10 +159,10 @@ def test_a_breaker_logs_its_opening_and_closing_once_each(caplog: pytest.LogCapt
 
 def test_an_answer_in_between_restarts_the_row_of_failures() -> None:
     world = World()
-    world.fail(FAILURES - 1)
+    world.fail(MAX_FAILURES - 1)
     assert world.guard.enter_now()
     world.guard.leave_well()
-    world.fail(FAILURES - 1)
+    world.fail(MAX_FAILURES - 1)
     assert world.state() == CLOSED
 
 
@@ -185,13 +185,13 @@ def test_an_answer_in_between_restarts_the_row_of_failures() -> None:
 )
 def test_a_breaker_opens_by_failures_of_transport_alone(error: McpError, opens: bool) -> None:
     world = World()
-    world.fail(FAILURES, error)
+    world.fail(MAX_FAILURES, error)
     assert (world.state() == OPEN) is opens
 
 
 def test_a_breaker_that_opens_refuses_waiting_callers_too() -> None:
     world = World(limit=1)
-    world.fail(FAILURES - 1)
+    world.fail(MAX_FAILURES - 1)
     assert world.guard.enter_now()
     waiting = world.caller()
     world.guard.enter(waiting)
@@ -201,7 +201,7 @@ def test_a_breaker_that_opens_refuses_waiting_callers_too() -> None:
 
 def test_an_open_breaker_lets_one_call_try_after_a_while() -> None:
     world = World()
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     world.sleep(1.0)
     assert world.state() == HALF_OPEN
     assert world.guard.enter(world.caller()) == TRIAL
@@ -214,7 +214,7 @@ def test_an_open_breaker_lets_one_call_try_after_a_while() -> None:
 
 def test_a_trial_that_fails_doubles_the_pause_up_to_a_bound() -> None:
     world = World()
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     pauses = []
     for _ in range(8):
         with pytest.raises(AdmissionRefused) as caught:
@@ -228,7 +228,7 @@ def test_a_trial_that_fails_doubles_the_pause_up_to_a_bound() -> None:
 
 def test_a_trial_that_was_given_up_leaves_the_next_one_to_try() -> None:
     world = World()
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     world.sleep(1.0)
     assert world.guard.enter(world.caller()) == TRIAL
     world.guard.leave(TRIAL, None, 0, given_up=True)
@@ -238,7 +238,7 @@ def test_a_trial_that_was_given_up_leaves_the_next_one_to_try() -> None:
 def test_answers_to_earlier_calls_neither_open_the_breaker_again_nor_count() -> None:
     world = World(limit=9)
     assert world.guard.enter_now()
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     world.sleep(1.0)
     assert world.guard.enter(world.caller()) == TRIAL
     world.guard.leave(PLAIN, LOST, 0)
@@ -248,7 +248,7 @@ def test_answers_to_earlier_calls_neither_open_the_breaker_again_nor_count() -> 
 
 def test_a_slow_tool_among_working_ones_opens_nothing() -> None:
     world = World(limit=9)
-    for _ in range(FAILURES * 2):
+    for _ in range(MAX_FAILURES * 2):
         assert world.guard.enter_now()
         responses_seen = world.guard.responses_seen
         assert world.guard.enter_now()
@@ -259,7 +259,7 @@ def test_a_slow_tool_among_working_ones_opens_nothing() -> None:
 
 def test_a_caller_who_gives_up_tells_nothing_of_the_server() -> None:
     world = World()
-    for _ in range(FAILURES * 2):
+    for _ in range(MAX_FAILURES * 2):
         assert world.guard.enter_now()
         world.guard.leave(PLAIN, Timeout("late", sent=True), world.guard.responses_seen, given_up=True)
     assert world.state() == CLOSED
@@ -267,7 +267,7 @@ def test_a_caller_who_gives_up_tells_nothing_of_the_server() -> None:
 
 def test_custom_tools_have_no_breaker() -> None:
     world = World(breaks=False)
-    world.fail(FAILURES * 2, Timeout("late", sent=True))
+    world.fail(MAX_FAILURES * 2, Timeout("late", sent=True))
     assert world.state() == CLOSED
 
 
@@ -283,7 +283,7 @@ def test_retries_have_a_budget_that_calls_fill_again() -> None:
 
 def test_calls_are_not_retried_while_the_breaker_is_open() -> None:
     world = World()
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     assert not world.guard.may_retry()
 
 

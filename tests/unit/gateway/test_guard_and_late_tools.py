@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.core.ports import CLOSED, OPEN
-from fairlead_gateway.upstream.breaker import FAILURES
+from fairlead_gateway.upstream.breaker import MAX_FAILURES
 from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard, Timing
 from fairlead_gateway.upstream.server_facts import AdmissionLimits
 from fairlead_mcp.errors import ConnectFailed, RpcError, Timeout
@@ -38,27 +38,27 @@ class Pinged(World):
 def test_a_tool_that_takes_too_long_opens_no_breaker_while_its_server_answers_pings() -> None:
     world = Pinged()
     for _ in range(3):
-        world.overrun(*["slow"] * FAILURES)
+        world.overrun(*["slow"] * MAX_FAILURES)
         assert world.state() == CLOSED
         world.pings.pop()(None)
         assert (world.state(), world.pings) == (CLOSED, [])
-    world.overrun(*["slow"] * FAILURES)
+    world.overrun(*["slow"] * MAX_FAILURES)
     world.pings.pop()(RpcError(-32601, "no such method"))
     assert world.state() == CLOSED, "an error is an answer"
 
 
 def test_an_unanswered_ping_opens_the_breaker(caplog: pytest.LogCaptureFixture) -> None:
     world = Pinged()
-    world.overrun(*["slow"] * (FAILURES + 3))
+    world.overrun(*["slow"] * (MAX_FAILURES + 3))
     assert len(world.pings) == 1, "one at a time"
     world.pings.pop()(Timeout("late", sent=True))
     assert world.state() == OPEN
-    assert "answers no ping either" in caplog.text
+    assert "did not answer a ping either" in caplog.text
 
 
 def test_a_ping_that_could_not_be_sent_says_nothing() -> None:
     world = Pinged()
-    world.overrun(*["slow"] * FAILURES)
+    world.overrun(*["slow"] * MAX_FAILURES)
     world.pings.pop()(Timeout("no connection free", sent=False))
     assert world.state() == CLOSED
     world.overrun("slow")
@@ -73,7 +73,7 @@ def test_time_outs_of_several_tools_open_the_breaker_without_a_ping() -> None:
 
 def test_other_failures_and_one_late_tool_are_asked_about() -> None:
     world = Pinged()
-    world.fail(FAILURES - 1)
+    world.fail(MAX_FAILURES - 1)
     world.overrun("slow")
     assert (world.state(), len(world.pings)) == (CLOSED, 1)
     world.fail()
@@ -85,7 +85,7 @@ def test_other_failures_and_one_late_tool_are_asked_about() -> None:
 @pytest.mark.parametrize(("answer", "after"), [(None, CLOSED), (Timeout("late", sent=True), OPEN)])
 def test_a_trial_whose_tool_takes_too_long_ends_with_the_ping(answer: Exception | None, after: str) -> None:
     world = Pinged()
-    world.fail(FAILURES)
+    world.fail(MAX_FAILURES)
     world.sleep(1.0)
     assert world.guard.enter(world.caller()) == TRIAL
     world.guard.leave(TRIAL, Timeout("late", sent=True), world.guard.responses_seen, tool="slow")
@@ -97,7 +97,7 @@ def test_a_trial_whose_tool_takes_too_long_ends_with_the_ping(answer: Exception 
 
 def test_a_refused_call_is_not_told_where_the_server_is() -> None:
     world = World()
-    world.fail(FAILURES, ConnectFailed("10.1.2.3:80 refused the connection", reason="ConnectionRefused"))
+    world.fail(MAX_FAILURES, ConnectFailed("10.1.2.3:80 refused the connection", reason="ConnectionRefused"))
     with pytest.raises(AdmissionRefused) as caught:
         world.guard.enter(world.caller())
     assert "the server refuses connections" in str(caught.value)

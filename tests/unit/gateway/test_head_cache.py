@@ -49,11 +49,11 @@ def test_the_head_of_another_client_is_never_known() -> None:
     alice, bob = (cached_head(familiars, request(token=token)) for token in ("alice", "bobby"))
     assert alice is not bob
     for tool in ("a__b", "other"):
-        theirs = alice.again(request(tool), wire(), LIMIT)
+        theirs = alice.match(request(tool), wire(), LIMIT)
         assert theirs is not None
         assert theirs.headers[b"authorization"] == b"Bearer alice"
-        assert alice.again(request(tool, token="bobby"), wire(), LIMIT) is None
-        assert bob.again(request(tool), wire(), LIMIT) is None
+        assert alice.match(request(tool, token="bobby"), wire(), LIMIT) is None
+        assert bob.match(request(tool), wire(), LIMIT) is None
 
 
 def test_the_same_head_for_another_endpoint_is_another() -> None:
@@ -61,7 +61,7 @@ def test_the_same_head_for_another_endpoint_is_another() -> None:
     other = remembered(familiars, request(), target=b"/mcp/fast")
     assert other is not None
     assert other is not cached_head(familiars, request())
-    head = other.again(request("other"), wire(), LIMIT)
+    head = other.match(request("other"), wire(), LIMIT)
     assert head is not None
     assert head.target == b"/mcp/fast"
 
@@ -82,7 +82,7 @@ def test_of_all_clients_together_no_more_is_remembered_than_may_be(entries: int,
             familiar = cached_head(familiars, request(token=f"client-{number}"))
             for call in range(40):
                 data = request(f"tool_{call}", token=f"client-{number}", body=b"x" * (number + call))
-                again = familiar.again(data, wire(), LIMIT)
+                again = familiar.match(data, wire(), LIMIT)
                 assert again is not None
                 assert (again.body, again.headers[b"mcp-name"]) == (b"x" * (number + call), b"tool_%d" % call)
         retained = tracemalloc.get_traced_memory()[0] - before
@@ -98,9 +98,9 @@ def test_a_forgotten_head_is_read_again() -> None:
     familiars = HeadCache(4, 1 << 20)
     first = cached_head(familiars, request())
     for number in range(20):
-        first.again(request(f"tool_{number}", body=b"x" * number), wire(), LIMIT)
+        first.match(request(f"tool_{number}", body=b"x" * number), wire(), LIMIT)
     assert len(familiars.memory) == 4
-    head = first.again(request("tool_1"), wire(), LIMIT)
+    head = first.match(request("tool_1"), wire(), LIMIT)
     assert head is not None
     assert head.headers[b"mcp-name"] == b"tool_1"
     assert cached_head(familiars, request()) is not first

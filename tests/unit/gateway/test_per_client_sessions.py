@@ -46,10 +46,10 @@ class Process(Upstream):
             sink.take_result(Raw(jsonrpc.encode({"resultType": "complete", **self.task})))
         elif request.tasks:
             made = Raw(jsonrpc.encode({"resultType": "task", **self.task}))
-            sink.take_result(affinity.marked(made, self.name, "taskId"))
+            sink.take_result(affinity.add_tag(made, self.name, "taskId"))
         elif request.method == "prompts/get":
             questions = Raw(b'{"resultType":"input_required","requestState":"s"}')
-            sink.take_result(questions if request.instance else affinity.marked(questions, self.name, "requestState"))
+            sink.take_result(questions if request.instance else affinity.add_tag(questions, self.name, "requestState"))
         else:
             sink.take_result(Raw(b"{}"))
         return ANSWERED

@@ -92,4 +92,4 @@ async def test_a_defect_of_one_stream_keeps_no_other_from_beginning(caplog: pyte
     later = Stream(starts)
     await asyncio.sleep(2 * BEGIN_AFTER_S)
     assert len(beside.began) == len(later.began) == 1
-    assert "A stream did not begin" in caplog.text
+    assert "An event stream could not be started" in caplog.text

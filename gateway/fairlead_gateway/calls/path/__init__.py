@@ -1,1 +1,1 @@
-"""One call from its entry to the recorded answer: `dispatch` finds its route, `call` runs it."""
+"""The path of a call from the request to the recorded answer: `dispatch` finds its route, `call` runs it."""

@@ -522,12 +522,12 @@ class ToolCall(ClientCall):
     def _wait_for(self, created: Raw) -> None:
         """Wait for the end of a server's task, and answer the legacy client with its result."""
         relay = self._open_relay()
-        notify = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
+        notify = task_wait.progress_reporter(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
         task = task_wait.ServerTask.of(self.route, created, features)
         tasks, deadline = self.context.tasks, self.attempts.deadline
-        wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, asks=self._unshare)
+        wait = task_wait.TaskWait(tasks, task, relay, notify, deadline, on_questions=self._unshare)
         self._continue_after(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
 
     def _continue_after(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:

@@ -142,7 +142,7 @@ class CallContext:
         if self._end_upstream_session is not None:
             self._end_upstream_session(session)
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return when no call is in progress."""
         while self.calls:
             self._quiet = asyncio.Event()

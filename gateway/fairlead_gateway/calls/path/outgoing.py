@@ -84,7 +84,7 @@ def _resume(call: ClientCall, members: RawObject) -> tuple[RawObject, bytes | No
     if request.modern:
         members = call.context.state_signer.verify(members, call.route.server.key, call.exchange.identity)
     if request.modern or call.rounds:  # otherwise `requestState` is a member that a legacy client made up
-        members, instance = affinity.untagged(members)
+        members, instance = affinity.remove_tag(members)
     return members, instance
 
 

@@ -171,8 +171,8 @@ class ResultKeeper:
             sentence = f"The result is stored as {kept_result.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
-            f"The call was made. Its result has about {shown.tokens:,} tokens, the limit is {max_tokens:,}, and no part "
-            f"of it would match the tool's outputSchema. {sentence}",
+            f"The call was made. Its result has about {shown.tokens:,} tokens, at most {max_tokens:,} are allowed, and "
+            f"no part of it would match the tool's outputSchema. {sentence}",
         )
         return translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=route.server_info

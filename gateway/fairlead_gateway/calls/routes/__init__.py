@@ -1,1 +1,1 @@
-"""Routes: the parameters of calls of one tool, prompt or resource, prepared before there are any."""
+"""Routes: the parameters of calls to one tool, prompt or resource, prepared once per snapshot."""

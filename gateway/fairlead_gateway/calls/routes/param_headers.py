@@ -1,7 +1,7 @@
-"""Arguments repeated in `Mcp-Param-*` headers (SEP-2243): checked on the way in, derived on the way out.
+"""`Mcp-Param-*` headers, which repeat arguments of a tool call (SEP-2243).
 
-Pure module. A modern client has to send them and they have to match the body; for a legacy client they are derived
-here.
+Pure module. The headers of a modern client are checked against the body. The headers for a modern server are derived
+from the arguments.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, Parameter, parameters
 
 ParamHeaders: TypeAlias = tuple[Parameter, ...]
-_WHOLE: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
+_INTEGER: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 
 def read_headers(definition: bytes) -> ParamHeaders:
-    """Arguments that a raw tool definition wants in headers; none where an annotation is not valid, for clients send
-    none then.
+    """Arguments that a raw tool definition requires in headers; none if an annotation is invalid, as clients then send
+    none.
     """
     try:
         return parameters(definition)
@@ -31,7 +31,7 @@ def read_headers(definition: bytes) -> ParamHeaders:
 
 
 def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes, bytes]) -> str | None:
-    """Sentence about a header that does not match its argument; None if all do. `headers`: by lower-case name."""
+    """Error message for a header that does not match its argument, or None. `headers` have lower-case names."""
     values = _values(arguments, names)
     for parameter in names:
         name = parameter.header
@@ -42,17 +42,17 @@ def mismatch(arguments: Raw | None, names: ParamHeaders, headers: Mapping[bytes,
                 return f"Mcp-Param-{name} has no counterpart in the arguments"
         elif header is None:
             return f"Mcp-Param-{name} is missing"
-        elif not _same(eras.text_of_header(header), value, parameter.kind):
+        elif not _are_equal(eras.text_of_header(header), value, parameter.kind):
             return f"Mcp-Param-{name} does not match the arguments"
     return None
 
 
-def misread(arguments: Raw | None, names: ParamHeaders) -> str | None:
-    """A sentence about what a server may read otherwise of the arguments that headers repeat; None for nothing."""
+def find_ambiguity(arguments: Raw | None, names: ParamHeaders) -> str | None:
+    """Error message for arguments that a server might parse differently than the gateway, or None."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
         if arguments is not None and members.repeats(arguments):
-            return "params.arguments has a member twice: servers differ in which one they read"
+            return "params.arguments has a duplicate member, and servers differ in which one they read"
     except jsonrpc.UNREADABLE:
         return None
     for path, _, _ in names:
@@ -68,7 +68,7 @@ def misread(arguments: Raw | None, names: ParamHeaders) -> str | None:
 
 
 def lines(arguments: Raw | None, names: ParamHeaders) -> bytes:
-    """The header lines of a request to a modern server."""
+    """The `Mcp-Param-*` header lines of a request to a modern server."""
     values = _values(arguments, names)
     return b"".join(
         b"%b%b: %b\r\n" % (eras.H_PARAM, header.encode(), eras.header_value(text)) for header, text in values.items()
@@ -76,7 +76,7 @@ def lines(arguments: Raw | None, names: ParamHeaders) -> bytes:
 
 
 def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
-    """Values of the headers, by the end of their names."""
+    """Header values, by the part of the header name after `Mcp-Param-`."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -93,15 +93,15 @@ def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
     return values
 
 
-def _same(header: str | None, value: str, kind: str) -> bool:
-    """Whether both are equal, as texts; whole numbers by their value, so that 42 and 42.0 are."""
+def _are_equal(header: str | None, value: str, kind: str) -> bool:
+    """Whether a header equals an argument as text, or as an integer (42 equals 42.0)."""
     if header is None or header == value:
         return header is not None
-    first, other = _WHOLE.fullmatch(header), _WHOLE.fullmatch(value)
+    first, other = _INTEGER.fullmatch(header), _INTEGER.fullmatch(value)
     return kind == "integer" and first is not None and other is not None and _digits(first[1]) == _digits(other[1])
 
 
 def _digits(number: str) -> str:
-    """Digits without leading zeros; texts are compared, for a number of many digits takes long to read."""
+    """An integer without leading zeros. It stays text, because parsing very long numbers is slow."""
     digits = number.lstrip("-").lstrip("0")
     return f"-{digits}" if digits and number.startswith("-") else digits

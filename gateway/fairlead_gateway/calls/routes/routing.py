@@ -1,4 +1,4 @@
-"""Builds routes: the parameters of calls of one tool, prepared once per snapshot. Pure module."""
+"""Builds routes: the parameters of calls to one target, prepared once per snapshot. Pure module."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def tool_route(
     check: SchemaCheck | None = None,
     upstream: Upstream | None = None,
 ) -> Route:
-    """Route of a tool, before policies narrow it. `upstream` takes its calls in place of the server's own."""
+    """Route of a tool, before policies are applied. `upstream` replaces the server's own."""
     server, limit_ms = binding.server, tool.max_duration_ms
-    through = binding.upstream if upstream is None else upstream
+    call_upstream = binding.upstream if upstream is None else upstream
     return Route(
         tool=tool,
         binding=binding,
@@ -39,7 +39,7 @@ def tool_route(
         caps=tool.caps,
         name_raw=Raw(jsonrpc.encode(tool.name)),
         name_lines=name_lines(tool.name),
-        upstream=through,
+        upstream=call_upstream,
         recorder=recorder,
         meter=meter,
         timeout=binding.timeout if limit_ms is None else min(binding.timeout, limit_ms / 1000),
@@ -66,8 +66,9 @@ def tool_route(
 def request_route(
     binding: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, member: str = ""
 ) -> Route:
-    """Route of a request other than a tool call; `name` is the server's own, empty where the method has none, and
-    `member` the one of `params` that it is put into, empty for none.
+    """Route of a request other than a tool call.
+
+    `name` is the server's own name or URI of the target, and `member` the member of `params` for it; both may be empty.
     """
     server = binding.server
     return Route(
@@ -92,18 +93,19 @@ def request_route(
     )
 
 
-def task_route(made_by: Route, task: TaskRef, recorder: CallRecorder, *, idempotent: bool) -> Route:
-    """Route of a request about a task, from that of the tool that made it: no quota, time or kept result of the tool
-    counts for it.
+def task_route(creator: Route, task: TaskRef, recorder: CallRecorder, *, idempotent: bool) -> Route:
+    """Route of a request about a task. `creator` is the route of the tool that created the task.
+
+    The tool's quota, timeout and cache do not apply to it.
     """
     return replace(
-        request_route(made_by.binding, "", recorder, idempotent=idempotent),
+        request_route(creator.binding, "", recorder, idempotent=idempotent),
         name=task.tool,
         name_lines=name_lines(task.id),
         task=task,
-        result_tokens=made_by.most_tokens,
-        escapes=made_by.escapes,
-        uris=made_by.uris,
+        result_tokens=creator.most_tokens,
+        escapes=creator.escapes,
+        uris=creator.uris,
     )
 
 

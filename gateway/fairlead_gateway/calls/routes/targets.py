@@ -1,6 +1,6 @@
-"""Routes of prompts, resources and completions, and their params under the server's own names.
+"""Resolves requests for prompts, resources and completions to routes, and translates names to those of the server.
 
-Pure module. Tools are found by `calls.path.dispatch`.
+Pure module. `calls.path.dispatch` resolves tool calls.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairlead_mcp.skills import reads_directories
 GET_PROMPT: Final = "prompts/get"
 COMPLETE: Final = "completion/complete"
 SUBSCRIPTIONS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
-"""Methods of legacy sessions; modern clients name resources when they listen."""
+"""Subscription methods of legacy sessions; modern clients name resources in `subscriptions/listen`."""
 DIRECTORY: Final = "resources/directory/read"
 _FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | None]]] = {
     TargetKind.PROMPT: ResourceIndex.prompt,
@@ -41,7 +41,7 @@ _REF: Final = members.Known({"type", "name", "uri", "title"})
 
 
 def name_in(request: McpRequest) -> str | None:
-    """Name or URI of what a request is for, as the client calls it; None where there is none."""
+    """Exposed name or URI of a request's target; None if it is missing or malformed."""
     params = request.params
     try:
         if request.method == COMPLETE:
@@ -52,22 +52,23 @@ def name_in(request: McpRequest) -> str | None:
 
 
 def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
-    """Lines of `Mcp-Param-*` for the server, once the client's match the arguments that they repeat (SEP-2243). Without
-    `headers` nothing is compared: the client named another tool.
+    """The `Mcp-Param-*` header lines for the server, or a rejection if those of the client do not match (SEP-2243).
+
+    With `headers` None the client's headers are not checked, because they belong to a call of a meta-tool.
     """
     arguments = request.params.get("arguments")
-    misread = param_headers.misread(arguments, route.param_headers)
+    misread = param_headers.find_ambiguity(arguments, route.param_headers)
     if misread is not None:
         return invalid(request, misread)
     checked = request.modern and headers is not None
-    wrong = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checked else None
-    if wrong is not None:
-        return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
+    mismatch = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checked else None
+    if mismatch is not None:
+        return Rejection(400, jsonrpc.HEADER_MISMATCH, mismatch, request.id)
     return param_headers.lines(arguments, route.param_headers)
 
 
 def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
-    """The route of a request other than a tool call, as far as the view shows its target."""
+    """The route of a request other than a tool call, or a rejection if the view does not have its target."""
     row = METHODS[request.method]
     try:
         if row.kind is TargetKind.REFERENCE:
@@ -79,7 +80,7 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     if route is not None:
         return route
     new_route = _new_route(offers, row, request, name, metrics)
-    if isinstance(new_route, Route) and offers.lists(name):  # what only matches a template has no bound
+    if isinstance(new_route, Route) and offers.lists(name):  # not cached for templates, which match any number of URIs
         offers.routes[request.method, name] = new_route
     return new_route
 
@@ -95,17 +96,19 @@ def _new_route(
         if row.kind is TargetKind.RESOURCE and not row.extension:
             return not_found(request, name)
         return invalid(request, f"Unknown {row.kind.value}: {name}")
-    binding, own = target
+    binding, server_name = target
     if request.method == DIRECTORY and not _reads_directories(binding):
         return invalid(request, f"{binding.server.key} has no directories to read")
     if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
-        message = f"{binding.server.key} is on stdio or HTTP+SSE, where resources cannot be subscribed to"
+        message = f"{binding.server.key} does not support subscriptions, which require Streamable HTTP"
         return invalid(request, message)
-    return _beside(offers, binding, request.method, own, metrics)
+    return _make_route(offers, binding, request.method, server_name, metrics)
 
 
-def _beside(offers: ResourceIndex, binding: ServerBinding, method: str, name: str, metrics: MetricsRegistry) -> Route:
-    """Route of a method with the server's own name of its target; empty where the params have it elsewhere."""
+def _make_route(
+    offers: ResourceIndex, binding: ServerBinding, method: str, name: str, metrics: MetricsRegistry
+) -> Route:
+    """Route of a method. `name` is the server's own name of the target; empty for a completion."""
     key, row = binding.server.key, METHODS[method]
     escapes = offers.escapes(key)
     recorder = metrics.recorder(method, "", str(key))
@@ -120,7 +123,7 @@ def _reads_directories(binding: ServerBinding) -> bool:
 
 
 def not_found(request: McpRequest, uri: str) -> Rejection:
-    """A URI that no server answers for, in the words of the client's era (SEP-2164)."""
+    """Rejection of an unknown resource URI, in the form of the client's era (SEP-2164)."""
     code = jsonrpc.INVALID_PARAMS if request.modern else jsonrpc.RESOURCE_NOT_FOUND
     status = 400 if request.modern else 200
     return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
@@ -137,16 +140,16 @@ def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegi
     target = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
     if target is None:
         return invalid(request, f"Unknown reference: {name}")
-    binding, own = target
-    ref[member] = Raw(jsonrpc.encode(own))
+    binding, server_name = target
+    ref[member] = Raw(jsonrpc.encode(server_name))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
     key = binding.server.key
     route = offers.routes.get((COMPLETE, key))
     if route is None:
-        route = offers.routes[COMPLETE, key] = _beside(offers, binding, COMPLETE, "", metrics)
+        route = offers.routes[COMPLETE, key] = _make_route(offers, binding, COMPLETE, "", metrics)
     return route
 
 
 def invalid(request: McpRequest, message: str) -> Rejection:
-    """JSON-RPC error -32602 for params that cannot be served."""
+    """JSON-RPC error -32602 for invalid params."""
     return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

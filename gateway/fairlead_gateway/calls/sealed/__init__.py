@@ -1,1 +1,1 @@
-"""Values that clients hold for the gateway, sealed: ids of sessions and of tasks, the state of a call that asks."""
+"""Signed values that clients hold for the gateway: session ids, task ids, and the `requestState` of calls."""

@@ -1,6 +1,6 @@
-"""Capabilities of clients in normalized form.
+"""Client capabilities in normalized form.
 
-Apart from `sessions` because a msgspec Struct is not compiled.
+Separate from `sessions`, because mypyc cannot compile msgspec Structs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 from fairlead_gateway.core.request import McpRequest
 from fairlead_mcp import eras, jsonrpc
 
-_WORDS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
+_FEATURE_MEMBERS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
 
 
 class _Elicitation(msgspec.Struct, omit_defaults=True):
@@ -36,30 +36,30 @@ _decode_capabilities = msgspec.json.Decoder(_Capabilities).decode
 
 
 def normalize(capabilities: bytes | Raw) -> str | None:
-    """Client capabilities in one of a few dozen forms; None for none, or another shape.
+    """Client capabilities as JSON in one of a few dozen forms; None for none, or if they are malformed.
 
-    Few, because a session is opened with a server for each.
+    The number of forms is small, because each server may get a session per form.
     """
     try:
-        seen = _decode_capabilities(capabilities)
+        parsed = _decode_capabilities(capabilities)
     except jsonrpc.UNREADABLE:
         return None
     features: dict[str, dict[str, dict[str, str]]] = {}
-    if seen.elicitation is not UNSET:
-        modes = {"form": seen.elicitation.form, "url": seen.elicitation.url}
-        features["elicitation"] = {mode: {} for mode, given in modes.items() if given is not UNSET}
-    if seen.roots is not UNSET:
+    if parsed.elicitation is not UNSET:
+        modes = {"form": parsed.elicitation.form, "url": parsed.elicitation.url}
+        features["elicitation"] = {mode: {} for mode, value in modes.items() if value is not UNSET}
+    if parsed.roots is not UNSET:
         features["roots"] = {}
-    if seen.sampling is not UNSET:
-        extras = {"context": seen.sampling.context, "tools": seen.sampling.tools}
-        features["sampling"] = {extra: {} for extra, given in extras.items() if given is not UNSET}
+    if parsed.sampling is not UNSET:
+        extras = {"context": parsed.sampling.context, "tools": parsed.sampling.tools}
+        features["sampling"] = {extra: {} for extra, value in extras.items() if value is not UNSET}
     return msgspec.json.encode(features).decode() if features else None
 
 
 def features_of(request: McpRequest) -> bytes | None:
-    """Capabilities that a modern client declares with a request, normalized raw JSON; None for none."""
+    """Capabilities that a modern client declares with a request, as normalized raw JSON, or None."""
     meta = bytes(request.params["_meta"]) if request.modern and "_meta" in request.params else b""
-    if not any(word in meta for word in _WORDS):
+    if not any(word in meta for word in _FEATURE_MEMBERS):
         return None
     try:
         capabilities = normalize(jsonrpc.decode_object(meta)[eras.META_CAPABILITIES])

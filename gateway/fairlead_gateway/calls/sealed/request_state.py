@@ -1,9 +1,8 @@
 """Signs a server's `requestState`, so that only its principal can resume the call, at that server (SEP-2322).
 
-A server seals its state (MCP 2026-07-28, "Multi Round-Trip Requests") for the gateway, which speaks for many
-principals: the one that it belongs to is added here. States of anonymous clients are signed too: a server may count its
-states, and the next one is not theirs who can guess it. Nothing is kept; replicas that share the key of sessions verify
-each other's signatures.
+To the server all calls come from one client, the gateway, so its own protection of `requestState` (MCP 2026-07-28,
+"Multi Round-Trip Requests") cannot tell principals apart. States of anonymous clients are signed too, because a server
+may use guessable ones. Nothing is stored; replicas that share the session key verify each other's signatures.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ from fairlead_mcp.errors import RpcError
 
 
 class RequestStateSigner:
-    """Signs and verifies states with one key."""
+    """Signs and verifies `requestState` with one key; a random one if `key` is empty."""
 
     def __init__(self, key: bytes = b"") -> None:
         self._seal = Seal(key, "states")
 
     def sign(self, result: Raw, server: ServerKey, identity: Identity) -> Raw:
-        """A server's result, its state signed for a principal."""
-        return states.rewritten(result, lambda state: self._seal.marked(identity.owner, str(server), state))
+        """A server's result, with its `requestState` signed for a principal."""
+        return states.rewritten(result, lambda state: self._seal.mark(identity.owner, str(server), state))
 
     def verify(self, params: jsonrpc.RawObject, server: ServerKey, identity: Identity) -> jsonrpc.RawObject:
-        """Params with the server's own state. Raises RpcError (-32602) for one of another principal or server."""
-        given = states.state_in(params)
-        if given is None:
+        """Params with the server's original state. Raises RpcError (-32602) for a state of another principal
+        or server.
+        """
+        signed_state = states.state_in(params)
+        if signed_state is None:
             return params
-        state = self._seal.unmarked(identity.owner, str(server), given)
+        state = self._seal.unmark(identity.owner, str(server), signed_state)
         if state is None:
             raise RpcError(
                 jsonrpc.INVALID_PARAMS,

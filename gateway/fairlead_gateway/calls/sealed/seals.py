@@ -1,8 +1,7 @@
-"""Seals on values that clients hold for the gateway: message authentication codes that bind each to the principal that
-it was issued to.
+"""Message authentication codes (MACs) on values that clients hold for the gateway. They bind a value to its principal.
 
-Nothing is kept: replicas that share the key of sessions take each other's values, and so does a gateway after a
-restart. Each purpose has a key of its own, so that a code for one says nothing for another.
+Nothing is stored: replicas that share the session key accept each other's values, also after a restart. Each purpose
+has its own derived key, so that a MAC for one purpose is invalid for all others.
 """
 
 from __future__ import annotations
@@ -21,15 +20,18 @@ _MARK: Final = re.compile(rf"fairlead-of\.{_MAC}\.")
 
 
 class Seal:
-    """Makes and verifies codes for one purpose (at most 16 characters). Without `key`, that of this process. `owner` is
-    `Identity.owner`, empty for what anybody may show.
+    """Creates and verifies MACs for one purpose, a name of at most 16 characters.
+
+    With an empty `key`, a random one of this process is used. `owner` is `Identity.owner`, or empty for a value that
+    any
+    principal may present.
     """
 
     def __init__(self, key: bytes, purpose: str) -> None:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=purpose.encode()).digest()
 
     def mac(self, owner: str, value: str) -> str:
-        """Code of a value of that owner, 32 hexadecimal digits."""
+        """MAC of a value for an owner, 32 hexadecimal digits."""
         message = f"{owner} {value}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(message, key=self._key, digest_size=16).hexdigest()
 
@@ -37,12 +39,12 @@ class Seal:
         return hmac.compare_digest(mac.encode("utf-8", "surrogatepass"), self.mac(owner, value).encode())
 
     def token(self, owner: str, members: bytes) -> str:
-        """A value of the gateway's own: the code, a dot, and `members` in base64url."""
+        """Token with the MAC, a dot, and `members` in base64url."""
         payload = base64.urlsafe_b64encode(members).rstrip(b"=").decode()
         return f"{self.mac(owner, payload)}.{payload}"
 
     def members(self, owner: str, token: str) -> bytes | None:
-        """The members in a token; None where it was not made with this key for this owner."""
+        """The members in a token; None if its MAC is invalid for this key and owner."""
         match = _TOKEN.fullmatch(token)
         if match is None or not self.verifies(match[1], owner, match[2]):
             return None
@@ -51,12 +53,12 @@ class Seal:
         except binascii.Error:
             return None
 
-    def marked(self, owner: str, source: str, value: str) -> str:
-        """A value of somebody else, whose `source` (a server, a provider) it names, with the code in front."""
+    def mark(self, owner: str, source: str, value: str) -> str:
+        """A value of another party, prefixed by a MAC over owner, `source` (a server or provider) and value."""
         return f"fairlead-of.{self.mac(owner, f'{source} {value}')}.{value}"
 
-    def unmarked(self, owner: str, source: str, marked: str) -> str | None:
-        """The value that was marked; None where it was not, with this key for this owner and source."""
+    def unmark(self, owner: str, source: str, marked: str) -> str | None:
+        """The original of a marked value; None if its MAC is invalid for this key, owner and source."""
         mark = _MARK.match(marked)
         if mark is None:
             return None

@@ -1,8 +1,8 @@
-"""Session ids of legacy clients: signed, and holding all that there is to a session.
+"""Session ids of legacy clients: signed tokens that contain the session's data.
 
-Pure but for the randomness given. A session is what a client said of itself in `initialize`; its id carries that back,
-so that nothing is kept for an idle client (MCP 2025-11-25, Transports, "Session Management"; Lifecycle,
-"Initialization").
+A session consists of the client's members of `initialize`. They are encoded in the id, so that the gateway stores
+nothing for idle clients (MCP 2025-11-25, Transports, "Session Management"; Lifecycle, "Initialization"). Pure module,
+except for the injected nonce.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from fairlead_gateway.calls.sealed.seals import Seal
 from fairlead_gateway.calls.sealed.signed_session import SignedSession
 from fairlead_gateway.core.session import LegacySession
 
-_REMEMBERED: Final = 4096
+_MAX_CACHED: Final = 4096
 _MAX_ID: Final = 1024
-"""Bytes of the longest id that is looked at."""
+"""Bytes of the longest id that is verified."""
 MAX_FOREIGN_ID: Final = 256
-"""Bytes of an id that is remembered although it was not signed here."""
+"""Bytes of the longest invalid id that is cached."""
 _decode_signed: Final = msgspec.json.Decoder(SignedSession).decode
 
 
 class SessionIds:
-    """Signs and reads ids with one key; replicas that share the key read each other's."""
+    """Signs and verifies session ids with one key. Replicas that share the key accept each other's ids."""
 
     def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self._seal = Seal(key, "sessions")
@@ -38,34 +38,34 @@ class SessionIds:
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
-        """A new id, visible ASCII."""
+        """A new session id of visible ASCII characters."""
         signed = SignedSession(version, self._nonce(), normalize(capabilities), owner)
         return self._seal.token("", msgspec.json.encode(signed)).encode()
 
     def read(self, ident: bytes) -> LegacySession | None:
-        """The session of an id; None where it was not signed here."""
+        """The session of an id; None if the signature is invalid."""
         try:
             return self._verified_sessions[ident]
         except KeyError:
             pass
         session = self._verify(ident) if len(ident) <= _MAX_ID else None
         if session is not None or len(ident) <= MAX_FOREIGN_ID:
-            if len(self._verified_sessions) >= _REMEMBERED:
+            if len(self._verified_sessions) >= _MAX_CACHED:
                 self._verified_sessions.clear()
             self._verified_sessions[ident] = session
         return session
 
-    def opened_by(self, owner: str, ident: bytes | None) -> bool:
-        """Whether the id is that of a session of `owner`, ended or not."""
+    def belongs_to(self, owner: str, ident: bytes | None) -> bool:
+        """Whether the id is a valid session of `owner`, ended or not."""
         session = None if ident is None else self.read(ident)
         return session is not None and session.owner == owner
 
     def end(self, ident: bytes) -> bool:
-        """End a session; False where its id was not issued here, or has ended. The latest 4,096 ends are remembered."""
+        """End a session; False if its id is invalid or has ended already. Only the latest 4,096 ends are stored."""
         if self.read(ident) is None or ident in self._ended:
             return False
         self._ended[ident] = None
-        if len(self._ended) > _REMEMBERED:
+        if len(self._ended) > _MAX_CACHED:
             self._ended.popitem(last=False)
         return True
 

@@ -1,4 +1,7 @@
-"""Session as its id carries it, apart from `calls.sealed.sessions` because a msgspec Struct is not compiled."""
+"""Contents of a session id.
+
+Separate from `calls.sealed.sessions`, because mypyc cannot compile msgspec Structs.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ class SignedSession(
     rename={"version": "v", "features": "f", "nonce": "n", "owner": "o"},
     omit_defaults=True,
 ):
-    """Members of a `core.session.LegacySession`, and a nonce that makes each id unlike all others."""
+    """Members of a `core.session.LegacySession`, and a nonce that makes each id unique."""
 
     version: str
     nonce: str
     features: str | None = None
-    """Normalized capabilities of the client, as JSON; None for none."""
+    """Normalized capabilities of the client as JSON, or None."""
     owner: str = ""

@@ -1,1 +1,1 @@
-"""Tasks of servers (SEP-2663): which call may become one, requests about it, and waiting for it."""
+"""Tasks of servers (SEP-2663): which calls may become tasks, requests about tasks, and waiting for their results."""

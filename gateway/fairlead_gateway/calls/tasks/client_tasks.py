@@ -118,7 +118,7 @@ class ClientTasks:
 
     def may_create(self, route: Route, agent: str) -> bool:
         """Whether the agent's call may become a task, if its client declares tasks."""
-        return route.upstream.keeps_tasks and self.open_tasks.room(agent)
+        return route.upstream.keeps_tasks and self.open_tasks.has_room(agent)
 
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
         """The server's result with a new task, under the sealed id. Raises NotMcp if the result is not a task."""
@@ -148,8 +148,8 @@ class ClientTasks:
         With `waits` the call waits for its task, which then does not count as one that the agent has open.
         """
         open_tasks = self.open_tasks
-        if not waits and not open_tasks.room(agent):
-            message = f"you have {open_tasks.most} open tasks, which is the limit: wait for one to end, or cancel it"
+        if not waits and not open_tasks.has_room(agent):
+            message = f"you have {open_tasks.limit} open tasks, which is the limit: wait for one to end, or cancel it"
         elif not route.upstream.keeps_tasks:
             message = (
                 f"half of the processes that {route.server.key} may have (FAIRLEAD_UPSTREAM_SESSIONS) run a task, "

@@ -1,7 +1,7 @@
-"""Waits for a task on behalf of a client without tasks: the answer to its call is what the task ends with (SEP-2663).
+"""Waits for a server's task on behalf of a client without tasks, and answers its call with the result (SEP-2663).
 
-The client hears progress with each poll, and the task's questions on the stream of its call. The task is cancelled at
-its server when the client gives up, the time of the call is over, or nobody can answer a question.
+The client gets progress with each poll, and the task's questions on the stream of its call. The task is cancelled if
+the client cancels the call, if the deadline passes, or if a question cannot be answered.
 """
 
 from __future__ import annotations
@@ -34,36 +34,38 @@ _decode_questions = msgspec.json.Decoder(dict[str, round_trips.Question]).decode
 
 
 class ServerTask(NamedTuple):
-    """A task that a server has made of a call."""
+    """A task that a server has created for a call."""
 
     route: Route
     id: str
-    """The server's own."""
+    """The server's own task id."""
     pod: bytes | None
-    """Tag of the pod that has it (`upstream.affinity`)."""
+    """Tag of the pod that runs the task (`upstream.affinity`)."""
     capabilities: bytes
-    """Those of the client, raw JSON, which requests about the task declare."""
+    """Client capabilities, raw JSON, declared by all requests about the task."""
 
     @classmethod
     def of(cls, route: Route, created: bytes | Raw, capabilities: bytes | None) -> ServerTask:
-        """The task of a first answer. Raises NotMcp for an answer of another shape."""
+        """The task in a `tools/call` result. Raises NotMcp if the result is not a task."""
         task_id, pod = affinity.split(server_tasks.read(created).task_id)
         return cls(route, task_id, pod, declaring(capabilities))
 
     def request(self, client: eras.Client, method: str, params: jsonrpc.RawObject, deadline: float) -> UpstreamRequest:
-        """A request about the task, of the gateway's own, to the pod that has it."""
+        """A request of the gateway itself about the task, addressed to the task's pod."""
         members = jsonrpc.encode({**params, "taskId": self.id})
         body = eras.modern_params(members, client, self.capabilities)
         ident = self.route.binding.upstream.next_id()
-        made = UpstreamRequest(ident, method, body, deadline, self.route.max_bytes)
-        made.name_lines = name_lines(self.id)
-        made.instance = self.pod
-        return made
+        request = UpstreamRequest(ident, method, body, deadline, self.route.max_bytes)
+        request.name_lines = name_lines(self.id)
+        request.instance = self.pod
+        return request
 
 
 class TaskWait:
-    """One task that is waited for. `tell` gets what the task says of itself with each poll; `deadline` is in seconds of
-    the tasks' clock; `asks` is called before the client is asked anything.
+    """One task to wait for.
+
+    `report` gets the task's status message with each poll. `deadline` is in seconds of the clock of `tasks`.
+    `on_questions` is called before the client is asked anything.
     """
 
     def __init__(
@@ -71,37 +73,37 @@ class TaskWait:
         tasks: ClientTasks,
         task: ServerTask,
         relay: MessageRelay,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         deadline: float,
         *,
-        asks: Callable[[], None],
+        on_questions: Callable[[], None],
     ) -> None:
         self._tasks = tasks
-        self._asks = asks
+        self._on_questions = on_questions
         self._task = task
         self._relay = relay
-        self._tell = tell
+        self._report = report
         self._deadline = deadline
 
     async def outcome(self, created: Raw) -> Raw:
-        """As of `task_polling.outcome`, from the first answer on."""
+        """Poll the task until it ends; see `task_polling.outcome`. `created` is the result with the new task."""
         return await task_polling.outcome(created, self)
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
-        made = self._task.request(self._tasks.client, method, params, self._deadline)
-        return await result_of(self._task.route.binding.upstream, made)
+        request = self._task.request(self._tasks.client, method, params, self._deadline)
+        return await result_of(self._task.route.binding.upstream, request)
 
     async def answer(self, raw_questions: dict[str, Raw]) -> jsonrpc.RawObject:
         try:
             questions = _decode_questions(jsonrpc.encode(raw_questions))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task asks for input in an unknown form") from error
-        self._asks()
+        self._on_questions()
         asking = round_trips.InputRequired(questions=questions)
         return await round_trips.ask_client(self._relay, asking, self.seconds_left())
 
     def tell(self, status: str) -> None:
-        self._tell(status)
+        self._report(status)
 
     def seconds_left(self) -> float:
         return self._deadline - self._tasks.clock()
@@ -110,31 +112,29 @@ class TaskWait:
         _cancel_soon(self._tasks, self._task)
 
 
-def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:
-    """Function that reports what a task says of itself to a client, as progress under its token, if it has one."""
+def progress_reporter(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:
+    """Function that sends a task's status message to a client as progress; a no-op without a progress token."""
     count = itertools.count(1).__next__
 
-    def tell(status: str) -> None:
+    def report(status: str) -> None:
         if token is not None:
             params = {progress_token.NAME: Raw(token.value), "progress": count(), "message": status}
             body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
             exchange.notify(bytes(escape(body)) if escapes else body)
 
-    return tell
+    return report
 
 
 def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw) -> None:
-    """Have the task of this first answer cancelled; what becomes of that nobody waits for. Raises NotMcp for another
-    shape.
-    """
+    """Cancel the task in a `tools/call` result in the background. Raises NotMcp if the result is not a task."""
     _cancel_soon(tasks, ServerTask.of(route, created, None))
 
 
 def _cancel_soon(tasks: ClientTasks, task: ServerTask) -> None:
-    made = task.request(tasks.client, CANCEL, {}, tasks.clock() + CANCEL_SECONDS)
-    tasks.running.start(_cancel(task.route, made), "cancel a task")
+    request = task.request(tasks.client, CANCEL, {}, tasks.clock() + CANCEL_SECONDS)
+    tasks.running.start(_cancel(task.route, request), "cancel a task")
 
 
-async def _cancel(route: Route, made: UpstreamRequest) -> None:
-    with contextlib.suppress(McpError):  # it ends by its ttlMs
-        await result_of(route.binding.upstream, made)
+async def _cancel(route: Route, request: UpstreamRequest) -> None:
+    with contextlib.suppress(McpError):  # the task will end after its `ttlMs`
+        await result_of(route.binding.upstream, request)

@@ -1,1 +1,1 @@
-"""A call and its result from one era of MCP to the other, and errors in the terms of the client's era."""
+"""Translation of requests, results and errors between the eras of MCP."""

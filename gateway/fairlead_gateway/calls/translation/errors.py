@@ -1,4 +1,4 @@
-"""JSON-RPC errors for errors of servers and refusals of the gateway, in the terms of the client's era. Pure module."""
+"""JSON-RPC errors for errors of servers and refusals of the gateway, in the form of the client's era. Pure module."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from fairlead_tools import refusals
 from fairlead_tools.refusal import META_ERROR, Refusal
 
 ANSWER_ERRORS: Final = (McpError, RecursionError)
-"""Exceptions that a server's answer can lead to. Decoding takes of the interpreter's stack: an answer that one step
-could read may be nested too deeply for another that is called from further down.
+"""Exceptions caused by a server's answer. Decoding uses the interpreter's stack, so an answer that was decoded once may
+be nested too deeply for a second decoding at a deeper level of the stack.
 """
 TOO_DEEP: Final = "the server's answer is nested too deeply"
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
-"""Errors of a modern server that its modern client can act on."""
+"""Error codes of a modern server that a modern client can handle itself."""
 
 
 def is_for_the_client(request: McpRequest, error: McpError) -> bool:
-    """Whether an error of a tool is passed on as it is, as the model has no part in it: a capability that the client
-    lacks, or answers and a state that the server refuses.
+    """Whether an error of a tool call is forwarded as a JSON-RPC error, instead of as a result for the model.
+
+    These errors concern the client: a missing capability, or rejected answers and `requestState`.
     """
     if not request.modern or not isinstance(error, RpcError):
         return False
@@ -30,7 +31,7 @@ def is_for_the_client(request: McpRequest, error: McpError) -> bool:
 
 
 def rejection_for(request: McpRequest, error: McpError) -> Rejection:
-    """The JSON-RPC error for an error of the wire: in the server's own words where it gave some."""
+    """The JSON-RPC error for an upstream error: the server's own, or that of a refusal of the gateway."""
     if isinstance(error, RpcError):
         code = error.code
         if request.modern and code == jsonrpc.RESOURCE_NOT_FOUND:
@@ -41,10 +42,10 @@ def rejection_for(request: McpRequest, error: McpError) -> Rejection:
 
 
 def rejection_of(request: McpRequest, refusal: Refusal) -> Rejection:
-    """The JSON-RPC error for a refusal, with its code in `data`."""
+    """The JSON-RPC error for a refusal, with the refusal's code in `data`."""
     return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, jsonrpc.encode(detail_of(refusal)))
 
 
 def detail_of(refusal: Refusal) -> dict[str, dict[str, str]]:
-    """`data` of the JSON-RPC error for a refusal."""
+    """The `data` member of the JSON-RPC error for a refusal."""
     return {META_ERROR: {"code": refusal.code, "message": refusal.message}}

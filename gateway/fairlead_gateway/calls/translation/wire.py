@@ -1,6 +1,6 @@
 """Members of a server's notifications that the gateway reads.
 
-Declarations only; apart from `translate` and `message_relay` because a msgspec Struct is not compiled.
+Separate from `translate` and `message_relay`, because mypyc cannot compile msgspec Structs.
 """
 
 from __future__ import annotations

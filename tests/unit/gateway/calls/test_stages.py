@@ -216,7 +216,7 @@ KEYLESS: Final[dict[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", KEYLESS)
 def test_a_call_is_not_looked_up(name: str) -> None:
     results = ResultCache(1 << 20, lambda: CLOCK)
-    made = {"route": KEEPING, "use_cache": results, **KEYLESS[name]}
+    made = {"route": KEEPING, "cache": results, **KEYLESS[name]}
     assert stages.use_cache(call(**made)) is None
     assert (results.hits, results.misses) == (0, 0)
 
