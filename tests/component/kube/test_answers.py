@@ -183,7 +183,9 @@ async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_w
         listed, version = await kube.list(Scope(CONFIG_MAPS, Json, "team"))
         assert len(listed) == 2
         assert listed[0]["metadata"]["name"] == "a"
-        with pytest.raises(errors.Unavailable, match="cannot list configmaps in namespace team: the response cannot be decoded"):
+        with pytest.raises(
+            errors.Unavailable, match="cannot list configmaps in namespace team: the response cannot be decoded"
+        ):
             await store.replace(listed, version)
     assert store.values() == ["2", "2"]
 
@@ -231,7 +233,7 @@ class Ignored:
 )
 async def test_a_secret_that_cannot_be_read_is_quoted_nowhere(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with answering(lambda request, reply: reply.send(200, body)) as kube:
-        with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace team: the answer") as caught:
+        with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace team: the response") as caught:
             await kube.get_as(Secret, SECRETS, "team", "a")
     logging.getLogger(__name__).error("unread", exc_info=caught.value)
     assert "planted" not in caplog.text
