@@ -216,7 +216,7 @@ def _auditor(settings: AuditSettings, tell: ArgumentRenderer, pipelines: Pipelin
                 pipelines.close()
             raise BadSetting(_NO_LOGS + install_command("otel"))
     sink = LogOutput() if settings.file is None else File(settings.file, settings.file_bytes)
-    writer = Writer(sink, partial(line_of, tell=tell), time.time, emit=emit)
+    writer = Writer(sink, partial(line_of, render_arguments=tell), time.time, emit=emit)
     return Auditor(writer, settings.calls, settings.arguments)
 
 

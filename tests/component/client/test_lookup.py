@@ -97,7 +97,7 @@ async def test_a_server_that_cannot_be_reached_is_left_out_and_logged(caplog: py
             assert names_of(registry) == ["here__a"]
     assert "the tools of server gone are left out: 127.0.0.1:1 refused the connection" in caplog.text
     assert "the tools of server missing are left out: no-such-program-here does not exist" in caplog.text
-    assert "page is left out" in caplog.text
+    assert "the tools of server page are left out" in caplog.text
 
 
 async def test_a_server_is_omitted_while_it_is_down_and_found_again_by_the_next_lookup() -> None:

@@ -277,7 +277,7 @@ async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_s
                 assert refused <= {"odd__no schema", "odd__wrong schema"}, provider
             for name in ("odd__good", "odd__large", "odd__deep", "odd__no schema", "plain__a"):
                 assert (await registry.execute(name, {})).ok, name
-    assert caplog.text.count("a tool of odd is left out") == 3
+    assert caplog.text.count("a tool of server odd is left out") == 3
 
 
 async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why() -> None:
