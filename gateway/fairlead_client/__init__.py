@@ -5,8 +5,8 @@
     with ToolRegistry([Server(name="time", package="pypi:mcp-server-time==2026.10.19")]) as registry:
         outcome = registry.execute("time__get_current_time", {"timezone": "Europe/Berlin"})
 
-`registry` has the asynchronous registry, `blocking` the same for programs without a loop. Nothing here knows of a
-gateway, a catalog or a cluster: the servers are reached directly. See docs/connect/python.md.
+`registry` has the asynchronous registry, `blocking` the synchronous one for programs without an event loop. The
+registry connects to servers directly, without a gateway, catalog or cluster. See docs/connect/python.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The registry for programs without an event loop, and for those inside one that may wait, as a notebook.
+"""Synchronous registry, for programs without an event loop, and for notebooks, which have one but may block.
 
-It is `registry.AsyncToolRegistry` on a loop and a thread of its own; every method waits for the same method there.
+It runs a `registry.AsyncToolRegistry` in an event loop on a thread of its own; each method waits for the corresponding
+asynchronous method.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Closed(RuntimeError):
 
 
 class LoopThread:
-    """A loop that runs in a thread of its own until `close`."""
+    """An event loop that runs in a thread of its own until `close`."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -55,8 +56,8 @@ class LoopThread:
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run `work` on the loop and wait for it; it is cancelled when the wait is interrupted. Raises Closed, and
-        RuntimeError on the loop's own thread, where waiting would never end.
+        """Run `work` on the loop and wait for its result. Interrupting the wait cancels the work. Raises Closed, and
+        RuntimeError on the loop's own thread, where waiting would be a deadlock.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -75,7 +76,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Stop the loop; what still runs on it is cancelled. Idempotent."""
+        """Stop the loop and cancel everything that runs on it. Idempotent."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -84,15 +85,17 @@ class LoopThread:
             self._thread.join(CLOSE_SECONDS)
 
     def finish(self, work: Coroutine[Any, Any, object]) -> bool:
-        """On the loop's own thread, which cannot block: do `work`, then stop. False on any other thread."""
+        """If called on the loop's own thread, which cannot block, schedule `work` and then the end of the loop. Returns
+        False on any other thread.
+        """
         if threading.current_thread() is not self._thread:
             return False
 
-        async def last() -> None:
+        async def work_and_close() -> None:
             await asyncio.wait_for(work, CLOSE_SECONDS)
             self.close()
 
-        self._last = self._loop.create_task(last(), name="closing a tool registry")
+        self._last = self._loop.create_task(work_and_close(), name="closing a tool registry")
         return True
 
     def _run(self) -> None:
@@ -101,44 +104,44 @@ class LoopThread:
 
 
 def _close(thread: LoopThread, registry: AsyncToolRegistry, callbacks: Threads) -> None:
-    """Finalizer of a registry that was not closed; also runs at the end of the process."""
-    closing = _closed(registry, callbacks)
+    """Close a registry. This is the finalizer, which also runs at the end of the process."""
+    closing = _close_registry(registry, callbacks)
     if thread.finish(closing):
         return
     try:
         thread.wait(closing, CLOSE_SECONDS)
     except (TimeoutError, RuntimeError) as error:
-        logger.warning("the tool registry was not closed in order: %s", error)
+        logger.warning("the tool registry was not closed properly: %s", error)
     thread.close()
 
 
-async def _closed(registry: AsyncToolRegistry, callbacks: Threads) -> None:
+async def _close_registry(registry: AsyncToolRegistry, callbacks: Threads) -> None:
     await registry.close()
     callbacks.shutdown()
 
 
-def _beside(callback: Callable[..., object] | None, threads: Threads) -> Callable[..., object] | None:
-    """A callback in a thread of its own, where it may use the registry."""
+def _run_in_thread(callback: Callable[..., object] | None, threads: Threads) -> Callable[..., object] | None:
+    """Wrap a callback so that it runs in a separate thread, where it may use the registry."""
     if callback is None or inspect.iscoroutinefunction(callback):
         return callback
 
-    async def call(*told: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(threads, callback, *told)
+    async def call(*arguments: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(threads, callback, *arguments)
 
     return call
 
 
-async def _completed_coroutine(work: Callable[[], T]) -> T:
-    """For what waits for nothing, and still belongs on the loop."""
+async def _run_on_loop(work: Callable[[], T]) -> T:
+    """Coroutine for a function that does not wait but has to run on the loop."""
     return work()
 
 
 class ToolRegistry:
-    """Tools of MCP servers and tools of this process, under one roof, without `await`.
+    """Synchronous registry of the tools of MCP servers and of this process.
 
-    The parameters are those of `AsyncToolRegistry`. With `initialize_on_startup` the tools of all servers are listed
-    here and now; a server that is down is logged. Usable from several threads. Close it, or use `with`.
-    Raises BadServer and BadTool.
+    The parameters are those of `AsyncToolRegistry`. With `initialize_on_startup`, the constructor lists the tools of
+    all servers; a server that cannot be reached is logged. Several threads may use one registry. Call `close`, or use
+    `with`. Raises BadServer and BadTool.
     """
 
     def __init__(
@@ -166,8 +169,8 @@ class ToolRegistry:
             retry=retry,
             connect_timeout=connect_timeout,
             start_timeout=start_timeout,
-            on_connect=_beside(on_connect, callbacks),
-            on_disconnect=_beside(on_disconnect, callbacks),
+            on_connect=_run_in_thread(on_connect, callbacks),
+            on_disconnect=_run_in_thread(on_disconnect, callbacks),
             threads=threads,
         )
         self._thread = LoopThread("tool registry")
@@ -187,10 +190,10 @@ class ToolRegistry:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Life
+    # Lifecycle
 
     def close(self) -> None:
-        """Close everything for good. Calls that are running in other threads fail. Idempotent."""
+        """Close the registry finally. Calls that run in other threads fail. Idempotent."""
         self._finalizer()
 
     def close_mcp_clients(self) -> None:
@@ -202,23 +205,23 @@ class ToolRegistry:
         self._wait(self._registry.refresh_cache())
 
     def clear_cache(self) -> None:
-        """Drop all cached tools, so that the next lookup asks the servers."""
+        """Drop all cached tools, so that the next lookup lists them again."""
 
-        self._wait(_completed_coroutine(self._registry.clear_cache))
+        self._wait(_run_on_loop(self._registry.clear_cache))
 
     def health_check(self) -> dict[str, bool]:
-        """Whether a handshake with each server succeeds now, by the servers' names."""
+        """Whether a handshake with each server succeeds now, by server name."""
         return self._wait(self._registry.health_check())
 
     # Tools
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """As `get_all_tools`."""
+        """All tools; see `get_all_tools`."""
         return self.get_all_tools()
 
     def get_all_tools(self) -> tuple[Tool, ...]:
-        """All tools by name, stale listings renewed first. Those of servers that cannot be reached are left out."""
+        """All tools sorted by name, after stale lists were renewed. Tools of unreachable servers are left out."""
         return self._wait(self._registry.get_all_tools())
 
     def get_tool(self, name: str) -> Tool | None:
@@ -230,8 +233,8 @@ class ToolRegistry:
         return self._wait(self._registry.search(query, limit))
 
     def add_tool(self, tool: LocalTool) -> Tool:
-        """Take in one more local tool. Raises BadTool, also where another has its name."""
-        return self._wait(_completed_coroutine(lambda: self._registry.add_tool(tool)))
+        """Add a local tool. Raises BadTool, also if another local tool has the same name."""
+        return self._wait(_run_on_loop(lambda: self._registry.add_tool(tool)))
 
     # Definitions
 
@@ -242,7 +245,7 @@ class ToolRegistry:
     def get_tool_definitions_safe(
         self, provider: str, *, strict: bool = False, model: str | None = None
     ) -> Definitions | UnknownFormat:
-        """As `get_tool_definitions`, with the error as a value."""
+        """Like `get_tool_definitions`, but returns the error instead of raising it."""
         return self._wait(self._registry.get_tool_definitions_safe(provider, strict=strict, model=model))
 
     def get_openai_tools(self, strict: bool = True, *, model: str | None = None) -> Definitions:
@@ -254,7 +257,7 @@ class ToolRegistry:
         return self._wait(self._registry.add_to_openai_request(request, strict=strict))
 
     def add_to_azure_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
-        """As `add_to_openai_request`, for Azure OpenAI."""
+        """Like `add_to_openai_request`, for Azure OpenAI."""
         return self._wait(self._registry.add_to_azure_request(request, strict=strict))
 
     # Calls
@@ -267,8 +270,8 @@ class ToolRegistry:
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> Outcome:
-        """Call a tool; never raises, see `AsyncToolRegistry.execute`. An interrupt (Ctrl-C) cancels the call at the
-        server.
+        """Call a tool. Errors are returned, not raised; see `AsyncToolRegistry.execute`. An interrupt (Ctrl-C) cancels
+        the call at the server.
         """
         try:
             return self._wait(self._registry.execute(call, arguments, timeout=timeout, retry=retry))
@@ -284,7 +287,7 @@ class ToolRegistry:
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> list[Outcome]:
-        """See `AsyncToolRegistry.execute_all`. Raises ValueError for what is not a strategy."""
+        """See `AsyncToolRegistry.execute_all`. Raises ValueError for an invalid strategy."""
         return self._wait(self._registry.execute_all(requests, strategy, timeout=timeout, retry=retry))
 
     def execute_message(

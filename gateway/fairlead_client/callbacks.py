@@ -1,4 +1,4 @@
-"""Runs the callbacks of a registry about its connections: in order, one at a time, never in the way of a call."""
+"""Runs a registry's callbacks about connections, in order and one at a time, without delaying calls."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fairlead_mcp.errors import McpError
 logger = logging.getLogger(__name__)
 
 OnConnect: TypeAlias = Callable[[str], object]
-"""Called with the name of a server, after each handshake. May be a coroutine function."""
+"""Called with the name of a server after each handshake. May be a coroutine function."""
 OnDisconnect: TypeAlias = Callable[[str, McpError | None], object]
-"""Called with the name of a server, and why the connection is gone; None: it was closed here."""
+"""Called with the name of a server and the error that ended the connection; None if the registry closed it."""
 
 LAST_WORDS: Final = 5.0
-"""Seconds that callbacks have left when the registry is closed."""
+"""Seconds for queued callbacks when the registry is closed."""
 
 
 class Callbacks:
-    """Queue of callbacks that run one after the other. An exception of a callback is logged, and changes nothing."""
+    """Queue of callbacks that run one after the other. Exceptions of callbacks are logged and have no other effect."""
 
     def __init__(self, on_connect: OnConnect | None = None, on_disconnect: OnDisconnect | None = None) -> None:
         self._on_connect = on_connect
@@ -31,17 +31,17 @@ class Callbacks:
         self._task: asyncio.Task[None] | None = None
 
     def connected(self, server: str) -> None:
-        """A handshake succeeded."""
+        """Queue `on_connect` after a successful handshake."""
         if (callback := self._on_connect) is not None:
-            self._tell(lambda: callback(server))
+            self._queue(lambda: callback(server))
 
     def disconnected(self, server: str, error: McpError | None) -> None:
-        """A connection that had been told of is gone."""
+        """Queue `on_disconnect` after the end of a connection for which `connected` was called."""
         if (callback := self._on_disconnect) is not None:
-            self._tell(lambda: callback(server, error))
+            self._queue(lambda: callback(server, error))
 
     async def aclose(self) -> None:
-        """Tell what is left to tell. Bounded."""
+        """Run the queued callbacks for at most `LAST_WORDS` seconds."""
         task, self._task = self._task, None
         if task is None or task is asyncio.current_task():
             return
@@ -50,7 +50,7 @@ class Callbacks:
         task.cancel()
         await asyncio.wait([task])
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _queue(self, callback: Callable[[], object]) -> None:
         self._due.put_nowait(callback)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="callbacks of a tool registry")
@@ -62,4 +62,4 @@ class Callbacks:
                 if inspect.isawaitable(outcome):
                     await outcome
             except Exception:
-                logger.exception("a callback of the tool registry failed")
+                logger.exception("a callback (on_connect or on_disconnect) of the tool registry failed")

@@ -1,7 +1,7 @@
-"""Finds the tools that a server of a registry lists only to clients with a capability.
+"""Finds the tools that a server lists only to clients with certain capabilities.
 
-A registry declares no capability when it calls, so these tools are listed and refused by name. A
-server is compared when it lists other tools than before, so that one on stdio is hardly ever started twice.
+A registry declares no capabilities, so it lists these tools and refuses calls of them. The comparison is repeated only
+when the server's list has changed, so that a second process of a stdio server is rarely started.
 """
 
 from __future__ import annotations
@@ -22,31 +22,34 @@ from fairlead_mcp.gated import Gated, behind_capabilities, name_of
 logger = logging.getLogger(__name__)
 
 SECONDS: Final = 10.0
-"""Bound of a comparison: a lookup waits for it."""
+"""Timeout of a comparison, as lookups wait for it."""
 
 
 class CapabilityComparison:
-    """Comparison of one server's lists, made at most once per connection."""
+    """Compares the lists of one server with and without client capabilities, and caches the difference."""
 
     def __init__(self, connector: ServerConnector) -> None:
         self._connector = connector
-        self._of: frozenset[str | None] | None = None
+        self._compared_names: frozenset[str | None] | None = None
+        """Names of the tools in the list that was last compared."""
         self._gated: tuple[Gated, ...] = ()
 
     async def gated_tools(self, connection: ServerConnection, items: Iterable[Raw]) -> tuple[Gated, ...]:
-        """The tools beside `items`, which the server lists to clients without capabilities. Raises nothing of the
-        server's: where it cannot be compared, what was known before still counts. No second container is started.
+        """Tools that require client capabilities; `items` are the tools that are listed without capabilities. If the
+        comparison fails, the previous result is returned. It is skipped if it would start a second container.
         """
         names = frozenset(map(name_of, items))
         container = starts_container(connection.server.endpoint)
-        if names != self._of and not (container and connection.session.era is Era.LEGACY):
+        if names != self._compared_names and not (container and connection.session.era is Era.LEGACY):
             try:
                 async with asyncio.timeout(SECONDS):
                     named = {name for name in names if name is not None}
                     declaring = self._connector.declaring(connection)
                     self._gated = await behind_capabilities(declaring, named, SECONDS)
-                self._of = names
+                self._compared_names = names
             except (McpError, TimeoutError) as error:
-                why = str(error) or f"it did not answer within {SECONDS:g} s"
-                logger.info("%s was not asked for tools that need client capabilities: %s", connection.server.name, why)
+                why = str(error) or f"the server did not respond within {SECONDS:g} s"
+                logger.info(
+                    "tools of %s that require client capabilities cannot be listed: %s", connection.server.name, why
+                )
         return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)

@@ -1,6 +1,6 @@
-"""Opens sessions with the servers of a registry, and runs the child processes among them.
+"""Opens sessions with the servers of a registry, and runs stdio servers as child processes.
 
-One `ServerConnector` per registry. It belongs to the loop and the thread that use it first.
+There is one `ServerConnector` per registry. It belongs to the event loop and thread of its first use.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
 from fairlead_tools.version import NAME, VERSION
 
 CONNECT_SECONDS: Final = 10.0
-"""To negotiate with a server behind a URL."""
+"""Timeout for the handshake with a server at a URL."""
 START_SECONDS: Final = 60.0
-"""To start a child process and to negotiate with it: its package may have to be fetched first."""
+"""Timeout for starting a child process and the handshake with it; its package may have to be downloaded first."""
 CONNECTIONS: Final = MAX_PARALLEL
-"""To one server at once."""
+"""Most connections to one server."""
 
 
 @dataclass(eq=False)
 class ServerConnection:
-    """A session that has been negotiated, and how many calls are on it."""
+    """A session after its handshake, with the number of its calls in flight."""
 
     server: ServerDeclaration
     session: McpSession
     child: Child | None = None
     busy: int = 0
     retired: bool = False
-    """No further call is made on it; it is closed when the last one ends."""
+    """Whether the connection gets no further calls and is closed when its last call ends."""
     closing: bool = False
 
 
 class ServerConnector:
-    """Opens sessions over HTTP and stdio, and restarts child processes that ended."""
+    """Opens sessions over HTTP and stdio, and restarts child processes that have ended."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ServerConnector:
         self._heard: dict[Hashable, Heard] = {}
 
     def seconds(self, server: ServerDeclaration) -> float:
-        """How long connecting to a server may take."""
+        """Timeout in seconds for connecting to a server."""
         return self.start_seconds if self.runs(server) else self.connect_seconds
 
     def runs(self, server: ServerDeclaration) -> bool:
@@ -76,11 +76,11 @@ class ServerConnector:
         return isinstance(server.endpoint, ChildEndpoint)
 
     def streams(self, server: ServerDeclaration) -> bool:
-        """Whether the server is reached over one stream, whose end is that of the connection."""
+        """Whether the server uses one event stream (HTTP+SSE), whose end is the end of the connection."""
         return isinstance(server.endpoint, EventsEndpoint)
 
     async def open(self, server: ServerDeclaration, heard: Heard) -> ServerConnection:
-        """Connect and negotiate; `heard` is called with the method of each notification. Raises McpError."""
+        """Open a session; `heard` is called with the method of each notification. Raises McpError."""
         opened = self._prepare(server, heard)
         try:
             await opened.session.connect(self.seconds(server))
@@ -90,14 +90,15 @@ class ServerConnector:
         return opened
 
     async def close(self, opened: ServerConnection) -> None:
-        """End a session, and the process behind it. Bounded; raises nothing."""
+        """Close a session and its child process. The time is limited; never raises."""
         await opened.session.aclose()
         if opened.child is not None and self._host is not None and self._host.find(opened.server.name) is opened.child:
             self._host.retire(opened.server.name)
 
     def declaring(self, connection: ServerConnection) -> Declaring:
-        """Opens further sessions with the server of a connection, which declare capabilities and decline questions. A
-        legacy process is told of them when it starts, and so takes a process of its own each time.
+        """Return a function that opens further sessions with a connection's server. They declare client capabilities
+        and decline requests of the server. A legacy stdio server receives capabilities only at its start, so such a
+        session needs another process.
         """
 
         @asynccontextmanager
@@ -119,11 +120,11 @@ class ServerConnector:
         return session
 
     async def check(self, server: ServerDeclaration) -> None:
-        """A handshake over a connection of its own. Raises McpError."""
+        """Check a server by a handshake over a new connection. Raises McpError."""
         await self.close(await self.open(server, lambda method: None))
 
     async def aclose(self) -> None:
-        """Stop all child processes. Bounded."""
+        """Stop all child processes; the time is limited."""
         host, self._host = self._host, None
         if host is not None:
             await host.aclose()
@@ -157,13 +158,13 @@ class ServerConnector:
 
 
 class _ChildListener:
-    """Passes on what child processes announce."""
+    """Forwards notifications of child processes."""
 
     def __init__(self, heard: dict[Hashable, Heard]) -> None:
         self._heard = heard
 
     def child_changed(self, key: Hashable, child: Child) -> None:
-        """Its end is waited for elsewhere."""
+        """No-op, as `RemoteServer` waits for the end of a child."""
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
         if (heard := self._heard.get(key)) is not None:
@@ -171,8 +172,8 @@ class _ChildListener:
 
 
 async def ask(session: McpSession, seconds: float) -> None:
-    """Have a server prove that it answers, by what every server implements. Raises McpError."""
+    """Check that a server responds, by a method that every server implements. Raises McpError."""
     try:
         await session.request("tools/list", timeout=seconds)
     except RpcError:
-        return  # an answer
+        return  # an error response shows too that the server responds

@@ -1,6 +1,6 @@
-"""The tools of a registry in a provider's form, and in a request to it.
+"""Converts the tools of a registry to a provider's format, and adds them to requests.
 
-Pure module. All conversion is that of `fairlead_formats`; here it is put where a request has it.
+Pure module. `fairlead_formats` converts the definitions; this module adds them to the right member of a request.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _NO_TOOL: Final = "/tools"
 
 
 class Definitions(list[JsonObject]):
-    """Definitions as they stand in a request of one provider, with what became of the tools on the way.
+    """List of definitions in a provider's format, with a report about the conversion.
 
-    A list, to be given to the provider's SDK as it is.
+    It can be passed to the provider's SDK unchanged.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class Definitions(list[JsonObject]):
     ) -> None:
         super().__init__(tools)
         self.format = format
-        """As in `formats.registry`."""
+        """Name of the format, as in `formats.registry`."""
         self.member = member
-        """Where the list stands in a request: a JSON Pointer (RFC 6901), as `/tools` or `/toolConfig/tools`."""
+        """Location of the list in a request, as a JSON Pointer (RFC 6901) such as `/tools` or `/toolConfig/tools`."""
         self.names = names
-        """Both ways between the registry's names and those in the list; `execute` takes either."""
+        """Mapping between the registry's names and those in the list; `execute` accepts both."""
         self.report = report
-        """Losses: parts that the format does not hold as they were, and tools that are not strict though asked for."""
+        """Losses: parts that the format cannot express, and tools that are not strict although `strict` was set."""
         self.max_tools = max_tools
-        """Tools that the provider takes in one request, where that is known."""
+        """Most tools that the provider accepts in one request; None if unknown."""
 
     def report_of(self, tool: str) -> tuple[Loss, ...]:
         """The part of the report about one tool, by the registry's name."""
@@ -57,7 +57,7 @@ class Definitions(list[JsonObject]):
 def definitions(
     tools: Sequence[Tool], names: Names, format_: Format, options: Options, conversions: Conversions
 ) -> Definitions:
-    """Tools in a provider's form; one that cannot be converted is left out, and in the report."""
+    """Convert tools to a provider's format. A tool that cannot be converted is left out, and the report has it."""
     converted = conversions.convert(
         format_,
         [tool.definition for tool in tools],
@@ -77,29 +77,31 @@ def definitions(
 
 
 def openai_format(request: Mapping[str, Any]) -> str:
-    """Which of OpenAI's forms a request has: Responses by its `input`, the old `functions`, else Chat Completions."""
+    """OpenAI's format of a request: Responses if it has `input`, the legacy `functions`, or else Chat Completions."""
     if "functions" in request:
         return registry.OPENAI_FUNCTIONS
     return registry.OPENAI_RESPONSES if "input" in request and "messages" not in request else registry.OPENAI_CHAT
 
 
 def add_offered(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
-    """A copy of the request with the tools behind those that it has. Of two tools of one name, the request's stays.
+    """Copy a request and append tools to its own ones. If the request has a tool with the same name, it is kept.
 
-    Raises ValueError where the member that holds them is not a list.
+    Raises ValueError if the member with the request's tools is not a list.
     """
     member = offered.member.removeprefix("/")
-    there = request.get(member)
-    if there is not None and not isinstance(there, list):
-        raise ValueError(f"{member} of the request is {type(there).__name__}, not a list")
-    taken = {name_of(tool) for tool in format_.read(there).tools} if there else set()
-    fitting = [tool for tool in offered if _name(tool) not in taken]
-    if len(fitting) < len(offered):
-        both = sorted(taken.intersection(map(_name, offered)))
-        logger.warning("the request has tools of these names already, which stay: %s", ", ".join(both))
-    combined = [*(there or ()), *fitting]
+    request_tools = request.get(member)
+    if request_tools is not None and not isinstance(request_tools, list):
+        raise ValueError(f"{member} of the request is {type(request_tools).__name__}, not a list")
+    request_names = {name_of(tool) for tool in format_.read(request_tools).tools} if request_tools else set()
+    new_tools = [tool for tool in offered if _name(tool) not in request_names]
+    if len(new_tools) < len(offered):
+        common = sorted(request_names.intersection(map(_name, offered)))
+        logger.warning("tools of the registry are not added, as the request has these names: %s", ", ".join(common))
+    combined = [*(request_tools or ()), *new_tools]
     if offered.max_tools is not None and len(combined) > offered.max_tools:
-        logger.warning("the request has %d tools; %s takes %d", len(combined), offered.format, offered.max_tools)
+        logger.warning(
+            "the request has %d tools, but %s accepts at most %d", len(combined), offered.format, offered.max_tools
+        )
     return {**request, member: combined} if combined else dict(request)
 
 

@@ -1,6 +1,6 @@
-"""One call of one tool: arguments read and checked, attempts, pauses, and what it all comes to.
+"""Executes a call of a tool: parses and validates arguments, makes attempts with pauses, and returns the outcome.
 
-Raises nothing for what a tool or a server does.
+Errors of tools and servers are returned, not raised.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
 from fairlead_tools.validation.shelf import Checks
 
 Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
-"""Makes one attempt: the tool, raw arguments, seconds. Raises McpError and HandlerFailed."""
+"""Makes one attempt with a tool, raw arguments and a timeout in seconds. Raises McpError and HandlerFailed."""
 
 _COMPLETE: Final = "complete"
 _NOTHING: Final = Raw(b"{}")
@@ -39,23 +39,23 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Executor:
-    """Calls tools with retries. `random`, from 0 to 1, spreads the pauses between attempts."""
+    """Calls tools with retries. `random` returns numbers from 0 to 1, which vary the pauses between attempts."""
 
     def __init__(self, call: Call, *, random: Callable[[], float] = randomness.random) -> None:
         self._call = call
         self._random = random
         self._checks = Checks()
 
-    async def run(self, name: str, tool: Tool, given: object, *, timeout: float, retry: Retry) -> Outcome:
-        """Call a tool with arguments as a model or a program gave them; `timeout` is that of one attempt."""
+    async def run(self, name: str, tool: Tool, arguments: object, *, timeout: float, retry: Retry) -> Outcome:
+        """Call a tool with the arguments of a model or program; `timeout` is that of one attempt, in seconds."""
         if tool.requires:
             message = sentence(tool.name, tool.requires)
             return Outcome(name, tool.name, error=ExecutionError(tool.name, message, code=MISSING_CLIENT_CAPABILITY))
         began = time.monotonic()
-        raw = arguments_of(tool, given)
+        raw = arguments_of(tool, arguments)
         check = self._checks.of(tool.server, tool.own_name, tool.raw, tool.key)
         if not isinstance(raw, InvalidArguments) and (wrong := check.arguments(raw)) is not None:
-            message = f"the arguments of {tool.name} do not fit: {wrong}"
+            message = f"the arguments of {tool.name} do not match its inputSchema: {wrong}"
             raw = InvalidArguments(tool.name, message, tuple(wrong.splitlines()))
         if isinstance(raw, InvalidArguments):
             return Outcome(name, tool.name, error=raw)
@@ -77,7 +77,7 @@ class Executor:
     async def _attempt(
         self, tool: Tool, raw: bytes, timeout: float, retry: Retry
     ) -> tuple[JsonObject | None, ToolCallError | None, bytes | Raw]:
-        """Result and error, and the raw result."""
+        """Make one attempt; returns the result, the error, and the raw result."""
         repeatable = retry.repeatable or tool.repeatable
         try:
             answer, result = _read(await self._call(tool, raw, timeout))
@@ -86,20 +86,20 @@ class Executor:
         except HandlerFailed as failed:
             return None, handler_failure(tool.name, failed.cause), _NOTHING
         except (msgspec.DecodeError, RecursionError) as error:
-            message = f"the result of {tool.name} cannot be read: {error}"
+            message = f"the result of {tool.name} cannot be decoded: {error}"
             return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error), _NOTHING
         kind = result.get("resultType", _COMPLETE)
         if kind != _COMPLETE:
-            message = f"{tool.name} asks for more ({str(kind)[:40]}), which a registry cannot give"
+            message = f"{tool.name} returned a result of type {str(kind)[:40]}, which a registry does not support"
             return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR), answer
-        error_said = refusal_of(tool.name, result, repeatable=repeatable)
-        if error_said is None and result.get("isError") is True:
-            error_said = ToolFailed(tool.name, result)
-        return result, error_said, answer
+        reported_error = refusal_of(tool.name, result, repeatable=repeatable)
+        if reported_error is None and result.get("isError") is True:
+            reported_error = ToolFailed(tool.name, result)
+        return result, reported_error, answer
 
 
 def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
-    """The result of a call in the form that MCP has for it, raw and decoded."""
+    """Decode a result and repair it to MCP's schema; returns it raw and decoded."""
     result = _decode(answer)
     if result.get("resultType") not in (None, _COMPLETE):
         return answer, result
@@ -107,11 +107,11 @@ def _read(answer: Raw) -> tuple[bytes | Raw, JsonObject]:
     return (answer, result) if strict is answer else (strict, _decode(strict))
 
 
-def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
-    """Raw arguments for the tool: read within bounds, under the original names of properties, and without the nulls by
-    which a strict model leaves out what is optional.
+def arguments_of(tool: Tool, arguments: object) -> bytes | InvalidArguments:
+    """Parse arguments and encode them for a tool. Original property names are restored, and the nulls are removed by
+    which a model in strict mode leaves out optional properties.
     """
-    call = given if isinstance(given, InvalidCall) else read_arguments(given)
+    call = arguments if isinstance(arguments, InvalidCall) else read_arguments(arguments)
     if isinstance(call, InvalidCall):
         return InvalidArguments(tool.name, call.reason, (call.reason,))
     return _encode(un_null(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))

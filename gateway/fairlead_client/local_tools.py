@@ -1,7 +1,7 @@
-"""The tools of this process: functions as `fairlead_tools.handlers` takes them in, and the calls of them.
+"""Local tools: functions of this process as tools of a registry, run by `fairlead_tools.handlers`.
 
-Names, schemas, threads and results are those of the gateway's custom tools, so that a function
-behaves alike in both.
+Names, schemas, threads and results are the same as for the gateway's custom tools, so that a function behaves the same
+way in both.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from fairlead_tools.handlers.tools import SERVER, CustomTools
 from fairlead_tools.names import tool_id
 
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool
-"""A function, marked by `@tool` or not, or all that is said of one."""
+"""A function, with or without `@tool`, or a `CustomTool`."""
 
 AT_ONCE: Final = 10_000
-"""Calls of local tools; those of blocking handlers wait for a thread."""
+"""Most calls of local tools at once; calls of blocking handlers also wait for a thread."""
 MAX_RESULT: Final = 16 << 20
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class LocalTools:
-    """Functions as tools of a registry. Raises BadTool for a function that cannot be one."""
+    """Local tools of a registry. Raises BadTool for a function that cannot be a tool."""
 
-    def __init__(self, given: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
+    def __init__(self, tools: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
         self._tools = CustomTools()
         self._shown: dict[str, Tool] = {}
         self._handlers = Handlers(self._tools, limit=AT_ONCE, threads=threads, raises=True)
         self._waiting: dict[_FutureOutcome, HandlerCall] = {}
-        for tool in given:
+        for tool in tools:
             self.add(tool)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._shown.values())
 
     def add(self, tool: LocalTool) -> Tool:
-        """Take in one more. Raises BadTool, also where the name is taken."""
+        """Add a tool. Raises BadTool, also if another tool has its name."""
         prepared = self._tools.add(tool)
         shown = self._shown[prepared.name] = _tool(prepared)
         return shown
 
     async def call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
-        """The raw result. Raises McpError and HandlerFailed."""
+        """Call a tool and return its raw result. Raises McpError and HandlerFailed."""
         params = _encode({"name": tool.own_name, "arguments": Raw(arguments)})
         outcome = _FutureOutcome()
         call = self._waiting[outcome] = self._handlers.call(
@@ -72,7 +72,7 @@ class LocalTools:
             del self._waiting[outcome]
 
     async def aclose(self) -> None:
-        """End all calls. A handler in a thread goes on until it sees its cancellation (`Context`)."""
+        """Cancel all calls. A handler in a thread continues until it checks its cancellation (`Context`)."""
         for outcome, call in self._waiting.items():
             call.cancel()
             outcome.take_error(ConnectFailed("the tool registry was closed", reason="Closed"))
@@ -80,7 +80,7 @@ class LocalTools:
 
 
 class _FutureOutcome:
-    """Outcome of one call as a future; its progress and log messages are dropped."""
+    """Sets the outcome of a call as a future; progress and log messages are dropped."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
@@ -94,7 +94,7 @@ class _FutureOutcome:
             self.future.set_exception(error)
 
     def notify(self, message: Message) -> None:
-        """Nobody hears it."""
+        """Ignore progress and log messages."""
 
 
 def _tool(prepared: Prepared) -> Tool:

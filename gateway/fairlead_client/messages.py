@@ -1,4 +1,4 @@
-"""A model's message: its calls read, and their outcomes written in the form in which they came. Pure module."""
+"""Parses the calls of a model's message, and writes their outcomes in the same format. Pure module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 
 _DEPTH: Final = 3
-"""Levels of lists and objects in which an SDK's object may stand: message, content, part."""
+"""Levels of lists and objects in which SDK objects are looked for: message, content, part."""
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class Executed:
     """Outcomes of the calls in a model's message."""
 
     messages: tuple[JsonObject, ...]
-    """To be appended to the conversation, behind the model's message."""
+    """Messages to append to the conversation after the model's message."""
     outcomes: tuple[Outcome, ...]
-    """In the order of the calls."""
+    """Outcomes in the order of the calls."""
     pending: tuple[str, ...]
-    """Ids of the calls that were left to the caller."""
+    """Ids of the calls that are left to the caller."""
     report: tuple[ResultLoss, ...]
-    """Parts of the results that the format does not hold as they were."""
+    """Losses: parts of the results that the format cannot express."""
 
 
 def decode(message: object, depth: int = 0) -> object:
-    """A message as decoded JSON, whether it is that already or an object of a provider's SDK: those are pydantic's, and
-    known by their method alone. Also looks into lists and objects, where such an object may be a part.
+    """Convert a message to decoded JSON. Objects of providers' SDKs, also in lists and objects, are converted by their
+    pydantic method `model_dump`; decoded JSON stays unchanged.
     """
     dump = getattr(message, "model_dump", None)
     if callable(dump) and not isinstance(message, type):
@@ -51,8 +51,8 @@ def with_results(
     leave_unknown: bool,
     carry: Carry = DEFAULT_CARRY,
 ) -> Executed:
-    """The messages that answer `calls`. With `leave_unknown`, calls of tools that the registry does not have stay
-    pending: the caller has tools of its own. Freeform calls always do: no tool of a registry takes text in place of
+    """Write the messages with the results of `calls`. With `leave_unknown`, calls of tools that the registry does not
+    have are left to the caller. Freeform calls always are, as tools of a registry do not accept text instead of
     arguments. Raises UnknownFormat.
     """
     results = [
@@ -64,5 +64,5 @@ def with_results(
 
 
 def _is_left(call: ModelCall, outcome: Outcome, leave_unknown: bool) -> bool:
-    """Whether the caller answers a call itself."""
+    """Whether a call is left to the caller."""
     return call.valid and isinstance(outcome.error, UnknownFunction) and (leave_unknown or call.kind == CUSTOM)

@@ -1,13 +1,13 @@
-"""Outcomes of calls through the registry: a result, or one of four errors. Values, never raised by the registry.
+"""Outcomes of calls through a registry: a result, or one of four errors, which the registry returns and never raises.
 
-Pure module. The codes are those of the gateway's contract (`refusals`), and `UNKNOWN_TOOL`, which MCP says with
-the JSON-RPC error -32602.
+Pure module. The codes are those of the gateway (`refusals`), and `UNKNOWN_TOOL`, for which MCP has the JSON-RPC error
+-32602.
 
     ToolCallError
       UnknownFunction     no tool has this name
-      InvalidArguments    the arguments do not fit the tool's schema, or are not a JSON object; nothing was called
-      ExecutionError      the tool did not answer: the cause, and whether trying again makes sense
-      ToolFailed          the tool answered, and says that it failed: its own result, unchanged
+      InvalidArguments    the arguments do not match the tool's schema, or are not a JSON object; nothing was called
+      ExecutionError      the call failed; it has the cause, and whether a retry makes sense
+      ToolFailed          the tool returned a result with `isError`; it has the unchanged result
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ CLOSED: Final = "CLOSED"
 
 
 class ToolCallError(Exception):
-    """Base of the tree. `str(error)` is a sentence for the model, `code` a stable word for programs."""
+    """Base class of the errors. `str(error)` is a sentence for the model, `code` a stable word for programs."""
 
     code: str = "ERROR"
     retryable: bool = False
-    """Whether the same call may be made again without harm, and with a chance of another outcome."""
+    """Whether the call may be repeated without harm and with a chance of another outcome."""
     retry_after: float | None = None
-    """Seconds that the server asks to wait before that, where it said so."""
+    """Seconds that the server requests to wait before a retry; None if it does not."""
 
     def __init__(self, tool: str, message: str) -> None:
         super().__init__(message)
         self.tool = tool
-        """The name that was asked for."""
+        """The name in the call."""
 
 
 class UnknownFunction(ToolCallError):
-    """No tool of this registry has the name; `did_you_mean` is the nearest one that does exist, or None."""
+    """No tool of this registry has the name; `did_you_mean` is the most similar name of a tool, or None."""
 
     code = UNKNOWN_TOOL
 
@@ -51,7 +51,7 @@ class UnknownFunction(ToolCallError):
 
 
 class InvalidArguments(ToolCallError):
-    """The arguments do not fit. `problems` are sentences, each with the place (JSON Pointer, RFC 6901)."""
+    """The arguments are not valid. `problems` are sentences, each with the location (JSON Pointer, RFC 6901)."""
 
     code = INVALID_ARGUMENTS
 
@@ -61,8 +61,8 @@ class InvalidArguments(ToolCallError):
 
 
 class ExecutionError(ToolCallError):
-    """The tool did not answer. `__cause__` is what was raised underneath: a `fairlead_mcp.errors.McpError` of the
-    connection, or the exception of a local handler. `code` is one of `refusals`, or `CLOSED`.
+    """The call failed without a result. `__cause__` is the underlying exception: a `fairlead_mcp.errors.McpError` of
+    the connection, or the exception of a local handler. `code` is one of `refusals`, or `CLOSED`.
     """
 
     def __init__(
@@ -83,64 +83,64 @@ class ExecutionError(ToolCallError):
 
     @property
     def cause(self) -> BaseException | None:
-        """Exception that was raised underneath."""
+        """The underlying exception; None without one."""
         return self.__cause__
 
 
 class ToolFailed(ToolCallError):
-    """The tool says that it failed (`isError`). `result` is its `CallToolResult`, as it came."""
+    """The tool reported a failure (`isError`). `result` is its unchanged `CallToolResult`."""
 
     code = TOOL_FAILED
 
     def __init__(self, tool: str, result: JsonObject) -> None:
-        super().__init__(tool, text_of(result) or "the tool reports an error and does not say which")
+        super().__init__(tool, text_of(result) or "the tool reported an error without a message")
         self.result = result
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One call: `error` is None exactly when the tool answered and does not say that it failed."""
+    """Outcome of one call. `error` is None if the tool returned a result without `isError`."""
 
     name: str
-    """As it was asked for."""
+    """The name in the call."""
     tool: str | None = None
-    """The registry's name of the tool; None where there is none."""
+    """The registry's name of the tool; None if no tool was found."""
     result: JsonObject | None = None
-    """The tool's `CallToolResult` (MCP 2026-07-28, Tools), also where it says that it failed."""
+    """The tool's `CallToolResult` (MCP 2026-07-28, Tools), also if it reports a failure."""
     error: ToolCallError | None = None
     warning: str | None = None
-    """Parts of the structured content that do not fit the tool's `outputSchema`: one error a line."""
+    """Violations of the tool's `outputSchema` by the structured content, one per line."""
     attempts: int = 0
-    """How often the tool was called."""
+    """Number of attempts."""
     seconds: float = 0.0
-    """From first to last attempt, the pauses included."""
+    """Duration of all attempts, including the pauses between them."""
 
     @property
     def ok(self) -> bool:
-        """Whether the tool did what it was asked."""
+        """Whether the call succeeded."""
         return self.error is None
 
     @property
     def text(self) -> str:
-        """The text blocks of the result, one per line; of a failure its message."""
+        """The text blocks of the result, one per line; after a failure, its message."""
         return str(self.error) if self.error is not None else text_of(self.result or {})
 
     @property
     def value(self) -> Any:
-        """Value that the tool returned: `structuredContent` where it gave one, else `text`; None after a failure."""
+        """Value that the tool returned: `structuredContent` if there is one, else `text`; None after a failure."""
         if self.error is not None or self.result is None:
             return None
         structured = self.result.get("structuredContent")
         return text_of(self.result) if structured is None else structured
 
     def unwrap(self) -> Any:
-        """`value`. Raises `error` where there is one, for those who prefer exceptions."""
+        """Return `value`, or raise `error` if there is one."""
         if self.error is not None:
             raise self.error
         return self.value
 
     def as_result(self) -> JsonObject:
-        """Result for a model: the tool's, or the error in the form of one (`isError`)."""
+        """Result for a model: the tool's result, or the error as a result with `isError`."""
         if self.result is not None:
             return self.result
         error = self.error
@@ -151,18 +151,18 @@ class Outcome:
         return {"content": content, "isError": True, "_meta": {META_ERROR: detail}}
 
 
-def no_call(given: object) -> Outcome:
-    """Outcome of a call that names no tool: of None, or of an object of a provider's SDK."""
-    what = "None" if given is None else f"an object of type {type(given).__name__}"
+def no_call(value: object) -> Outcome:
+    """Outcome for a value that is not a call, such as None or an object of a provider's SDK."""
+    what = "None" if value is None else f"an object of type {type(value).__name__}"
     message = (
-        f"{what} is not a call: give a tool's name, a Request or a ModelCall. A model's message goes to "
-        "execute_message as a whole, also one without calls"
+        f"{what} is not a valid call: pass a tool's name, a Request or a ModelCall. Pass a whole message of a model to "
+        "execute_message, also one without calls"
     )
     return Outcome("", error=InvalidArguments("", message, (message,)))
 
 
 def text_of(result: JsonObject) -> str:
-    """The text blocks of a result. Tolerant of every other shape."""
+    """The text blocks of a result, one per line; everything else is ignored."""
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]

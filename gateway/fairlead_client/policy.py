@@ -1,4 +1,4 @@
-"""How often and how long a call is tried, and what of a failure may be tried again. Pure module."""
+"""Retry policy of calls, strategies for several calls, and conversion of failures to errors. Pure module."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from fairlead_tools.refusals import refusal_for
 
 CALL_SECONDS: Final = 60.0
 MAX_PARALLEL: Final = 64
-"""Calls that `parallel` makes at a time: as many as there are connections to one server, so that none spends its time
-waiting for one.
+"""Most calls at once with the strategy `parallel`. It equals the number of connections to one server, so that the
+timeout of a call does not include waiting for a connection.
 """
 
 _NOT_TAKEN: Final = frozenset({429, 503})
-"""HTTP refusals before any work was done."""
+"""HTTP statuses of requests that were rejected before any work was done."""
 _NOT_BEGUN: Final = frozenset({RATE_LIMITED, BREAKER_OPEN})
-"""Codes of a gateway that did not pass the call on."""
+"""Codes of a gateway for calls that it did not send to the server."""
 _BROKEN_OFF: Final = frozenset({CONNECTION_LOST, TIMEOUT})
-"""Codes of a gateway behind which the call may have been carried out."""
+"""Codes of a gateway for calls that the server may have executed."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """Further attempts after failures that may be tried again; `attempts` counts the first one.
+    """Retries after failures; `attempts` is the total number of attempts.
 
-    The pause before the second attempt is `first` seconds, doubled for each further one up to `longest`, cut by up to a
-    half at random; a server that asks for a longer one gets it up to `longest`, and beyond it ends the attempts.
+    The pause before the second attempt is `first` seconds. It doubles for each further attempt up to `longest`, and is
+    shortened randomly by up to a half. A longer pause that the server requests is respected up to `longest`; a request
+    beyond `longest` ends the attempts.
     """
 
     attempts: int = 3
     first: float = 0.2
     longest: float = 5.0
     repeatable: bool = False
-    """Set it where the tool may be called twice: then lost connections and timeouts are tried again, too.
-    Otherwise they are only where the tool says so (`readOnlyHint`, `idempotentHint`) and is trusted.
+    """Set this if the tool may be called twice: then calls are also repeated after lost connections and timeouts.
+    Otherwise such calls are repeated only if a trusted tool has `readOnlyHint` or `idempotentHint`.
     """
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.first < 0 or self.longest < self.first:
-            raise ValueError("Retry needs at least one attempt, and 0 <= first <= longest")
+            raise ValueError("Retry is not valid: attempts must be at least 1, and 0 <= first <= longest")
 
 
 ONCE: Final = Retry(attempts=1)
@@ -62,7 +63,7 @@ ONCE: Final = Retry(attempts=1)
 
 @dataclass(frozen=True)
 class Request:
-    """One call of several. `timeout` (seconds of one attempt) and `retry` stand in place of those of the batch."""
+    """One call of several. `timeout` (seconds of one attempt) and `retry` override those of the batch."""
 
     name: str
     arguments: Mapping[str, Any] | None = None
@@ -72,37 +73,37 @@ class Request:
 
 @dataclass(frozen=True)
 class ParallelWithLimit:
-    """At most `limit` calls at a time, begun in their order."""
+    """Strategy with at most `limit` calls at once, started in order."""
 
     limit: int
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            raise ValueError("ParallelWithLimit needs a limit of at least 1")
+            raise ValueError(f"ParallelWithLimit is not valid: limit is {self.limit}, but must be at least 1")
 
 
 Strategy: TypeAlias = Literal["sequential", "parallel"] | ParallelWithLimit
 
 
 def parallel_with_limit(limit: int) -> ParallelWithLimit:
-    """The strategy of at most `limit` calls at a time."""
+    """Create the strategy with at most `limit` calls at once."""
     return ParallelWithLimit(limit)
 
 
 def at_once(strategy: Strategy, calls: int) -> int:
-    """How many of `calls` run at a time. Raises ValueError for what is not a strategy."""
+    """Most calls at once for a strategy and a number of calls. Raises ValueError for an invalid strategy."""
     if isinstance(strategy, ParallelWithLimit):
         return strategy.limit
     if strategy == "sequential":
         return 1
     if strategy == "parallel":
         return min(max(calls, 1), MAX_PARALLEL)
-    raise ValueError(f"there is no strategy {strategy!r}; known are sequential, parallel, parallel_with_limit(n)")
+    raise ValueError(f"{strategy!r} is not a valid strategy: use 'sequential', 'parallel' or parallel_with_limit(n)")
 
 
 def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
-    """Error for an exception of a local handler. An error of this registry's own is returned unchanged; one of the
-    system (a file, a connection, a timeout) may be tried again, for a program that asks for retries knows the handler.
+    """Convert an exception of a local handler to an error. A `ToolCallError` is returned unchanged. Errors of the
+    system (OSError: files, connections, timeouts) are retryable, as a program that enables retries knows its handler.
     """
     if isinstance(cause, ToolCallError):
         return cause
@@ -113,7 +114,7 @@ def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
 
 
 def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
-    """Error for a failed connection; `repeatable`: the call may be made twice."""
+    """Convert a failed connection to an error; `repeatable` says whether the call may be executed twice."""
     refusal = refusal_for(error)
     message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # users may see addresses
     if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
@@ -134,8 +135,8 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
 
 
 def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
-    """Refusal of a gateway in place of the tool's result, when the server is one: a result with a code. None for
-    every other result. A server that writes such a code itself is believed.
+    """Error for a gateway's refusal, if the server is a gateway: a result with a code. None for all other results. Such
+    a code is also accepted from other servers.
     """
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None
@@ -154,7 +155,9 @@ def refusal_of(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> Too
 
 
 def _retryable(error: McpError, *, repeatable: bool) -> bool:
-    """As for the gateway's own retries, and what a caller can afford to wait for: a place, and another full timeout."""
+    """Whether a failed call may be repeated. The rules are those of the gateway; in addition, calls are repeated after
+    timeouts and when no connection was free.
+    """
     if isinstance(error, Timeout):
         return repeatable or not error.sent
     if isinstance(error, PoolFull) or (isinstance(error, HttpRefused) and error.status in _NOT_TAKEN):

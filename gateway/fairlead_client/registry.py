@@ -1,7 +1,7 @@
-"""The registry itself, for programs with an event loop. `blocking.ToolRegistry` is the same for all others.
+"""Asynchronous registry, for programs with an event loop. `blocking.ToolRegistry` is the synchronous one.
 
-Local tools come first: one of the same name as a server's shadows it, also where it fails. The tools of servers are
-cached; see `remote`. Belongs to the loop in which it is first used.
+A local tool takes precedence over a server's tool of the same name, even if the local one fails. The tools of servers
+are cached; see `remote_server`. A registry belongs to the event loop of its first use.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _CLOSED: Final = "the tool registry is closed"
 
 
 class AsyncToolRegistry:
-    """Tools of MCP servers and tools of this process, under one roof.
+    """Registry of the tools of MCP servers and of this process.
 
-    `servers` are `Server` objects, McpServers, mappings, or the parsed content of an `mcp.json`; `local_tools` are
-    functions, marked by `@tool` or not, or `CustomTool`s. `cache_ttl` is in seconds. `timeout` (seconds of one attempt)
-    and `retry` count for calls that bring none of their own. With `initialize_on_startup`, `async with` (or `start`)
-    lists the tools of all servers; without it nothing is connected before the first use. `threads` is how many blocking
-    local tools run at once. Raises BadServer and BadTool.
+    `servers` are `Server` objects, McpServers, mappings, or the parsed content of an `mcp.json`. `local_tools` are
+    functions, with or without `@tool`, or `CustomTool`s. `cache_ttl` is in seconds. `timeout` (seconds of one attempt)
+    and `retry` are defaults for calls. With `initialize_on_startup`, `async with` (or `start`) lists the tools of all
+    servers; without it, servers are connected at the first use. `threads` is the number of blocking local tools that
+    run at once. Raises BadServer and BadTool.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class AsyncToolRegistry:
         self._executor = Executor(self._call)
         self._compiled: ToolTable | None = None
         self._index: tuple[ToolTable, Bm25Index] | None = None
-        """Index of the tools that were searched last, and the table that it is of."""
+        """Cached search index, and the table of tools for which it was created."""
         self._closed = False
 
     def __repr__(self) -> str:
@@ -111,16 +111,16 @@ class AsyncToolRegistry:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # Life
+    # Lifecycle
 
     async def start(self) -> None:
-        """List the tools of all servers, unless `initialize_on_startup` is off. A server that is down is logged."""
+        """List the tools of all servers, unless `initialize_on_startup` is off. An unreachable server is logged."""
         self._check_open()
         if self._initialize:
             await self._ensure_fresh(float("inf"))
 
     async def close(self) -> None:
-        """Close everything for good. Calls that are running fail. Bounded; idempotent."""
+        """Close the registry finally. Calls in flight fail. The time is limited; idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -142,13 +142,13 @@ class AsyncToolRegistry:
         await self._ensure_fresh(float("inf"))
 
     def clear_cache(self) -> None:
-        """Drop all cached tools, so that the next lookup asks the servers."""
+        """Drop all cached tools, so that the next lookup lists them again."""
         self._check_open()
         for remote in self._remotes.values():
             remote.forget()
 
     async def health_check(self) -> dict[str, bool]:
-        """Whether a handshake with each server succeeds now, by the servers' names."""
+        """Whether a handshake with each server succeeds now, by server name."""
         self._check_open()
         healthy = await asyncio.gather(*(remote.check() for remote in self._remotes.values()))
         return dict(zip(self._remotes, healthy, strict=True))
@@ -157,29 +157,29 @@ class AsyncToolRegistry:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that are known now, by name. Asks no server: see `get_all_tools`."""
+        """The currently cached tools, sorted by name. Unlike `get_all_tools`, this sends no requests to servers."""
         return self._table().tools
 
     async def get_all_tools(self) -> tuple[Tool, ...]:
-        """All tools by name, stale listings renewed first. Those of servers that cannot be reached are left out."""
+        """All tools sorted by name, after stale lists were renewed. Tools of unreachable servers are left out."""
         self._check_open()
         await self._ensure_fresh()
         return self._table().tools
 
     async def get_tool(self, name: str) -> Tool | None:
-        """A tool by its name, its id (`mcp.{server}.{tool}`), the name in a provider's definitions, or by the server's
-        own name for it where one server alone has that. None where there is none, or where its server is down.
+        """Find a tool by its name, its id (`mcp.{server}.{tool}`), its name in a provider's definitions, or the
+        server's own name if only one server has it. None if there is no such tool, or if its server cannot be reached.
         """
         self._check_open()
         tool = await self._tool(name)
         return tool if tool is not None and tool.name in self._table().by_name else None
 
     async def search(self, query: str, limit: int = 8) -> tuple[Tool, ...]:
-        """At most `limit` tools that have words of the query or related ones, the best first: for a model that cannot
-        be given all of them. Stale listings are renewed first. Raises ValueError for a limit below 1.
+        """At most `limit` tools that match words of the query or related words, best first, for models that cannot be
+        given all tools. Stale lists are renewed first. Raises ValueError for a limit below 1.
         """
         if limit < 1:
-            raise ValueError(f"limit is {limit}: at least 1 tool")
+            raise ValueError(f"limit is {limit}, but must be at least 1")
         await self.get_all_tools()
         table = self._table()
         if self._index is None or self._index[0] is not table:
@@ -187,7 +187,7 @@ class AsyncToolRegistry:
         return tuple(table.by_name[hit.key] for hit in self._index[1].search(query, limit))
 
     def add_tool(self, tool: LocalTool) -> Tool:
-        """Take in one more local tool. Raises BadTool, also where another has its name."""
+        """Add a local tool. Raises BadTool, also if another local tool has the same name."""
         self._check_open()
         added_tool = self._local.add(tool)
         self._on_change()
@@ -198,9 +198,9 @@ class AsyncToolRegistry:
     async def get_tool_definitions(
         self, provider: str, *, strict: bool = False, model: str | None = None
     ) -> Definitions:
-        """All tools in a provider's form (`openai`, `anthropic`, `gemini`, …, in any case), with a report of what that
-        cannot hold. With `strict`, each tool is strict where that loses nothing. `model` chooses between rules that
-        differ within a format. Raises UnknownFormat (a ValueError), which names the known ones.
+        """All tools in a provider's format (`openai`, `anthropic`, `gemini`, …; case is ignored), with a report of
+        losses. With `strict`, each tool is strict unless that would change its schema. `model` selects between rules
+        that differ within a format. Raises UnknownFormat (a ValueError), which names the supported formats.
         """
         format_ = formats.find(provider)
         tools = await self.get_all_tools()
@@ -212,26 +212,26 @@ class AsyncToolRegistry:
     async def get_tool_definitions_safe(
         self, provider: str, *, strict: bool = False, model: str | None = None
     ) -> Definitions | formats.UnknownFormat:
-        """As `get_tool_definitions`, with the error as a value."""
+        """Like `get_tool_definitions`, but returns the error instead of raising it."""
         try:
             return await self.get_tool_definitions(provider, strict=strict, model=model)
         except formats.UnknownFormat as error:
             return error
 
     async def get_openai_tools(self, strict: bool = True, *, model: str | None = None) -> Definitions:
-        """All tools for OpenAI's Chat Completions. A tool that strict mode would change stays non-strict, and says
-        why in the report.
+        """All tools in the format of OpenAI's Chat Completions. A tool that strict mode would change is not strict, and
+        the report has the reason.
         """
         return await self.get_tool_definitions(formats.OPENAI_CHAT, strict=strict, model=model)
 
     async def add_to_openai_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
-        """A copy of a request of Chat Completions (also one with `functions`) or of Responses, with all tools behind
-        those that it has. Raises ValueError for a request whose `tools` are not a list.
+        """Copy a request for Chat Completions (also with `functions`) or Responses, and append all tools to its own.
+        Raises ValueError if the `tools` of the request are not a list.
         """
         return await self._add_to_request(request, openai_format(request), strict=strict)
 
     async def add_to_azure_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
-        """As `add_to_openai_request`, for Azure OpenAI's Chat Completions."""
+        """Like `add_to_openai_request`, for Azure OpenAI's Chat Completions."""
         return await self._add_to_request(request, formats.AZURE_OPENAI, strict=strict)
 
     async def _add_to_request(self, request: Mapping[str, Any], provider: str, *, strict: bool) -> JsonObject:
@@ -251,21 +251,21 @@ class AsyncToolRegistry:
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> Outcome:
-        """Call a tool, by any name that `get_tool` knows or as a provider's message has it; `arguments` may be JSON
-        text. Never raises: what goes wrong is in the outcome, also where `call` is nothing that could be called, as
-        None. Cancelling it cancels the call at the server.
+        """Call a tool by any name that `get_tool` accepts, or by a call of a provider's message. `arguments` may be a
+        JSON text. Never raises: the outcome has any error, also for a `call` that is not a call, such as None.
+        Cancelling this coroutine cancels the call at the server.
         """
         if not isinstance(call, str | ModelCall | Request):
             return no_call(call)
         name = call if isinstance(call, str) else call.name
-        given: object = arguments
+        call_arguments: object = arguments
         if isinstance(call, Request):
-            given, retry = call.arguments, call.retry or retry
+            call_arguments, retry = call.arguments, call.retry or retry
             timeout = timeout if call.timeout is None else call.timeout
         elif isinstance(call, ModelCall):
             if call.kind == CUSTOM:
                 return Outcome(name, error=UnknownFunction(name))
-            given = call.arguments
+            call_arguments = call.arguments
         timeout = self._timeout if timeout is None else timeout
         try:
             tool = None if self._closed else await self._tool(name, timeout)
@@ -276,13 +276,14 @@ class AsyncToolRegistry:
             return await self._executor.run(
                 name,
                 tool,
-                dict(given) if isinstance(given, Mapping) else given,
+                dict(call_arguments) if isinstance(call_arguments, Mapping) else call_arguments,
                 timeout=timeout,
                 retry=retry or self._retry,
             )
         except Exception as error:
-            logger.exception("the call of %s broke down", name)
-            return Outcome(name, error=ExecutionError(name, f"{name} broke down", code=UPSTREAM_ERROR, cause=error))
+            logger.exception("the call of %s failed with an internal error of the registry", name)
+            message = f"the call of {name} failed with an internal error of the registry"
+            return Outcome(name, error=ExecutionError(name, message, code=UPSTREAM_ERROR, cause=error))
 
     async def execute_all(
         self,
@@ -292,9 +293,9 @@ class AsyncToolRegistry:
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> list[Outcome]:
-        """Several calls; the outcomes in the order of the requests, whatever the strategy: `sequential`, `parallel` (at
-        most `policy.MAX_PARALLEL` at a time) or `parallel_with_limit(n)`. One that fails stops no other; None is a list
-        without any. Raises ValueError for another strategy.
+        """Make several calls; returns their outcomes in the order of the requests. The strategy is `sequential`,
+        `parallel` (at most `policy.MAX_PARALLEL` at once) or `parallel_with_limit(n)`. A failed call does not stop the
+        others. None is an empty list. Raises ValueError for another strategy.
         """
         calls = list(requests or ())
         works = [functools.partial(self.execute, call, timeout=timeout, retry=retry) for call in calls]
@@ -312,19 +313,19 @@ class AsyncToolRegistry:
         leave_unknown: bool = False,
         carry: Carry = DEFAULT_CARRY,
     ) -> Executed:
-        """All calls of a model's message, and the messages that answer them in the same form. `message` is decoded JSON
-        or an object of the provider's SDK: a response, its message, or the parts of that. `names` are those of the
-        definitions that the model was given; they only matter where the tools have changed since. With `leave_unknown`,
-        calls of tools that are not here stay pending; freeform (`custom`) calls always do. Raises UnknownFormat.
+        """Make all calls of a model's message; returns the messages with their results in the same format. `message` is
+        decoded JSON or an object of the provider's SDK: a response, its message, or parts of that. `names` are those of
+        the definitions that the model received, needed only if the tools have changed since. With `leave_unknown`,
+        calls of unknown tools stay pending; freeform (`custom`) calls always do. Raises UnknownFormat.
         """
         calls = message_format(provider).parse_calls(decode(message), names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
-        # in a thread: results may hold megabytes of media, which are compared and checked
+        # in a thread, as results may have megabytes of media, which are validated
         return await asyncio.to_thread(
             with_results, provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry
         )
 
-    # Inside
+    # Internals
 
     def _check_open(self) -> None:
         if self._closed:
@@ -344,7 +345,7 @@ class AsyncToolRegistry:
         await asyncio.gather(*(remote.ensure_fresh(patience) for remote in self._remotes.values()))
 
     async def _tool(self, name: str, patience: float | None = None) -> Tool | None:
-        """Tool of a name; lists no more servers than that takes, and waits no longer than `patience` seconds."""
+        """Find a tool by name. Only the necessary servers are listed, with a timeout of `patience` seconds."""
         tool = self._table().find(name)
         if tool is None:
             await self._ensure_fresh(patience)

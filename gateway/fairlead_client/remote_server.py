@@ -1,9 +1,9 @@
-"""One MCP server of a registry: its connection, its cached tools, and what became of both.
+"""Connection and cached tools of one MCP server of a registry.
 
-Nothing is connected before the first use. A listing is kept for the registry's TTL (shorter where the server says so,
-`ttlMs`), made stale by `list_changed` and by the loss of the connection, and renewed by the next request, once for all
-who ask meanwhile. A connection that failed is dropped, so that the next request makes a new one; calls that are still
-running on it may end. A process that fails again and again is left alone for a while: see `restarts`.
+The server is connected at the first use. A list of tools is cached for the registry's TTL, or shorter if the server
+says so (`ttlMs`). `list_changed` and the loss of the connection make it stale. The next request renews it, once for all
+concurrent callers. A failed connection is dropped, so that the next request opens a new one; calls that still run on it
+may finish. A process that fails repeatedly is restarted with growing delays (`restart_backoff`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ logger = logging.getLogger(__name__)
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LIST_SECONDS: Final = 30.0
 IMPATIENT: Final = 1.0
-"""Seconds that a lookup waits for a server that failed the last time, or was too slow; it goes on being tried."""
+"""Seconds that a lookup waits for a server that failed or was too slow the last time. The attempt continues in the
+background.
+"""
 _ROUNDS: Final = 2
-"""Listings that one lookup waits for, where the server announces a change under the first."""
+"""Most lists that one lookup waits for, if the server announces a change during the first."""
 
 
 class RemoteServer:
@@ -66,9 +68,9 @@ class RemoteServer:
     ) -> None:
         self.server = server
         self.tools: Mapping[str, Tool] = {}
-        """As last listed, by their own names."""
+        """Tools of the last list by the server's own names."""
         self.online = False
-        """Whether the last thing heard of it was no failure to reach it."""
+        """Whether the last attempt to reach the server was successful."""
         self._connector = connector
         self._comparison = CapabilityComparison(connector)
         self._callbacks = callbacks
@@ -85,9 +87,9 @@ class RemoteServer:
         self._slow = False
         self._changes = 0
         self._seen = -1
-        """`_changes` when the last listing began."""
+        """Value of `_changes` when the last list was requested."""
         self._watch: asyncio.Task[None] | None = None
-        self._beside = TaskSet()
+        self._background = TaskSet()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -98,18 +100,18 @@ class RemoteServer:
 
     @property
     def fresh(self) -> bool:
-        """Whether the listing may be used as it is."""
+        """Whether the cached tools are up to date."""
         return self._clock() < self._fresh_until
 
     async def ensure_fresh(self, patience: float | None = None) -> None:
-        """Renew the listing where it is stale. Raises nothing: `online` says whether the server answered. `patience` is
-        how many seconds to wait for it; None: as long as it takes, or not for long where it was slow, or its process
-        failed, the last time.
+        """Renew the tools if they are stale. Never raises: `online` says whether the server could be reached.
+        `patience` is the timeout in seconds. None means no timeout, or a short one if the server was slow or its
+        process failed the last time.
         """
         if patience is None:
             doubtful = self._slow or (self._failure is not None and self._connector.runs(self.server))
             if doubtful and self._refreshing.running:
-                return  # reported to the callers that waited for it
+                return  # the callers that started it get its error
             patience = IMPATIENT if doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
@@ -122,36 +124,36 @@ class RemoteServer:
             try:
                 await self._refreshing.result()
             except McpError as error:
-                self._complain(error)
+                self._log_failure(error)
                 return
             self._complaint = ""
             if self._seen == self._changes:
                 return
 
-    def _complain(self, error: McpError) -> None:
-        """Log an error, the first time for each reason: a program that lists often would log nothing else."""
+    def _log_failure(self, error: McpError) -> None:
+        """Log an error as a warning, but a repetition of the last one only for debugging."""
         message = str(error)
         level = logging.DEBUG if message == self._complaint else logging.WARNING
-        logger.log(level, "%s is left out: %s", self.server.name, message)
+        logger.log(level, "the tools of server %s are left out: %s", self.server.name, message)
         self._complaint = message
 
     def absence(self, name: str) -> McpError | None:
-        """Why a tool of that name may be missing, where it would be one of this server: it could not be listed. None
-        where the server is there, or where the name is none of its own.
+        """Why a tool with this server's prefix may be missing: the server's tools could not be listed. None if the
+        server is online, or if the name does not have its prefix.
         """
         server = self.server
         ids = tool_id(server.key._replace(name=server.name), "")
         if self.online or not name.startswith((exposed_name(server.prefix, "") if server.prefix else ids, ids)):
             return None
-        return self._refusal() or self._failure or Timeout(f"{server.name} has not answered yet", sent=False)
+        return self._refusal() or self._failure or Timeout(f"server {server.name} has not responded yet", sent=False)
 
     def invalidate(self) -> None:
-        """Have the next lookup ask the server; the tools stay known for calls."""
+        """Make the tools stale, so that the next lookup lists them again. Calls can still use them."""
         self._changes += 1
         self._fresh_until = float("-inf")
 
     def renew(self) -> None:
-        """Have the next lookup ask the server, also one whose process failed a moment ago."""
+        """Make the tools stale, and end the delay before a restart of a failed process."""
         self._restarts.forget()
         self.invalidate()
 
@@ -197,25 +199,25 @@ class RemoteServer:
     # Requests
 
     async def call(self, tool: str, arguments: bytes, timeout: float) -> Raw:
-        """The raw result of `tools/call`, under the tool's own name. Raises McpError."""
+        """Call a tool by the server's own name, and return the raw result. Raises McpError."""
         end = self._clock() + timeout
         try:
             async with asyncio.timeout(timeout):
                 connection = await self._connected()
         except TimeoutError as error:
-            raise Timeout(f"{self.server.name} was not connected to in time", sent=False) from error
+            raise Timeout(f"server {self.server.name} could not be connected in time", sent=False) from error
         with self._use(connection):
             try:
                 return await task_wait.call(
-                    connection.session, tool, arguments, lambda: end - self._clock(), self._beside
+                    connection.session, tool, arguments, lambda: end - self._clock(), self._background
                 )
             except RpcError as error:
                 if error.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
-                    self.invalidate()  # it may not know the tool any more, or have it otherwise
+                    self.invalidate()  # the tool may have been removed or changed
                 raise
 
     async def check(self) -> bool:
-        """Whether a handshake succeeds now. Raises nothing."""
+        """Whether a handshake succeeds now. Never raises."""
         self._restarts.forget()
         try:
             if self._connector.runs(self.server):
@@ -225,7 +227,7 @@ class RemoteServer:
             else:
                 await self._connector.check(self.server)
         except McpError as error:
-            logger.warning("%s is not healthy: %s", self.server.name, error)
+            logger.warning("server %s is not healthy: %s", self.server.name, error)
             if self._connection is not None and isinstance(error, TransportError):
                 self._lose(self._connection, error)
             self._set_online(False)
@@ -244,7 +246,7 @@ class RemoteServer:
         return await self._connecting.result()
 
     def _refusal(self) -> McpError | None:
-        """Why a server that is a process is not started now; a URL is asked each time."""
+        """Why the server's process is not started now; None if it may be, and for servers at a URL."""
         return self._restarts.refusal if self._connector.runs(self.server) else None
 
     async def _connect(self) -> ServerConnection:
@@ -263,7 +265,7 @@ class RemoteServer:
 
     @contextlib.contextmanager
     def _use(self, connection: ServerConnection) -> Any:
-        """Count a request on a connection, and drop the connection when the request shows that it is lost."""
+        """Count a request on a connection; drop the connection if the request shows that it is lost."""
         connection.busy += 1
         try:
             yield
@@ -273,10 +275,10 @@ class RemoteServer:
             raise
         finally:
             connection.busy -= 1
-            self._bury(connection)
+            self._close_retired(connection)
 
     def _lose(self, connection: ServerConnection, error: McpError | None) -> None:
-        """Drop the connection; tools that were listed over it are listed again."""
+        """Drop a lost connection and make the tools stale."""
         if self._connection is not connection:
             return
         self._connection = None
@@ -285,52 +287,52 @@ class RemoteServer:
         connection.retired = True
         self._callbacks.disconnected(self.server.name, error)
         if error is not None:
-            logger.warning("the connection to %s is lost: %s", self.server.name, error)
-            if connection.busy == 0:  # else a call may have ended it, and what is called again is up to the caller
+            logger.warning("the connection to server %s is lost: %s", self.server.name, error)
+            if connection.busy == 0:  # else a call may have ended the process, and the caller decides about retries
                 self._restarts.note_loss(error)
             self.online = False
         self.invalidate()
         self._moved()
-        self._bury(connection)
+        self._close_retired(connection)
 
-    def _bury(self, connection: ServerConnection, *, at_once: bool = False) -> None:
-        """Close what is retired, when the last request on it has ended or at once: then it fails."""
+    def _close_retired(self, connection: ServerConnection, *, at_once: bool = False) -> None:
+        """Close a retired connection if no request runs on it; or `at_once`, so that running requests fail."""
         if connection.retired and not connection.closing and (at_once or connection.busy == 0):
             connection.closing = True
-            self._beside.start(self._connector.close(connection), f"closing {self.server.name}")
+            self._background.start(self._connector.close(connection), f"closing {self.server.name}")
 
     async def disconnect(self) -> None:
-        """Close the connection; the next request makes a new one. Bounded."""
+        """Close the connection; the next request opens a new one. The time is limited."""
         await self._connecting.stop()
         await self._refreshing.stop()
         self._restarts.forget()
         connection = self._connection
         if connection is not None:
             self._lose(connection, None)
-            self._bury(connection, at_once=True)
-        left = [*self._beside, *([self._watch] if self._watch is not None else [])]
-        if left:
-            await asyncio.wait(left)
+            self._close_retired(connection, at_once=True)
+        tasks = [*self._background, *([self._watch] if self._watch is not None else [])]
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
-        """Close for good. Bounded."""
+        """Close the connection finally. The time is limited."""
         self._closed = True
         await self.disconnect()
 
-    # What comes by itself
+    # Notifications
 
     def _on_notification(self, method: str) -> None:
         if method == TOOLS_CHANGED:
-            logger.info("%s announced that its tools have changed", self.server.name)
+            logger.info("server %s announced that its tools have changed", self.server.name)
             self.invalidate()
 
     async def _watch_connection(self, connection: ServerConnection) -> None:
-        """Hear of changes, and of the end of the connection, as far as the transport tells."""
+        """Receive notifications of changes, and notice the end of the connection if the transport reports it."""
         session, child = connection.session, connection.child
         try:
             if child is not None:
                 if session.era is Era.MODERN and session.negotiated.announced:
-                    self._beside.start(_subscribe(connection), f"announcements of {self.server.name}")
+                    self._background.start(_subscribe(connection), f"announcements of {self.server.name}")
                 self._lose(connection, await child.end())
             elif self._connector.streams(self.server):
                 await session.listen(self._connector.connect_seconds)
@@ -339,11 +341,11 @@ class RemoteServer:
         except TransportError as error:
             self._lose(connection, error)
         except McpError as error:
-            logger.info("%s does not announce changes after all: %s", self.server.name, error)
+            logger.info("server %s cannot announce changes of its tools: %s", self.server.name, error)
 
     async def _listen(self, connection: ServerConnection) -> None:
-        """Hold the stream of announcements over HTTP, which ends now and then. Raises McpError for a server that is
-        gone or that has no such stream.
+        """Keep the HTTP stream of notifications open, which ends from time to time. Raises McpError if the server
+        cannot be reached or has no such stream.
         """
         backoff = Backoff(randomness.random)
         while True:
@@ -351,7 +353,7 @@ class RemoteServer:
             try:
                 await connection.session.listen(self._connector.connect_seconds)
             except ConnectionLost:
-                self.invalidate()  # what was announced since is not known
+                self.invalidate()  # announcements may have been missed
                 await asyncio.sleep(backoff.after(self._clock() - began))
 
 
@@ -361,5 +363,5 @@ async def _subscribe(connection: ServerConnection) -> None:
 
 
 def _fatal(error: McpError) -> bool:
-    """Whether an error says that the connection cannot be used any more."""
+    """Whether a connection cannot be used any more after an error."""
     return isinstance(error, ConnectFailed | ConnectionLost | ProtocolError)

@@ -1,7 +1,7 @@
-"""Servers of a registry in the forms that users write: objects, an `mcp.json`, or McpServer manifests.
+"""Reads the servers of a registry, which users declare as objects, an `mcp.json`, or McpServer manifests.
 
-Pure module. Every form becomes one `ServerDeclaration`: where the server is and what is sent to it. What an API server
-would refuse in an McpServer is refused here in the same words.
+Pure module. Every form is converted to a `ServerDeclaration` with endpoint and credential. Declarations that an API
+server would reject as McpServer are rejected with the same messages.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ PACKAGE: Final = re.compile(r"(?P<registry>npm|pypi):(?P<name>.+?)(?:==|(?<=.)@)
 
 
 class BadServer(ValueError):
-    """A server that cannot be used as it is written down; the message says what to change."""
+    """A server's declaration is not valid; the message says what to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """One MCP server: exactly one of `url`, `command` and `package`.
+    """An MCP server, with exactly one of `url`, `command` and `package`.
 
     Server(name="tools", url="https://tools.example.com/mcp", api_key=...)
     Server(name="files", command=["npx", "-y", "@modelcontextprotocol/server-filesystem", "/data"])
@@ -55,28 +55,28 @@ class Server:
     name: str
     url: str | None = None
     command: str | Sequence[str] | None = None
-    """A program, with its arguments or without; a text is one program, no shell reads it."""
+    """A program with its arguments; a string is a program without arguments and is not parsed by a shell."""
     package: str | None = None
     """`pypi:NAME==VERSION`, which needs `uv`, or `npm:NAME@VERSION`, which needs `npx`."""
     executable: str | None = None
-    """The program of a package, where it is not called like the package."""
+    """The program of a package, if its name differs from that of the package."""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """Added to what a child process gets of our environment: `fairlead_mcp.surroundings`."""
+    """Environment variables of the child process, in addition to inherited ones (`fairlead_mcp.surroundings`)."""
     cwd: str | Path | None = None
     transport: Transport | None = None
-    """Transport of a `url`: `streamable-http`, unless it is set to `sse`."""
+    """Transport of a `url`: `streamable-http` (default) or `sse`."""
     headers: Mapping[str, str] = field(default_factory=dict)
     api_key: str | None = None
     """Sent as `Authorization: Bearer`."""
     host_header: str | None = None
     ca_bundle: str | None = None
-    """Certificates (PEM) that an https server is verified against, instead of the system's."""
+    """CA certificates (PEM) that verify an https server, instead of the system's."""
     prefix: str | None = None
-    """Its tools are called `{prefix}__{tool}`. None: the name, in lower case. Empty: they keep their own names."""
+    """Prefix of tool names, as in `{prefix}__{tool}`. None for the server's name in lower case; empty for none."""
     trust_annotations: bool | None = None
-    """Whether `readOnlyHint` and `idempotentHint` of its tools allow retries of calls that may have been carried out.
-    None: yes, but for a `url`."""
+    """Whether `readOnlyHint` and `idempotentHint` of its tools permit retries of calls that may have been executed.
+    None means True, but False for a `url`."""
 
     def __repr__(self) -> str:
         where = self.url or self.package or self.command
@@ -85,17 +85,17 @@ class Server:
 
 @dataclass(frozen=True)
 class ServerDeclaration:
-    """A server as the registry uses it."""
+    """A validated server of a registry."""
 
     name: str
-    """As its user calls it."""
+    """Name that the user chose."""
     key: ServerKey
     prefix: str
     endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
     credential: Credential
     trusted: bool
     overrides: Mapping[str, ToolOverride] = field(default_factory=dict)
-    """Overrides of a manifest for single tools, by their own names."""
+    """Overrides of a manifest for single tools, by the server's own names."""
     named_only: bool = False
     """Whether tools without an override are left out (`discovery.tools: Named`)."""
 
@@ -105,7 +105,7 @@ Servers: TypeAlias = Mapping[str, Any] | Iterable[ServerLike]
 
 
 def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[ServerDeclaration, ...]:
-    """All servers of a list, or of the content of an `mcp.json`; `${NAME}` in the latter comes from `environ`.
+    """Read the servers of a list or of the content of an `mcp.json`, in which `${NAME}` is replaced from `environ`.
 
     Raises BadServer.
     """
@@ -113,11 +113,12 @@ def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ)
     prefixes: dict[str, str] = {}
     for declaration in _each(servers, environ):
         if declaration.name in declarations:
-            raise BadServer(f"two servers are called {declaration.name!r}: rename one")
+            raise BadServer(f"two servers have the name {declaration.name!r}: rename one of them")
         if declaration.prefix and declaration.prefix in prefixes:
             other = prefixes[declaration.prefix]
             raise BadServer(
-                f"the tools of {declaration.name!r} and {other!r} would both be {declaration.prefix}__…: set prefix"
+                f"servers {declaration.name!r} and {other!r} have the same prefix {declaration.prefix!r} of tool "
+                "names: set prefix of one of them"
             )
         prefixes[declaration.prefix] = declaration.name
         declarations[declaration.name] = declaration
@@ -126,7 +127,7 @@ def read_declarations(servers: Servers, environ: Mapping[str, str] = os.environ)
 
 def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
     if isinstance(servers, str | bytes | Path):
-        raise BadServer("servers are objects or the parsed content of a file, not the name of one")
+        raise BadServer("servers must be objects or the parsed content of a file, not the name of a file")
     for item in [servers] if isinstance(servers, Mapping) else servers:
         if isinstance(item, Server):
             yield _of_server(item, environ)
@@ -135,7 +136,7 @@ def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclar
         elif isinstance(item, Mapping):
             yield from _of_mapping(item, environ)
         else:
-            raise BadServer(f"{type(item).__name__} is not a server: give a Server, an McpServer or a mapping")
+            raise BadServer(f"{type(item).__name__} is not a valid server: pass a Server, an McpServer or a mapping")
 
 
 def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
@@ -151,7 +152,7 @@ def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Itera
 
 
 def _manifest(content: Mapping[str, Any]) -> McpServer:
-    """Strictly, as a file of manifests is read."""
+    """Parse and validate a manifest, as strictly as a file of manifests."""
     metadata = content.get("metadata")
     name = metadata.get("name", "a manifest") if isinstance(metadata, Mapping) else "a manifest"
     try:
@@ -187,8 +188,8 @@ def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
     if server.package is not None:
         spec["package"] = {**_package(server), "args": list(server.args)}
     metadata = {"name": resource_name(server.name), "namespace": NAMESPACE}
-    wanted = {name: value for name, value in spec.items() if value is not None}
-    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": wanted}
+    present = {name: value for name, value in spec.items() if value is not None}
+    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": present}
     credential = Credential(headers=_headers(server), env=dict(server.env))
     resource = _validate(manifest, server.name)
     cwd = None if server.cwd is None else str(server.cwd)
@@ -209,7 +210,7 @@ def _headers(server: Server) -> dict[str, str]:
     if server.api_key is None:
         return headers
     if any(name.lower() == "authorization" for name in headers):
-        raise BadServer(f"{server.name}.api_key: is sent as Authorization, which headers sets too: keep one of them")
+        raise BadServer(f"{server.name}.api_key: headers already have Authorization, which api_key sets: remove one")
     return {**headers, "Authorization": f"Bearer {server.api_key}"}
 
 
@@ -235,10 +236,10 @@ def _of_resource(
 ) -> ServerDeclaration:
     spec = server.spec
     if spec.image is not None:
-        raise BadServer(f"{name}: an image runs on a cluster only; give url, command or package")
+        raise BadServer(f"{name}: a server with image runs only on a cluster: set url, command or package instead")
     if spec.auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):
         raise BadServer(
-            f"{name}: refers to a Secret or ConfigMap, which the operator alone reads; give the value with Server(...)"
+            f"{name}: refers to a Secret or ConfigMap, which only the operator can read: set the value with Server(...)"
         )
     endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
     env = {variable.name: variable.value or "" for variable in spec.env} | credential.env
@@ -262,11 +263,11 @@ def _of_resource(
 
 
 def _runner(package: Package) -> list[str]:
-    """The command that fetches a package where need be, and runs it."""
+    """Command that downloads a package if needed, and runs it."""
     if package.registry == "pypi":
         program = package.executable or package.name
         return [
-            _beside_python("uv"),
+            _find_in_environment("uv"),
             "tool",
             "run",
             "--from",
@@ -274,13 +275,13 @@ def _runner(package: Package) -> list[str]:
             program,
             *package.args,
         ]
-    wanted = f"{package.name}@{package.version}"
+    specifier = f"{package.name}@{package.version}"
     if package.executable is None:
-        return ["npx", "--yes", wanted, *package.args]
-    return ["npx", "--yes", f"--package={wanted}", "--", package.executable, *package.args]
+        return ["npx", "--yes", specifier, *package.args]
+    return ["npx", "--yes", f"--package={specifier}", "--", package.executable, *package.args]
 
 
-def _beside_python(program: str) -> str:
-    """A program of this environment, where it has it."""
-    beside = Path(sys.executable).with_name(program)
-    return str(beside) if beside.exists() else program
+def _find_in_environment(program: str) -> str:
+    """Path of a program in the Python environment; its name if it is not there."""
+    path = Path(sys.executable).with_name(program)
+    return str(path) if path.exists() else program

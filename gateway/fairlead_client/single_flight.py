@@ -1,6 +1,6 @@
-"""Work that runs once at a time, with one result for all callers that ask meanwhile.
+"""Runs work once at a time, and shares its result with all concurrent callers.
 
-A caller that gives up does not stop it for the others.
+A cancelled caller does not stop the work for the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Shares one run of `work` between its callers. `work` bounds itself."""
+    """Shares one run of `work` between concurrent callers. `work` has to limit its duration itself."""
 
     def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._name = name
@@ -24,12 +24,12 @@ class SingleFlight(Generic[T]):
 
     @property
     def running(self) -> bool:
-        """Whether the work is being done."""
+        """Whether the work is running."""
         return self._task is not None
 
     async def result(self) -> T:
-        """Result of the running work, which is begun where none is running. Raises its exceptions, and ConnectFailed
-        where it was stopped.
+        """Start the work, unless it is running, and await its result. Raises its exceptions, and ConnectFailed if it
+        was stopped.
         """
         task = self._task
         if task is None:
@@ -41,7 +41,7 @@ class SingleFlight(Generic[T]):
         return task.result()
 
     async def stop(self) -> None:
-        """Stop what is running and wait for its end."""
+        """Cancel the running work and wait for its end."""
         task = self._task
         if task is not None:
             task.cancel()
@@ -51,4 +51,4 @@ class SingleFlight(Generic[T]):
         if self._task is task:
             self._task = None
         if not task.cancelled():
-            task.exception()  # all callers may be gone; asyncio would log an exception that nobody retrieved
+            task.exception()  # retrieve it, as asyncio would log it if all callers were cancelled

@@ -1,4 +1,4 @@
-"""Waits for a call that its server makes a task of (SEP-2663): what the task ends with is the result of the call."""
+"""Calls a tool, and waits for the result if the server creates a task for the call (SEP-2663)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.methods import TASKS
 from fairlead_mcp.session import McpSession
 
-NOBODY: Final = "the tool asks for input in mid-call, and a registry has nobody to ask"
+NOBODY: Final = "the tool requests input during the call, which a registry cannot provide"
 
 
 class _Question(msgspec.Struct):
@@ -27,29 +27,34 @@ class _Question(msgspec.Struct):
 _decode_question = msgspec.json.Decoder(_Question).decode
 
 
-async def call(session: McpSession, tool: str, arguments: bytes, left: Callable[[], float], beside: TaskSet) -> Raw:
-    """The raw result of `tools/call`, within the seconds that are `left`. Tasks are declared where the server insists,
-    for the sake of clients that can show one. A task that is given up is cancelled in `beside`. Raises McpError.
+async def call(
+    session: McpSession, tool: str, arguments: bytes, seconds_left: Callable[[], float], background: TaskSet
+) -> Raw:
+    """Raw result of `tools/call`, within `seconds_left()`. Support of tasks is declared only if the server requires it,
+    since a task is meant for clients that can show it. An abandoned task is cancelled in `background`. Raises McpError.
     """
     try:
-        return await session.call_tool(tool, arguments, timeout=max(0.0, left()))
+        return await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()))
     except RpcError as error:
         if session.era is Era.LEGACY or not server_tasks.required_by(error):
             raise
-    answer = await session.call_tool(tool, arguments, timeout=max(0.0, left()), declares=TASKS)
+    answer = await session.call_tool(tool, arguments, timeout=max(0.0, seconds_left()), declares=TASKS)
     if not server_tasks.is_first_answer(answer):
         return answer
-    return await task_polling.outcome(answer, _Waiting(session, server_tasks.read(answer).task_id, left, beside))
+    client = _SessionTaskClient(session, server_tasks.read(answer).task_id, seconds_left, background)
+    return await task_polling.outcome(answer, client)
 
 
-class _Waiting:
-    """Client of one task, as of `task_polling.TaskClient`."""
+class _SessionTaskClient:
+    """`task_polling.TaskClient` of one task."""
 
-    def __init__(self, session: McpSession, task_id: str, left: Callable[[], float], beside: TaskSet) -> None:
-        self.seconds_left = left
+    def __init__(
+        self, session: McpSession, task_id: str, seconds_left: Callable[[], float], background: TaskSet
+    ) -> None:
+        self.seconds_left = seconds_left
         self._session = session
         self._id = Raw(jsonrpc.encode(task_id))
-        self._beside = beside
+        self._background = background
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
         return await self._request(method, params, max(0.0, self.seconds_left()))
@@ -58,17 +63,17 @@ class _Waiting:
         try:
             question = _decode_question(next(iter(requests.values())))
         except jsonrpc.UNREADABLE as error:
-            raise NotMcp("the task asks for input in an unknown form") from error
+            raise NotMcp("the task requests input in an invalid format") from error
         raise unanswerable(question.method, NOBODY)
 
     def tell(self, status: str) -> None:
-        """Nobody is told: a call of a registry has no progress."""
+        """Ignore the status, as calls of a registry do not report progress."""
 
     def cancel(self) -> None:
-        self._beside.start(self._cancel(), "cancel a task")
+        self._background.start(self._cancel(), "cancel a task")
 
     async def _cancel(self) -> None:
-        with contextlib.suppress(McpError):  # it ends by its ttlMs
+        with contextlib.suppress(McpError):  # the task expires after its ttlMs anyway
             await self._request(server_tasks.CANCEL, {}, task_polling.CANCEL_SECONDS)
 
     async def _request(self, method: str, params: jsonrpc.RawObject, timeout: float) -> Raw:

@@ -1,6 +1,6 @@
-"""Which tool a name means: local tools first, then those of the servers in their order.
+"""Resolves names to tools: local tools first, then the tools of servers in their order.
 
-Pure module. Compiled by `registry` whenever a listing moved; immutable.
+Pure module. `registry` creates a new table whenever the tools of a server have changed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,26 @@ logger = logging.getLogger(__name__)
 
 
 class ToolTable:
-    """The tools of one moment. `offline` are those of servers that cannot be reached: known, but not shown."""
+    """Immutable table of tools. `offline` are tools of servers that cannot be reached; they can be found, but are not
+    listed.
+    """
 
     def __init__(self, local: Iterable[Tool], online: Iterable[Tool], offline: Iterable[Tool] = ()) -> None:
         shown: dict[str, Tool] = {tool.name: tool for tool in local}
         for tool in online:
             first = shown.setdefault(tool.name, tool)
             if first is not tool:
-                how = "shadowed by" if first.local else "hidden by that of"
-                logger.info("%s of %s is %s %s", tool.name, tool.server, how, first.server)
+                logger.info(
+                    "tool %s of server %s is not used: server %s has a tool with this name",
+                    tool.name,
+                    tool.server,
+                    first.server,
+                )
         self.by_name: Mapping[str, Tool] = {name: shown[name] for name in sorted(shown)}
         self.tools = tuple(self.by_name.values())
         """Sorted by name, so that the order does not depend on which server answered first."""
         self.names = Names(self.by_name)
-        """To names that every provider takes, and back."""
+        """Mapping between the registry's names and names that every provider accepts."""
         hidden = {tool.name: tool for tool in offline if tool.name not in shown}
         self._by_id = _unique((tool.id, tool) for tool in (*self.tools, *hidden.values()))
         self._by_own_name = _unique((tool.own_name, tool) for tool in self.tools if not tool.local)
@@ -38,8 +44,8 @@ class ToolTable:
         return len(self.tools)
 
     def find(self, name: str) -> Tool | None:
-        """A tool by its name, its id, the name that a provider was given for it, or by its server's own name for it
-        where only one server has that. Tools of servers that cannot be reached are found too: a call says why.
+        """Find a tool by its name, its id, its name in a provider's definitions, or the server's own name if only one
+        server has it. Tools of unreachable servers are found too, so that a call returns why the server is unreachable.
         """
         return (
             self.by_name.get(name)
@@ -50,12 +56,12 @@ class ToolTable:
         )
 
     def nearest(self, name: str) -> str | None:
-        """The name of a tool that is shown, which a wrong one was probably meant to be."""
+        """Name of the listed tool that a wrong name probably means; None if no name is similar."""
         return did_you_mean(name, self.by_name)
 
 
 def _unique(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, Tool]:
-    """Without the keys that two tools have."""
+    """Table without the keys that more than one tool has."""
     by_name: dict[str, Tool | None] = {}
     for key, tool in pairs:
         by_name[key] = None if key in by_name else tool

@@ -1,7 +1,4 @@
-"""Tools of a registry, made from the listings of servers.
-
-Pure module.
-"""
+"""Tools of a registry, created from the lists of servers. Pure module."""
 
 from __future__ import annotations
 
@@ -25,42 +22,42 @@ from fairlead_tools.names import exposed_name, tool_id
 logger = logging.getLogger(__name__)
 
 MAX_NAME: Final = 1024
-"""Characters of a tool's name."""
+"""Most characters of a tool's name."""
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """One tool of a registry, under the `name` that calls it."""
+    """A tool of a registry."""
 
     name: str
-    """In this registry: `{prefix}__{tool}`; of a local tool its own."""
+    """Name in this registry: `{prefix}__{tool}`, or the plain name of a local tool."""
     own_name: str
-    """As its server calls it."""
+    """The server's own name of the tool."""
     server: str
-    """As the registry's user called the server; `local` for tools of this process."""
+    """The user's name of the server; `local` for tools of this process."""
     id: str
-    """`mcp.{server}.{tool}`, as REST shows it too."""
+    """`mcp.{server}.{tool}`, as in the REST API."""
     definition: JsonObject
-    """MCP's form (2026-07-28, `Tool`), under `name`. To be read, not to be changed."""
+    """MCP definition (2026-07-28, `Tool`) with `name`. Must not be changed."""
     raw: bytes
     """The definition as JSON."""
     key: str
-    """Changes with the definition."""
+    """Hash of the definition."""
     local: bool = False
-    """Whether it runs in this process."""
+    """Whether the tool runs in this process."""
     trusted: bool = False
-    """Whether its annotations are believed."""
+    """Whether the annotations of the tool are trusted."""
     idempotent: bool = False
-    """Whether its author, or a manifest, says so."""
+    """Whether the author or a manifest declares the tool idempotent."""
     longest: float | None = None
-    """Seconds after which a call is given up in any case."""
+    """Longest timeout of a call in seconds; None without a limit."""
     requires: tuple[str, ...] = ()
-    """Client capabilities without which its server does not know it; a registry has none, and refuses its calls."""
+    """Client capabilities that the server requires to list the tool. A registry has none and refuses such calls."""
     other_names: dict[str, str] = {}
-    """Names of its properties in formats that do not take the original ones, to these; mostly empty."""
+    """Original names of properties by their names in formats that do not accept the original ones; usually empty."""
 
     @property
     def description(self) -> str:
-        """For the model; empty where there is none."""
+        """Description for the model; empty if there is none."""
         description = self.definition.get("description")
         return description if isinstance(description, str) else ""
 
@@ -72,19 +69,19 @@ class Tool(msgspec.Struct, frozen=True):
 
     @property
     def output_schema(self) -> JsonObject | None:
-        """JSON Schema of `structuredContent`, where the tool has one."""
+        """JSON Schema of `structuredContent`; None if the tool has none."""
         schema = self.definition.get("outputSchema")
         return schema if isinstance(schema, dict) else None
 
     @property
     def annotations(self) -> JsonObject:
-        """Hints of the tool about itself (MCP, `ToolAnnotations`), believed only where `trusted`."""
+        """Annotations of the tool (MCP, `ToolAnnotations`), which count only if `trusted`."""
         annotations = self.definition.get("annotations")
         return annotations if isinstance(annotations, dict) else {}
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call that may have been carried out may be made again."""
+        """Whether a call that may have been executed may be repeated."""
         hints = self.annotations if self.trusted else {}
         return self.idempotent or hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
 
@@ -103,15 +100,15 @@ _ANYBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 def list_tools(
     server: ServerDeclaration, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _ANYBODY
 ) -> dict[str, Tool]:
-    """The tools of a listing by their own names. What cannot be used is logged and left out; of two tools of one name
-    the first counts. `requires` has client capabilities by the names of the tools that require them.
+    """Create the tools of a server's list, by the server's own names. Unusable definitions are logged and left out. If
+    two tools have the same name, the first is used. `requires` has required client capabilities by tool name.
     """
     tools: dict[str, Tool] = {}
     for item in items:
         try:
             tool = _tool(server, bytes(item), requires)
         except (msgspec.MsgspecError, UnusableDefinition, RecursionError) as error:
-            logger.warning("a tool of %s is left out: %s", server.name, error)
+            logger.warning("a tool of server %s is left out: %s", server.name, error)
             continue
         if tool is not None and tool.own_name not in tools:
             tools[tool.own_name] = tool
@@ -121,7 +118,7 @@ def list_tools(
 def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[str, ...]]) -> Tool | None:
     name = _named(raw).name
     if not name or len(name) > MAX_NAME:
-        raise UnusableDefinition(f"its name is empty or longer than {MAX_NAME} characters")
+        raise UnusableDefinition(f"the tool's name is empty or longer than {MAX_NAME} characters")
     override = server.overrides.get(name)
     if server.named_only if override is None else not override.enabled:
         return None
@@ -147,5 +144,5 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
 
 
 def seconds(milliseconds: int | None) -> float | None:
-    """Milliseconds in seconds."""
+    """Convert milliseconds to seconds."""
     return None if milliseconds is None else milliseconds / 1000

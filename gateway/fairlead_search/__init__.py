@@ -1,1 +1,3 @@
-"""Search among tools by what they do: text, indices, and the ranking. Needs no gateway."""
+"""Search for tools by what they do, and for passages of results: text processing, indices, ranking. Needs
+no gateway.
+"""

@@ -1,6 +1,6 @@
-"""Scores of many tools by the terms of a query, as arrays. Needs numpy (extra `search`).
+"""Scores many tools by the terms of a query with numpy arrays (extra `search`).
 
-Numbers are added in the order in which `DictScores` adds them, so that scores are equal to the last bit.
+Numbers are added in the same order as in `DictScores`, so that both compute identical scores.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from fairlead_search.lexicon import WEIGHT, lexicon
 from fairlead_search.term_scores import MAX_CACHED_TERMS, TermTable, term
 
 Rows = NDArray[Any]
-"""Places of tools, in the order of their keys."""
+"""Array of row numbers or of values per row; the rows are the tools, sorted by key."""
 NOTHING: Final[tuple[Rows, Rows]] = (np.zeros(0, np.int32), np.zeros(0))
 
 
 class ArrayScores:
-    """`TermScores` with one row for each tool, in the order of their keys."""
+    """`TermScores` with one array row per tool, sorted by key."""
 
     def __init__(self, table: TermTable) -> None:
         self._table = table
@@ -28,41 +28,42 @@ class ArrayScores:
         self._rows = {key: row for row, key in enumerate(self._keys)}
         self._lengths = np.array([table.lengths[key] for key in self._keys], np.float64)
         self._weights: dict[str, tuple[Rows, Rows]] = {}
-        """Rows of the tools that a term finds, and its weights there."""
+        """Cached rows of the tools that match a term, with its weights."""
 
-    def best(self, terms: Iterable[str], limit: int, among: Collection[str] | None) -> list[tuple[str, float]]:
+    def best(self, terms: Iterable[str], limit: int, allowed_keys: Collection[str] | None) -> list[tuple[str, float]]:
         scores = np.zeros(len(self._keys))
-        for each in terms:
-            rows, weights = self._weights_of(each)
+        for query_term in terms:
+            rows, weights = self._weights_of(query_term)
             scores[rows] += weights
-        if among is not None:
-            scores = self._only(scores, among)
-        chosen = np.flatnonzero(scores)
-        if len(chosen) > limit > 0:
-            least = np.partition(scores[chosen], len(chosen) - limit)[len(chosen) - limit]
-            chosen = chosen[scores[chosen] >= least]
-        order = chosen[np.argsort(-scores[chosen], kind="stable")][:limit]
+        if allowed_keys is not None:
+            scores = self._restrict(scores, allowed_keys)
+        matching = np.flatnonzero(scores)
+        if len(matching) > limit > 0:
+            least = np.partition(scores[matching], len(matching) - limit)[len(matching) - limit]
+            matching = matching[scores[matching] >= least]
+        order = matching[np.argsort(-scores[matching], kind="stable")][:limit]
         return [(self._keys[row], float(scores[row])) for row in order]
 
-    def _only(self, scores: Rows, among: Collection[str]) -> Rows:
-        rows = np.array([row for key in among if (row := self._rows.get(key)) is not None], np.int32)
-        allowed = np.zeros_like(scores)
-        allowed[rows] = scores[rows]
-        return allowed
+    def _restrict(self, scores: Rows, allowed_keys: Collection[str]) -> Rows:
+        """Set the scores of all tools but the allowed ones to 0."""
+        rows = np.array([row for key in allowed_keys if (row := self._rows.get(key)) is not None], np.int32)
+        restricted = np.zeros_like(scores)
+        restricted[rows] = scores[rows]
+        return restricted
 
     def _weights_of(self, word: str) -> tuple[Rows, Rows]:
-        """Weights of a term, related words included: of these the best counts, once."""
+        """Weights of a term per tool: the best weight of the term itself and of its related words."""
         stored = self._weights.get(word)
         if stored is not None:
             return stored
         best = self._bm25(word, 1.0)
         related = [self._bm25(other, WEIGHT) for other in lexicon().get(word, ()) if other in self._table.postings]
         if related:
-            every = np.zeros(len(self._keys))
+            maxima = np.zeros(len(self._keys))
             for rows, weights in (best, *related):
-                every[rows] = np.maximum(every[rows], weights)
-            rows = np.flatnonzero(every).astype(np.int32)
-            best = rows, every[rows]
+                maxima[rows] = np.maximum(maxima[rows], weights)
+            rows = np.flatnonzero(maxima).astype(np.int32)
+            best = rows, maxima[rows]
         if len(self._weights) >= MAX_CACHED_TERMS:
             self._weights.clear()
         self._weights[word] = best
@@ -72,7 +73,7 @@ class ArrayScores:
         holders = self._table.postings.get(word)
         if not holders:
             return NOTHING
-        of = term(self._table, len(holders), share)
+        factors = term(self._table, len(holders), share)
         rows = np.fromiter(map(self._rows.__getitem__, holders), np.int32, len(holders))
         times = np.fromiter(holders.values(), np.float64, len(holders))
-        return rows, of.top * times / (times + of.base + of.slope * self._lengths[rows])
+        return rows, factors.top * times / (times + factors.base + factors.slope * self._lengths[rows])

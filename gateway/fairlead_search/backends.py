@@ -1,4 +1,4 @@
-"""Where vectors of tools are kept: in a folder, and in memory while that cannot be used."""
+"""Selects the backend for vectors of tools: a folder, or memory while the folder cannot be used."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 from fairlead_search.search_index import BackendFault, MemoryBackend, SearchBackend
 
 RETRY_SECONDS: Final = 300.0
-"""Seconds after which a folder that could not be used is tried again."""
+"""Seconds after which an unusable folder is tried again."""
 
 log = logging.getLogger(__name__)
 
 
 class Backends:
-    """The backend in use."""
+    """Holder of the current backend."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.current: SearchBackend = MemoryBackend()
         self.fault = ""
-        """Why this is not the folder that is wanted."""
+        """Why the requested folder is not in use; empty without a problem."""
         self._folder = ""
         self._clock = clock
         self._failed_at = float("-inf")
 
     def choose(self, folder: str) -> bool:
-        """Take the backend of a folder, or memory where that is empty or fails; whether it is another than before."""
+        """Use the backend of a folder, or memory if `folder` is empty or fails; True if the backend was replaced."""
         waits = bool(self.fault) and self._clock() - self._failed_at < RETRY_SECONDS
         if folder == self._folder and (not self.fault or waits):
             return False
@@ -46,19 +46,19 @@ class Backends:
         return True
 
     def fail(self, error: BackendFault) -> None:
-        """Go on in memory."""
+        """Replace a failed backend by memory."""
         self._on_failure(error)
         self.current.close()
         self.current = MemoryBackend()
 
     def _on_failure(self, error: BackendFault) -> None:
         self._failed_at = self._clock()
-        self.fault = f"vectors of tools are in memory alone: {error}"
-        log.error("%s; tried again in %.0f s", self.fault, RETRY_SECONDS)
+        self.fault = f"vectors of tools are stored in memory only: {error}"
+        log.error("%s; the folder is tried again in %.0f s", self.fault, RETRY_SECONDS)
 
 
 def _open(folder: str, *, again: bool) -> SearchBackend:
-    """Raises BackendFault."""
+    """Open the backend of a folder. Raises BackendFault."""
     if not folder:
         return MemoryBackend()
     try:

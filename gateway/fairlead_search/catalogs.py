@@ -1,8 +1,8 @@
-"""Indices of the catalogs that are searched, in the process that searches them.
+"""Caches the search indices of catalogs, in the process that searches.
 
-What a subject may see is a catalog of its own, and is ranked by its own tools alone: no score tells of a tool that the
-subject cannot see. A catalog is known by the hash over its tools; one that differs from another in a few of them is
-made from that one, so that a changed tool costs no more than itself.
+The tools that a subject may see are one search catalog. Tools are ranked only against tools of the same catalog, so
+that scores disclose nothing about tools that the subject cannot see. A catalog is identified by a hash over its tools.
+An index of a catalog can be derived from that of a similar one, so that a changed tool does not require a new index.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fairlead_search.query_vectors import QueryVectors
 from fairlead_search.record import IndexedTool, record
 from fairlead_search.search_index import BackendFault, SearchIndex, ToolVector
 
-if TYPE_CHECKING:  # needs numpy, which only vectors take
+if TYPE_CHECKING:  # needs numpy, which is loaded only for vectors
     from fairlead_search.vectors import Matrix
 
 WORDS: Final = "bm25"
 HYBRID: Final = "hybrid"
-"""Rankings: by words alone, or by words and vectors."""
+"""Rankings: by words (BM25) only, or by words and vectors."""
 MAX_CATALOGS: Final = 16
-"""Catalogs that are kept; the one that was searched longest ago goes first."""
+"""Most cached catalogs; the least recently searched is dropped first."""
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -37,17 +37,17 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class NewTool(msgspec.Struct, frozen=True):
-    """A tool as its server defines it, for an index."""
+    """A tool to add to an index, with the server's definition."""
 
     key: str
     name: str
-    """As its server calls it."""
+    """The server's own name of the tool."""
     server: str
     definition: Raw
     vector: ToolVector | None = None
 
     def record(self) -> IndexedTool:
-        """The record of it; by the name alone where the definition cannot be read."""
+        """Create the record for an index; if the definition cannot be decoded, only with the name."""
         try:
             definition = _decode(self.definition)
         except (msgspec.DecodeError, RecursionError):
@@ -56,65 +56,65 @@ class NewTool(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A search in one catalog. With `base`, the catalog is made first: from that one, or from none where it is
-    empty.
+    """Search in one catalog. If `base` is not None, the catalog's index is created first: from the catalog `base`, or
+    from scratch if `base` is empty.
     """
 
     catalog: str
     queries: Sequence[str]
     limit: int
-    """Tools per query."""
-    among: list[str] | None = None
-    """Keys of the tools that may be found; None for all."""
+    """Most tools per query."""
+    allowed_keys: list[str] | None = None
+    """Keys of the tools to search; None for all."""
     base: str | None = None
     added: Sequence[NewTool] = ()
     removed: Sequence[str] = ()
     encodes: bool = False
-    """Whether the built-in encoder makes the vectors of the queries."""
+    """Whether the built-in encoder computes the vectors of the queries."""
     vectors: Sequence[bytes] = ()
-    """Vectors of the queries, made elsewhere."""
+    """Vectors of the queries, if an embeddings endpoint computed them."""
     folder: str = ""
-    """Folder of the LanceDB that keeps the vectors of tools; empty: memory does."""
+    """Folder of the LanceDB that stores the vectors of tools; empty to store them in memory."""
 
 
 class NewVectors(msgspec.Struct, frozen=True):
-    """Vectors of tools, by their keys."""
+    """Vectors of tools to store, by the keys of the tools."""
 
     vectors: dict[str, ToolVector]
     folder: str = ""
-    """As in `SearchRequest`."""
+    """Folder as in `SearchRequest`."""
 
 
 class StoredRequest(msgspec.Struct, frozen=True):
-    """Asks for vectors that were kept through a restart."""
+    """Request for vectors that a folder has stored across a restart."""
 
     texts: list[str]
-    """Keys of the texts that they were made of."""
+    """Keys of the texts from which the vectors were computed."""
     folder: str
 
 
 class StoredVectors(msgspec.Struct, frozen=True):
-    """Vectors in the form of `vectors.WIRE`, by the key of their texts."""
+    """Vectors in the format `vectors.WIRE` by the key of their texts."""
 
     vectors: dict[str, bytes]
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """Hits of a search, or the catalogs that there are where the one that was asked for is not among them."""
+    """Hits of a search; or the cached catalogs, if the requested one is not cached."""
 
     hits: list[list[Hit]] = []
-    """Per query, the best first."""
+    """Hits per query, best first."""
     cached_catalogs: list[str] | None = None
-    """Hashes of the catalogs that there are, the one that was searched last first; None: it was searched."""
+    """Hashes of the cached catalogs, most recently searched first; None if the search was done."""
     ranking: str = WORDS
     vectors: int = 0
-    """Tools of the catalog that have a vector."""
+    """Number of tools of the catalog with a vector."""
     note: str = ""
-    """Why vectors are not kept where they should be."""
+    """Why vectors are not stored in the requested folder; empty without a problem."""
 
 
 class IndexedCatalogs:
-    """The indices of the last catalogs that were searched, and the vectors of their tools."""
+    """Indices of the most recently searched catalogs, and the vectors of their tools."""
 
     def __init__(self, limit: int = MAX_CATALOGS, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
@@ -123,30 +123,30 @@ class IndexedCatalogs:
         self._encoded = QueryVectors()
 
     def put(self, new: NewVectors) -> int:
-        """Take vectors; how many there are then."""
+        """Store vectors and return the number of all stored vectors."""
 
-        def taken() -> int:
+        def store() -> int:
             self._put(new.vectors)
             return len(self._backends.current)
 
-        return self._do(new.folder, taken)
+        return self._run(new.folder, store)
 
     def read_stored(self, request: StoredRequest) -> StoredVectors:
-        """Vectors that were kept through a restart, of those that are asked for."""
-        return self._do(request.folder, lambda: StoredVectors(self._backends.current.read_stored(request.texts)))
+        """Read the requested vectors, as far as the folder has stored them."""
+        return self._run(request.folder, lambda: StoredVectors(self._backends.current.read_stored(request.texts)))
 
     def search(self, request: SearchRequest) -> SearchResult:
-        """The hits of each query, or what is known here where neither the catalog nor its base is."""
-        return self._do(request.folder, lambda: self._search(request))
+        """Search a catalog. If neither the catalog nor its base is cached, the result has the cached catalogs."""
+        return self._run(request.folder, lambda: self._search(request))
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder, so that other processes can use it."""
         self._indices.clear()
         self._backends.choose("")
 
-    def _do(self, folder: str, work: Callable[[], Result]) -> Result:
-        """Do `work` with the backend of a folder, and once more in memory where that fails. Indices of another backend
-        go, and are made again by what the next search brings.
+    def _run(self, folder: str, work: Callable[[], Result]) -> Result:
+        """Run `work` with the backend of a folder, and again with memory if that fails. Indices of the previous backend
+        are dropped; following searches create them again.
         """
         if self._backends.choose(folder):
             self._indices.clear()
@@ -173,12 +173,12 @@ class IndexedCatalogs:
             index = self._make_index(request)
         if index is None:
             return SearchResult(cached_catalogs=list(reversed(self._indices)))
-        self._keep(request.catalog, index)
+        self._cache(request.catalog, index)
         self._put({tool.key: tool.vector for tool in request.added if tool.vector is not None})
-        among = None if request.among is None else frozenset(request.among)
-        vectors = _vectors(request, self._encoded) if index.covers else [None] * len(request.queries)
+        allowed_keys = None if request.allowed_keys is None else frozenset(request.allowed_keys)
+        vectors = _vectors(request, self._encoded) if index.ranks_by_vectors else [None] * len(request.queries)
         hits = [
-            index.search(query, vector, request.limit, among)
+            index.search(query, vector, request.limit, allowed_keys)
             for query, vector in zip(request.queries, vectors, strict=True)
         ]
         ranking = WORDS if all(vector is None for vector in vectors) else HYBRID
@@ -193,7 +193,7 @@ class IndexedCatalogs:
         base = self._indices.get(request.base)
         return None if base is None else base.with_changes(records, request.removed)
 
-    def _keep(self, name: str, index: SearchIndex) -> None:
+    def _cache(self, name: str, index: SearchIndex) -> None:
         self._indices[name] = index
         self._indices.move_to_end(name)
         while len(self._indices) > self._limit:
@@ -201,8 +201,8 @@ class IndexedCatalogs:
 
 
 def _vectors(request: SearchRequest, query_vectors: QueryVectors) -> Sequence[Matrix | None]:
-    """A vector per query; None where the query is ranked by its words. Those of the built-in encoder are taken from
-    `query_vectors`, which gets the new ones.
+    """Vector per query; None for a query that is ranked by words only. `query_vectors` caches vectors of the built-in
+    encoder.
     """
     if len(request.vectors) == len(request.queries):
         from fairlead_search.vectors import decode
@@ -215,13 +215,13 @@ def _vectors(request: SearchRequest, query_vectors: QueryVectors) -> Sequence[Ma
 
         return encode_queries(request.queries, query_vectors)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
-        log.warning("the built-in encoder fails, and words alone rank: %s", error)
+        log.warning("The built-in encoder failed, so tools are ranked by words only: %s", error)
         return [None] * len(request.queries)
 
 
 def interleave(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
-    """The hits of several queries in turn, each tool once with its best score: the first of each query, then the second
-    of each.
+    """Merge the hits of several queries: the first hit of each query, then the second of each, and so on. Each tool is
+    included once with its best score.
     """
     best: dict[str, float] = {}
     for hit in (hit for ranking in rankings for hit in ranking):

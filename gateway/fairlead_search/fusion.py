@@ -1,7 +1,7 @@
-"""Joins two rankings of the same tools or texts: by their words (BM25) and by their vectors (cosine). Pure module.
+"""Merges two rankings of tools or texts: by words (BM25) and by vectors (cosine). Pure module.
 
-By score, which ranks better than by rank (RRF) where the scores can be compared: the cosines of all candidates are
-stretched to 0 to 1, and BM25's are divided by the best.
+Scores are merged, as that ranks better than merging ranks (RRF) if scores are comparable. To make them so, the cosines
+of all candidates are scaled to 0 to 1, and BM25 scores are divided by the highest.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from heapq import nsmallest
 from typing import Final, TypeVar
 
 DEPTH: Final = 100
-"""Candidates that each ranking brings in."""
+"""Most candidates from each ranking."""
 VECTOR_SHARE: Final = 0.6
-"""Part of the score that is by vectors; the rest is by words."""
+"""Weight of vectors in the score; the rest is the weight of words."""
 Key = TypeVar("Key", str, int)
 
 
 def fuse(
     words: Mapping[Key, float], cosines: Mapping[Key, float], limit: int, share: float = VECTOR_SHARE
 ) -> list[tuple[Key, float]]:
-    """At most `limit` keys with scores from 0 to 1, the best first. `words` are the best by BM25, `cosines` those of
-    all candidates of both rankings, `share` is the part of the score that is by them; a key without a cosine is ranked
-    by its words alone.
+    """At most `limit` keys with scores from 0 to 1, best first. `words` are the best BM25 scores, `cosines` the cosines
+    of the candidates of both rankings, and `share` is the weight of cosines. A key without a cosine is ranked by words
+    only.
     """
     most = max(words.values(), default=0.0) or 1.0
     least = min(cosines.values(), default=0.0)

@@ -1,4 +1,4 @@
-"""An index that ranks by words and by vectors at once, in memory. Needs numpy (extra `search`)."""
+"""Ranks tools by words and vectors together, with vectors in memory. Needs numpy (extra `search`)."""
 
 from __future__ import annotations
 
@@ -12,57 +12,60 @@ from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.vectors import Matrix, VectorStore, nearest
 
 NAME_SHARE: Final = 0.25
-"""Part of a tool's vector that is that of its name; the rest is that of its whole text."""
+"""Weight of the vector of a tool's name; the rest is the weight of the vector of its whole text."""
 MIN_COVERED: Final = 0.9
-"""Part of the tools that have a vector, below which words alone rank: with fewer, those with one would win."""
+"""Share of tools with a vector below which only words rank. With fewer vectors, tools with one would win too often."""
 
 
 class VectorView:
-    """The vectors of one catalog's tools: rows of the store that all catalogs share."""
+    """Vectors of the tools of one catalog: some rows of the store that all catalogs share."""
 
     def __init__(self, store: VectorStore, keys: Collection[str]) -> None:
         self._store = store
         self._keys = keys
         self._version = -1
-        self._named: list[str] = []
+        self._tools: list[str] = []
+        """Keys of the tools with a vector."""
         self._rows: Any = None
-        self._places: dict[str, int] = {}
+        """Row in the store of each of these tools."""
+        self._indexes: dict[str, int] = {}
+        """Index of each tool in `_tools`."""
 
     def _read(self) -> None:
         if self._version != self._store.version:
-            self._named, self._rows = self._store.rows(self._keys)
-            self._places = {key: row for row, key in enumerate(self._named)}
+            self._tools, self._rows = self._store.rows(self._keys)
+            self._indexes = {key: index for index, key in enumerate(self._tools)}
             self._version = self._store.version
 
     def __len__(self) -> int:
         self._read()
-        return len(self._named)
+        return len(self._tools)
 
     @property
-    def covers(self) -> bool:
-        """Whether enough of the tools have a vector."""
+    def ranks_by_vectors(self) -> bool:
+        """Whether enough tools have a vector to rank by vectors."""
         return 0 < len(self) >= MIN_COVERED * len(self._keys)
 
     def search(
-        self, index: Bm25Index, query: str, vector: Matrix, limit: int, among: Collection[str] | None
+        self, words: Bm25Index, query: str, vector: Matrix, limit: int, allowed_keys: Collection[str] | None
     ) -> list[Hit]:
-        """The best by words and by vector, joined."""
+        """Search by words and by vector, and merge both rankings. `allowed_keys` restricts the search to some tools."""
         self._read()
-        by_words = {hit.key: hit.score for hit in index.search(query, DEPTH, among)}
-        every = self._store.cosines(vector, self._rows)
-        if among is None:
-            chosen = nearest(every, DEPTH)
+        by_words = {hit.key: hit.score for hit in words.search(query, DEPTH, allowed_keys)}
+        all_cosines = self._store.cosines(vector, self._rows)
+        if allowed_keys is None:
+            candidates = nearest(all_cosines, DEPTH)
         else:
-            allowed = np.array([row for key in among if (row := self._places.get(key)) is not None], np.int64)
-            chosen = allowed[nearest(every[allowed], DEPTH)]
-        cosines = {self._named[row]: float(every[row]) for row in chosen}
+            allowed = np.array([row for key in allowed_keys if (row := self._indexes.get(key)) is not None], np.int64)
+            candidates = allowed[nearest(all_cosines[allowed], DEPTH)]
+        cosines = {self._tools[index]: float(all_cosines[index]) for index in candidates}
         for key in by_words:
-            if key not in cosines and key in self._places:
-                cosines[key] = float(every[self._places[key]])
+            if key not in cosines and key in self._indexes:
+                cosines[key] = float(all_cosines[self._indexes[key]])
         return [Hit(key, score) for key, score in fuse(by_words, cosines, limit)]
 
 
 def tool_vectors(whole: Matrix, names: Matrix) -> Matrix:
-    """Vectors of tools from those of their two texts, a row each."""
+    """Compute vectors of tools from the vectors of their whole texts and names, one row per tool."""
     mixed: Matrix = (1 - NAME_SHARE) * whole + NAME_SHARE * names
     return mixed

@@ -1,4 +1,4 @@
-"""Ranks tools by BM25 over their text, widened by related words. Pure module; of many tools with numpy, where it is."""
+"""Ranks tools by BM25 over their text and by related words. Pure module; uses numpy for many tools, if installed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from fairlead_search.term_scores import DictScores, TermScores, TermTable
 from fairlead_search.text import query_terms
 
 MANY: Final = 512
-"""Tools from which on arrays are worth loading numpy."""
+"""Number of tools from which numpy is faster, including its loading."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One tool that was found."""
+    """A tool that matches a query."""
 
     key: str
     score: float
-    """Above 0; comparable within one answer only."""
+    """Score above 0; comparable only within one result."""
 
 
 class Bm25Index:
-    """A set of tools that does not change; `changed` makes the next one."""
+    """Immutable index of tools; `with_changes` derives a changed one."""
 
     def __init__(self, counts: Mapping[str, Counter[str]]) -> None:
         self._counts = dict(counts)
@@ -40,7 +40,7 @@ class Bm25Index:
 
     @classmethod
     def of(cls, records: Iterable[IndexedTool]) -> Bm25Index:
-        """An index of these tools."""
+        """Create an index of tools."""
         return cls({record.key: record.counts() for record in records})
 
     def __len__(self) -> int:
@@ -51,8 +51,8 @@ class Bm25Index:
         return self._counts.keys()
 
     def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> Bm25Index:
-        """This index with tools added and without others; this one stays as it is. Costs what changed, and a copy of
-        the table of terms.
+        """Derive an index with some tools added and others removed. The time depends on the number of changes, apart
+        from copying the table of terms.
         """
         new = Bm25Index({})
         new._counts = dict(self._counts)
@@ -61,46 +61,46 @@ class Bm25Index:
         new._total = self._total
         copied: set[str] = set()
         for key in removed:
-            new._take_out(key, copied)
+            new._remove(key, copied)
         for record in added:
-            new._take_out(record.key, copied)
+            new._remove(record.key, copied)
             terms = record.counts()
             new._counts[record.key] = terms
             for term in terms:
-                new._own(term, copied)
+                new._copy_postings(term, copied)
             new._insert(record.key, terms)
             new._total += new._lengths[record.key]
         return new
 
-    def search(self, query: str, limit: int, among: Collection[str] | None = None) -> list[Hit]:
-        """At most `limit` tools, the best first; of the keys in `among` alone where that is given."""
+    def search(self, query: str, limit: int, allowed_keys: Collection[str] | None = None) -> list[Hit]:
+        """At most `limit` matching tools, best first. `allowed_keys` restricts the search to some tools."""
         if self._scores is None:
             self._scores = scores_of(TermTable(self._postings, self._lengths, self._total))
-        return [Hit(key, score) for key, score in self._scores.best(query_terms(query), limit, among)]
+        return [Hit(key, score) for key, score in self._scores.best(query_terms(query), limit, allowed_keys)]
 
     def _insert(self, key: str, counts: Counter[str]) -> None:
         self._lengths[key] = counts.total()
         for term, times in counts.items():
             self._postings.setdefault(term, {})[key] = times
 
-    def _take_out(self, key: str, copied: set[str]) -> None:
+    def _remove(self, key: str, copied: set[str]) -> None:
         counts = self._counts.pop(key, None)
         if counts is None:
             return
         self._total -= self._lengths.pop(key)
         for term in counts:
-            self._own(term, copied)
+            self._copy_postings(term, copied)
             del self._postings[term][key]
 
-    def _own(self, term: str, copied: set[str]) -> None:
-        """Have the postings of a term to itself before they are changed."""
+    def _copy_postings(self, term: str, copied: set[str]) -> None:
+        """Copy the postings of a term, which the original index shares, before they are changed."""
         if term not in copied:
             copied.add(term)
             self._postings[term] = dict(self._postings.get(term, ()))
 
 
 def scores_of(table: TermTable) -> TermScores:
-    """The faster way to rank these tools."""
+    """Create the faster implementation of scores for a number of tools."""
     if len(table.lengths) < MANY or not _has_numpy():
         return DictScores(table)
     from fairlead_search.array_scores import ArrayScores

@@ -1,7 +1,7 @@
-"""Indices whose vectors are in a LanceDB: words are ranked in memory, and both rankings are joined as there.
+"""Search indices with vectors in a LanceDB. Words are ranked in memory, and both rankings are merged.
 
-LanceDB ranks words too, about as well, but by all rows of a table: a score would tell of tools that the subject cannot
-see.
+LanceDB also ranks words about as well, but over all rows of a table. Such scores would disclose information about tools
+that the subject cannot see.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from fairlead_search.vectors import Matrix
 
 
 class LanceBackend:
-    """`SearchBackend` over a folder. All but `index` and `len` raise BackendFault."""
+    """`SearchBackend` of a folder. All methods but `index` and `len` raise BackendFault."""
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """`most`: rows beyond which unused ones go. Raises BackendFault, also where another process uses the folder for
-        longer than `patience` in seconds.
+        """Open the folder. If there are more than `most` rows, unused ones are dropped. Raises BackendFault, also if
+        another process uses the folder for more than `patience` seconds.
         """
         self.vectors = LanceVectors(folder, patience, most)
         self.texts: dict[str, str] = {}
-        """Keys of texts by that of their tool."""
+        """Keys of texts by the key of their tool."""
         self.version = 0
-        """Changes with the vectors and with `texts`."""
+        """Number that changes with the vectors and with `texts`."""
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -58,14 +58,14 @@ class LanceBackend:
 
 
 class LanceIndex:
-    """`SearchIndex` with vectors in a LanceDB. Its searches raise BackendFault."""
+    """`SearchIndex` with vectors in a LanceDB. Searches raise BackendFault."""
 
     def __init__(self, backend: LanceBackend, words: Bm25Index) -> None:
         self._backend = backend
         self._words = words
         self._version = -1
         self._numbers: dict[str, int] = {}
-        """Numbers of vectors by the key of the tool."""
+        """Numbers of the vectors by the key of the tool."""
         self._tools: dict[int, list[str]] = {}
 
     def _read(self) -> None:
@@ -90,7 +90,7 @@ class LanceIndex:
         return len(self._numbers)
 
     @property
-    def covers(self) -> bool:
+    def ranks_by_vectors(self) -> bool:
         return 0 < self.vectors >= MIN_COVERED * len(self)
 
     def keys(self) -> KeysView[str]:
@@ -99,18 +99,22 @@ class LanceIndex:
     def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> LanceIndex:
         return LanceIndex(self._backend, self._words.with_changes(added, removed))
 
-    def search(self, query: str, vector: Matrix | None, limit: int, among: Collection[str] | None = None) -> list[Hit]:
+    def search(
+        self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None
+    ) -> list[Hit]:
         if vector is None:
-            return self._words.search(query, limit, among)
+            return self._words.search(query, limit, allowed_keys)
         self._read()
-        by_words = {hit.key: hit.score for hit in self._words.search(query, DEPTH, among)}
+        by_words = {hit.key: hit.score for hit in self._words.search(query, DEPTH, allowed_keys)}
         vectors, numbers = self._backend.vectors, self._numbers
-        allowed = self._tools.keys() if among is None else {numbers[key] for key in among if key in numbers}
+        allowed = (
+            self._tools.keys() if allowed_keys is None else {numbers[key] for key in allowed_keys if key in numbers}
+        )
         near = vectors.nearest(vector, allowed, DEPTH)
         others = {numbers[key] for key in by_words if key in numbers} - near.keys()
         cosines = {key: cosine for number, cosine in near.items() for key in self._tools[number]}
-        if among is not None:
-            cosines = {key: cosine for key, cosine in cosines.items() if key in among}
+        if allowed_keys is not None:
+            cosines = {key: cosine for key, cosine in cosines.items() if key in allowed_keys}
         far = vectors.cosines(vector, others)
         cosines |= {key: far[numbers[key]] for key in by_words if numbers.get(key) in far}
         return [Hit(key, score) for key, score in fuse(by_words, cosines, limit)]

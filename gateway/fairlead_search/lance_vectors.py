@@ -1,7 +1,7 @@
-"""Vectors in a LanceDB on disk, which survive the process. Needs the extra `lancedb`; loading it takes 2 s and 130 MB.
+"""Stores vectors in a LanceDB on disk, across restarts. Needs the extra `lancedb`, which takes 2 s and 130 MB to load.
 
-A vector is known by the key of the texts that it was made of (`record.vector_key`), and has a number, by which searches
-are narrowed. One process at a time may use a folder.
+A vector is identified by the key of the texts from which it was computed (`record.vector_key`). It also has a number,
+which search conditions use. Only one process at a time may use a folder.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from fairlead_search.row_filter import MAX_PARTS, condition, ranges
 from fairlead_search.search_index import BackendFault
 from fairlead_search.vectors import Matrix, decode, encode
 
-os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of each table that it makes
+os.environ.setdefault("LANCEDB_LOG", "error")  # LanceDB warns about each new table
 import lancedb
 import pyarrow as pa
 
 MAX_ROWS: Final = 100_000
-"""Vectors above which those that no catalog uses are dropped."""
+"""Number of vectors above which unused ones are dropped."""
 WRITES: Final = 20
-"""Writes after which files are joined: each makes one of its own."""
+"""Writes after which files are compacted, as each write creates a file."""
 LOCK_SECONDS: Final = 2.0
-"""Seconds that a process which is being replaced may take to let go of the folder."""
+"""Time in seconds for a process that is being replaced to release the folder."""
 LOCK_FILE: Final = "fairlead.lock"
 NAME: Final = "vectors_"
-"""Beginning of a table's name; behind it are the dimensions of its vectors."""
+"""Prefix of table names, which end with the number of dimensions."""
 FAULTS: Final = (OSError, RuntimeError, ValueError, pa.ArrowException)
-"""How LanceDB says that a disk is full or a file damaged."""
+"""Errors of LanceDB for a full disk or a damaged file."""
 
 
 class LanceVectors:
-    """Vectors of one number of dimensions, each of length 1."""
+    """Table of vectors with the same number of dimensions and length 1."""
 
     def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
-        """Raises BackendFault, also where another process uses the folder for longer than `patience` in seconds."""
+        """Open the folder. Raises BackendFault, also if another process uses it for more than `patience` seconds."""
         self.folder = folder
         self._most = most
         self.numbers: dict[str, int] = {}
-        """Numbers by the key of the texts."""
+        """Numbers of the vectors by the key of their texts."""
         self._table: Any = None
         self._dimensions = 0
         self._next = 0
@@ -75,7 +75,7 @@ class LanceVectors:
                     holder = self._lock.read(20) or "unknown"
                     raise BackendFault(
                         f"the folder {self.folder} is in use by another process ({holder}): "
-                        "give each gateway one of its own"
+                        "configure a different folder for each gateway"
                     ) from error
                 time.sleep(0.05)
             else:
@@ -104,8 +104,8 @@ class LanceVectors:
         return len(self.numbers)
 
     def add(self, vectors: Mapping[str, bytes]) -> None:
-        """Add vectors in the form of `vectors.WIRE` that are not there yet. Those of another number of dimensions than
-        these are of another model, and go. Raises BackendFault.
+        """Add new vectors in the format `vectors.WIRE`. Stored vectors with other dimensions come from another model
+        and are dropped. Raises BackendFault.
         """
         new = {key: decode(raw) for key, raw in vectors.items()}
         if not new:
@@ -113,15 +113,15 @@ class LanceVectors:
         sizes = {len(vector) for vector in new.values()}
         dimensions = sizes.pop()
         if sizes:
-            raise BackendFault(f"vectors of {dimensions} and {sizes.pop()} dimensions came together")
+            raise BackendFault(f"vectors with {dimensions} and with {sizes.pop()} dimensions cannot be mixed")
         with self._logged_faults("cannot be written"):
             if dimensions != self._dimensions:
-                self._begin(dimensions)
+                self._create_table(dimensions)
             new = {key: vector for key, vector in new.items() if key not in self.numbers}
             if new:
                 self._write(new)
 
-    def _begin(self, dimensions: int) -> None:
+    def _create_table(self, dimensions: int) -> None:
         for name in self._names():
             self._database.drop_table(name)
         vector = pa.list_(pa.float32(), dimensions)
@@ -137,17 +137,18 @@ class LanceVectors:
         self._table.add(pa.table({"id": [*new], "number": pa.array(numbers.values(), pa.int64()), "vector": rows}))
         self._next += len(new)
         self.numbers.update(numbers)
-        self._written()
+        self._count_write()
 
-    def _written(self) -> None:
+    def _count_write(self) -> None:
+        """Count a write, and compact the files after every `WRITES` writes."""
         self._writes += 1
         if self._writes % WRITES == 0:
-            with warnings.catch_warnings():  # it warns of other processes, and there are none
+            with warnings.catch_warnings():  # LanceDB warns about other processes, which the lock excludes
                 warnings.simplefilter("ignore", UserWarning)
                 self._table.optimize(cleanup_older_than=timedelta(0))
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
-        """The vectors that are there, by the key of their texts. Raises BackendFault."""
+        """The stored ones of the requested vectors, by the key of their texts. Raises BackendFault."""
         keys_by_number = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
         numbers, rows = self._rows(keys_by_number)
         return {
@@ -157,15 +158,15 @@ class LanceVectors:
         }
 
     def nearest(self, query: Matrix, numbers: Collection[int], limit: int) -> dict[int, float]:
-        """The largest cosines of a query of length 1 with the vectors of these numbers. Raises BackendFault."""
+        """The `limit` largest cosines of a query (length 1) with the vectors of some numbers. Raises BackendFault."""
         if not numbers or len(query) != self._dimensions:
             return {}
         runs, depth = ranges(numbers), limit
-        if len(runs) > MAX_PARTS:  # rows between them are found too
+        if len(runs) > MAX_PARTS:  # the condition then also matches rows in between
             depth = len(self.numbers)
         with self._logged_faults("cannot be searched"):
             query_builder = self._table.search(query, vector_column_name="vector").distance_type("dot")
-            if len(numbers) < len(self.numbers):  # a condition takes half as long as the search itself
+            if len(numbers) < len(self.numbers):  # a condition takes half the time of the search
                 query_builder = query_builder.where(condition("number", runs), prefilter=True)
             table = query_builder.select(["number", "_distance"]).limit(depth).to_arrow()
         pairs = zip(table["number"].to_pylist(), table["_distance"].to_pylist(), strict=True)
@@ -173,14 +174,14 @@ class LanceVectors:
         return dict(near[:limit])
 
     def cosines(self, query: Matrix, numbers: Collection[int]) -> dict[int, float]:
-        """The cosines of a query of length 1 with the vectors of a few numbers. Raises BackendFault."""
+        """Cosines of a query (length 1) with the vectors of a few numbers. Raises BackendFault."""
         if not numbers or len(query) != self._dimensions:
             return {}
         row_numbers, rows = self._rows(numbers)
         return dict(zip(row_numbers, (rows @ query).tolist(), strict=True))
 
     def _rows(self, numbers: Collection[int]) -> tuple[list[int], Matrix]:
-        """Numbers and vectors of at least these rows; of those between them too where they are many."""
+        """Numbers and vectors of the requested rows; for many rows, those in between may be included."""
         if not numbers:
             return [], np.zeros((0, 0), np.float32)
         with self._logged_faults("cannot be read"):
@@ -190,7 +191,7 @@ class LanceVectors:
             return table["number"].to_pylist(), rows
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """Drop vectors that are not `used`, by the keys of their texts, where there are more than `most`. Raises
+        """If there are more than `most` vectors, drop those that are not `used`, by the keys of their texts. Raises
         BackendFault.
         """
         if len(self.numbers) <= self._most:
@@ -202,10 +203,10 @@ class LanceVectors:
             for first in range(0, len(runs), MAX_PARTS):
                 self._table.delete(condition("number", runs[first : first + MAX_PARTS]))
             self.numbers = {key: number for key, number in self.numbers.items() if key in keys_in_use}
-            self._written()
+            self._count_write()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the folder."""
         self._lock.close()
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Related words of tool catalogs, so that "erase a folder" finds `delete_directory` without a model."""
+"""Related words for searching tools, so that "erase a folder" finds `delete_directory` without a model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final
 from fairlead_search.text import singular
 
 WEIGHT: Final = 0.5
-"""Share of a term's score that a tool gets which has only a related word."""
+"""Share of a term's score for a tool that has only a related word."""
 
 
 @cache
 def lexicon() -> Mapping[str, frozenset[str]]:
-    """Related terms of catalogs of tools by term, of the file `lexicon.txt`."""
+    """Related terms for searching tools, by term, from `lexicon.txt`."""
     return related_terms(_groups("lexicon.txt"))
 
 
 @cache
 def synonyms() -> Mapping[str, frozenset[str]]:
-    """Related terms of questions and results by term: those of `lexicon.txt`, and of `synonyms.txt`."""
+    """Related terms for searching results, by term, from `lexicon.txt` and `synonyms.txt`."""
     tools, results = lexicon(), related_terms(_groups("synonyms.txt"))
     return {
         term: tools.get(term, frozenset()) | results.get(term, frozenset()) for term in tools.keys() | results.keys()
@@ -34,7 +34,7 @@ def _groups(name: str) -> list[str]:
 
 
 def related_terms(groups: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Related terms by term, of groups of words with spaces in between. A word is not related to itself."""
+    """Related terms by term, from groups of words separated by spaces. A word is not related to itself."""
     related_words: dict[str, set[str]] = {}
     for group in groups:
         words = {singular(word) for word in group.split()}

@@ -1,8 +1,8 @@
-"""Ranks units of results by words and by vectors at once. Needs numpy and the built-in encoder (extra `search`).
+"""Ranks units of results by words and vectors together. Needs numpy and the built-in encoder (extra `search`).
 
-A unit's vector is of its text and what is said around it, and counts together with those of its neighbours. Vectors are
-kept by the hash of that text; what cannot be encoded in the time of one search is ranked by words, and encoded by the
-next one.
+The vector of a unit is computed from its text and context, and combined with the vectors of neighbouring units. Vectors
+are cached by the hash of that text. Units that cannot be encoded within the time of one search are ranked by words, and
+encoded by a later search.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from fairlead_search.units import Unit
 from fairlead_search.vectors import WIRE, Matrix
 
 MAX_BYTES: Final = 32 << 20
-"""Bytes of vectors that are kept: those of 40,000 units, 5 MB of text in all."""
+"""Most bytes of cached vectors: those of 40,000 units, with 5 MB of text in total."""
 ABOUT_CHARACTERS: Final = 200
-"""Characters of what is said around a unit that its vector has."""
+"""Most characters of a unit's context that are encoded."""
 TEXT_CHARACTERS: Final = 600
-"""Characters of all that is encoded for a unit."""
+"""Most characters that are encoded per unit."""
 PIECE: Final = 32
-"""Units that are encoded before the time is looked at: less than 0.1 s."""
+"""Units that are encoded between two checks of the time, in less than 0.1 s."""
 BESIDE: Final = 0.5
-"""Weight of the units beside one, and of the mean with them as against the unit alone."""
+"""Weight of neighbouring units in the mean, and weight of that mean against the unit alone."""
 VECTOR_SHARE: Final = 0.5
-"""Part of a score that is by vectors; the rest is by words."""
+"""Weight of vectors in the score; the rest is the weight of words."""
 LEAST_COSINE: Final = 0.15
-"""Cosine from which a unit is found without any word of the question."""
+"""Cosine from which a unit matches without any word of the question."""
 UNRELATED: Final = -1
-"""Place, behind all units, of a text that has nothing to do with the question: scores are stretched from its cosine."""
+"""Index of an imaginary unrelated unit with the cosine 0, from which cosines are scaled."""
 Encode = Callable[[Sequence[str]], Matrix]
 
 
 class PassageVectors:
-    """Vectors of units, the least used dropped first."""
+    """Cache of vectors of units, and scores by them; the least recently used vectors are dropped first."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PassageVectors:
         clock: Callable[[], float] = time.monotonic,
         limit_bytes: int = MAX_BYTES,
     ) -> None:
-        """`encode` makes vectors of length 1 of texts: the installed encoder, unless it is given."""
+        """Create an empty cache. `encode` computes vectors of length 1; the default is the built-in encoder."""
         self._encode = encode
         self._clock = clock
         self._limit_bytes = limit_bytes
@@ -58,8 +58,8 @@ class PassageVectors:
         self._bytes = 0
 
     def scores(self, units: Sequence[Unit], question: str, seconds: float) -> list[float]:
-        """Score of each unit from 0 to 1, 0 where neither word nor vector fits; at most about `seconds` go into making
-        vectors. Of a question in a script that the encoder does not know words alone decide.
+        """Score of each unit from 0 to 1; 0 if neither words nor vector match. Computing vectors takes at most about
+        `seconds`. A question in a script that the encoder does not support is matched by words only.
         """
         by_words = scores(units, question)
         if not units or not understands(question):
@@ -84,26 +84,26 @@ class PassageVectors:
     def _vectors(
         self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float
     ) -> tuple[Matrix, Matrix]:
-        """A row per text, and whether it has one."""
+        """Vector per text as rows, and an array that says which texts have one."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
         lacking = dict.fromkeys(keys[index] for index in order)
         vectors = {key: self._vectors_by_text[key] for key in lacking if key in self._vectors_by_text}
-        of = dict(zip(keys, texts, strict=True))
+        texts_by_key = dict(zip(keys, texts, strict=True))
         new = [key for key in lacking if key not in vectors]
         for begin in range(0, len(new), PIECE):
             if self._clock() >= until:
                 break
             piece = new[begin : begin + PIECE]
-            made = encode([of[key] for key in piece])
-            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in made), strict=True))
-        self._keep(vectors)
+            encoded = encode([texts_by_key[key] for key in piece])
+            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in encoded), strict=True))
+        self._cache(vectors)
         has: Matrix = np.array([key in vectors for key in keys], bool)
         width = len(next(iter(vectors.values()))) if vectors else 0
         raw = b"".join(vectors.get(key, bytes(width)) for key in keys)
         rows: Matrix = np.frombuffer(raw, WIRE).reshape(len(keys), -1).astype(np.float32)
         return rows, has
 
-    def _keep(self, vectors: dict[bytes, bytes]) -> None:
+    def _cache(self, vectors: dict[bytes, bytes]) -> None:
         for key, vector in vectors.items():
             if key not in self._vectors_by_text:
                 self._bytes += len(key) + len(vector)
@@ -120,15 +120,17 @@ def _text(unit: Unit) -> str:
 
 
 def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
-    """Cosines of units with a query: half by themselves, half by the mean with their neighbours of the same result."""
+    """Cosines of units with a query: half the cosine of the unit, half that of the mean with its neighbours in the same
+    result.
+    """
     if not rows.shape[1]:
         return np.zeros(len(rows), np.float32)
-    together = rows.copy()
-    joined: Matrix = np.array([first.source == second.source for first, second in pairwise(units)], bool)
-    share = BESIDE * joined[:, None]
-    together[1:] += share * rows[:-1]
-    together[:-1] += share * rows[1:]
-    lengths = np.linalg.norm(together, axis=1)
-    mean = (together @ query) / np.where(lengths > 0, lengths, 1)
+    sums = rows.copy()
+    adjacent: Matrix = np.array([first.source == second.source for first, second in pairwise(units)], bool)
+    share = BESIDE * adjacent[:, None]
+    sums[1:] += share * rows[:-1]
+    sums[:-1] += share * rows[1:]
+    lengths = np.linalg.norm(sums, axis=1)
+    mean = (sums @ query) / np.where(lengths > 0, lengths, 1)
     cosines: Matrix = (1 - BESIDE) * (rows @ query) + BESIDE * mean
     return cosines

@@ -1,6 +1,6 @@
-"""Cuts the results of tools into passages, and picks those that fit a query, within a number of tokens. Pure module.
+"""Selects passages of tool results that match a query, within a number of tokens. Pure module.
 
-No model is asked: what is picked stands in the result word for word.
+Passages are verbatim parts of the results; no model is involved.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from fairlead_search.token_estimate import BYTES_PER_TOKEN, tokens, within
 from fairlead_search.units import MAX_DEPTH, Unit, units
 
 UNIT: Final = 100
-"""Characters of the least part that is picked by itself, about."""
+"""Approximate characters of a unit, the smallest part that is selected."""
 WIDENED: Final = 6
-"""Characters that a passage has where there are as many, for each token beside it: twice as much text as that."""
+"""Characters of text that a passage gets per token of its overhead, so that text takes twice as many tokens."""
 PASSAGE: Final = 600
-"""Characters of a part where there are too many."""
+"""Characters of a unit if results have too many units of the usual size."""
 MAX_UNITS: Final = 50_000
-"""Parts of one search; what comes after them is not searched."""
+"""Most units per search; the rest of the results is not searched."""
 RELEVANT: Final = 0.1
-"""Part of the best score that a part needs to be picked: words that stand everywhere fill no budget."""
+"""Share of the best score that a unit needs to be selected, so that common words do not fill the budget."""
 RANGE_TOKENS: Final = 3
-"""Tokens by which the place of several lines is longer than that of one."""
+"""Additional tokens of a location with several lines instead of one."""
 PATTERN_BYTES: Final = 8 << 20
-"""Memory of a compiled expression, and of the states of its search."""
+"""Most bytes of a compiled regular expression and its automaton."""
 LEAST_PART: Final = 4
-"""Part of a budget that the first passage's text has however long its place is: a fourth."""
+"""The text of the first passage gets at least this fraction, a fourth, of the budget, even if its location is long."""
 AROUND: Final = 200
-"""Characters on either side of a match in a long line."""
+"""Characters that are shown on either side of a match in a long line."""
 _WILD: Final = re.compile(rb"^\^?(?:\.\*\??)+|(?<!\\)(?:\.\*\??)+\$?$")
 _STEP: Final = re.compile(r"[^.\[\]]+")
 Rate = Callable[[Sequence[Unit], str], list[float]]
-"""From units and a query to the score of each, 0 where it does not fit."""
+"""Returns the score of each unit for a query; 0 if the unit does not match."""
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """Lines of a text, and characters of its first and last one, all from 1 and with both ends included."""
+    """Range of lines, with columns in the first and last line. All numbers begin at 1, and both ends are included."""
 
     first: int
     last: int
     first_column: int = 1
     last_column: int | None = None
-    """None: up to the end of the line."""
+    """None for the end of the line."""
 
     def name_count(self, count: int) -> str:
-        """The lines of a text that has `count`, as `range` takes them."""
+        """The range in the format of the argument `range`, limited to a text of `count` lines."""
         start = f"{self.first}:{self.first_column}" if self.first_column > 1 else str(self.first)
         end = f":{self.last_column}" if self.last_column is not None and self.last <= count else ""
         return f"{start}-{min(self.last, count)}{end}"
 
     def until(self, text: str) -> str:
-        """The lines of which only the beginning `text` is shown."""
+        """The part of the range that is shown, if only its beginning `text` is, in the format of `range`."""
         breaks, last = text.count("\n"), len(text.rpartition("\n")[2])
         column = last if breaks else last + self.first_column - 1
         return Lines(self.first, self.first + breaks, self.first_column, column).name_count(self.last)
@@ -69,18 +69,18 @@ class Passage(msgspec.Struct, frozen=True):
 
     source: str
     where: str
-    """`lines 3-9` of a text, or the path in a JSON document; `$` is the whole."""
+    """Location: `lines 3-9` of a text, or the path in a JSON document; `$` is the whole document."""
     text: str
     score: float = 0.0
-    """Comparable within one answer only."""
+    """Score; comparable only within one search."""
 
 
 def best(
     sources: Mapping[str, object], query: str, budget_tokens: int, overhead: int = 0, rate: Rate = scores
 ) -> tuple[list[Passage], bool]:
-    """The passages that fit a query, the best first, as many as the budget has room for, and whether there are more;
-    `overhead` tokens are reckoned for each beside its text and place, and `rate` scores units: by words, unless it is
-    given. The first passage may be cut at its end.
+    """Select passages that match a query, best first, within a budget; also returns whether there are more. Each
+    passage takes `overhead` tokens in addition to its text and location. `rate` scores units, by default by words. The
+    first passage may be cut at its end.
     """
     units = _units(sources)
     rated = rate(units, query)
@@ -91,56 +91,58 @@ def best(
     )
     if ranked and _cost(units, ranked[0], (), overhead) > budget_tokens:
         return fitting([_passage([units[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
-    chosen: set[int] = set()
-    left = budget_tokens
+    selected: set[int] = set()
+    remaining = budget_tokens
     for index in ranked:
-        if index in chosen:
+        if index in selected:
             continue
         for part in _grow(units, index, WIDENED * overhead):
-            cost = _cost(units, part, chosen, overhead)
-            if part not in chosen and cost <= left:
-                chosen.add(part)
-                left -= cost
-        if left <= overhead:
+            cost = _cost(units, part, selected, overhead)
+            if part not in selected and cost <= remaining:
+                selected.add(part)
+                remaining -= cost
+        if remaining <= overhead:
             break
-    taken = [
-        _passage([units[index] for index in run], max(rated[index] for index in run)) for run in _runs(units, chosen)
+    passages = [
+        _passage([units[index] for index in run], max(rated[index] for index in run)) for run in _runs(units, selected)
     ]
-    return sorted(taken, key=lambda passage: -passage.score), not chosen.issuperset(ranked)
+    return sorted(passages, key=lambda passage: -passage.score), not selected.issuperset(ranked)
 
 
 def fitting(ranked: Sequence[Passage], budget_tokens: int, overhead: int = 0) -> tuple[list[Passage], bool]:
-    """The first of these that there is room for, and whether anything of them is left out."""
-    left = budget_tokens
-    taken: list[Passage] = []
+    """The first passages that fit into a budget, and whether anything is left out."""
+    remaining = budget_tokens
+    selected: list[Passage] = []
     for passage in ranked:
-        room = left - overhead - tokens(passage.where)
+        room = remaining - overhead - tokens(passage.where)
         if tokens(passage.text) > room:
-            if not taken:
-                taken.append(msgspec.structs.replace(passage, text=within(passage.text, max(room, left // LEAST_PART))))
-            return taken, True
-        taken.append(passage)
-        left = room - tokens(passage.text)
-    return taken, False
+            if not selected:
+                cut = within(passage.text, max(room, remaining // LEAST_PART))
+                selected.append(msgspec.structs.replace(passage, text=cut))
+            return selected, True
+        selected.append(passage)
+        remaining = room - tokens(passage.text)
+    return selected, False
 
 
-def lines(text: str, wanted: Lines) -> str:
-    """Lines of a text, both ends included."""
-    picked = text.splitlines()[max(0, wanted.first - 1) : wanted.last]
-    if picked and wanted.last_column is not None and len(picked) > wanted.last - max(1, wanted.first):
-        picked[-1] = picked[-1][: wanted.last_column]
-    if picked:
-        picked[0] = picked[0][max(0, wanted.first_column - 1) :]
-    return "\n".join(picked)
+def lines(text: str, requested: Lines) -> str:
+    """The requested lines of a text."""
+    shown = text.splitlines()[max(0, requested.first - 1) : requested.last]
+    if shown and requested.last_column is not None and len(shown) > requested.last - max(1, requested.first):
+        shown[-1] = shown[-1][: requested.last_column]
+    if shown:
+        shown[0] = shown[0][max(0, requested.first_column - 1) :]
+    return "\n".join(shown)
 
 
-def matching(text: str, wanted: str, budget_tokens: int) -> str:
-    """The lines in which a regular expression of RE2 is found, in any case, each behind its number; any other text is
-    looked for literally. No pattern and no text makes RE2 slow. Of a line that takes more than half of
-    the budget come the surroundings of each match, behind the numbers of the line and of their first character. What
-    is more than the budget may be left out.
+def matching(text: str, needle: str, budget_tokens: int) -> str:
+    """Lines that match a regular expression (RE2), ignoring case, each after its number. A `needle` that is not a valid
+    expression is searched literally. RE2 is fast for every expression and text.
+
+    Of a line that takes more than half of the budget, only the surroundings of each match are returned, after the
+    numbers of the line and of their first character. Matches beyond the budget may be left out.
     """
-    pattern = _expression(wanted)
+    pattern = _expression(needle)
     longest = max(1, budget_tokens) * BYTES_PER_TOKEN
     around = min(AROUND, longest // 4)
     parts: list[str] = []
@@ -159,15 +161,17 @@ def matching(text: str, wanted: str, budget_tokens: int) -> str:
     return "\n".join(parts)
 
 
-def _expression(wanted: str) -> Any:
-    """A compiled expression of RE2. A `.*` at either end matches no other lines, and would hide where in them."""
-    import re2  # with its C++ library 5 MB, which few gateways ever need
+def _expression(text: str) -> Any:
+    """Compile an expression of RE2. A `.*` at either end is removed: it does not change which lines match, but would
+    hide the position of the match.
+    """
+    import re2  # takes 5 MB with its C++ library, so imported only when needed
 
     options = re2.Options()
     options.case_sensitive = False
     options.max_mem = PATTERN_BYTES
     options.log_errors = False
-    needle = wanted.encode("utf-8", "replace")  # as bytes: a text may have halves of pairs of surrogates
+    needle = text.encode("utf-8", "replace")  # bytes, as a text may contain lone surrogates
     try:
         pattern = re2.compile(needle, options)
     except re2.error:
@@ -180,8 +184,8 @@ def _expression(wanted: str) -> Any:
 
 
 def _surroundings(number: int, line: str, raw: bytes, pattern: Any, around: int) -> Iterator[str]:
-    """Each match in a long line with so many characters on either side; those that overlap come as one excerpt, of up
-    to four times as many.
+    """Excerpts of a long line: each match with `around` characters on either side. Overlapping excerpts are merged, up
+    to four times `around`.
     """
     start = end = at = character = 0
     for match in pattern.finditer(raw):
@@ -191,7 +195,7 @@ def _surroundings(number: int, line: str, raw: bytes, pattern: Any, around: int)
         if matched + around - start <= around * 4 and character - around <= end:
             end = max(end, matched + around)
             continue
-        if matched <= end:  # in the excerpt already, which is full
+        if matched <= end:  # the current excerpt already includes this match
             continue
         if end:
             yield _excerpt(number, line, start, end)
@@ -205,7 +209,7 @@ def _excerpt(number: int, line: str, start: int, end: int) -> str:
 
 
 def at_path(document: object, path: str) -> object:
-    """Part of a JSON document, by a path such as `items[3].name`. Raises KeyError with the step that is not there."""
+    """Part of a JSON document by a path such as `items[3].name`. Raises KeyError with the first missing step."""
     value: Any = document
     for step in _STEP.findall(path.removeprefix("$"))[:MAX_DEPTH]:
         name = step.strip("'\"")
@@ -219,49 +223,51 @@ def at_path(document: object, path: str) -> object:
 
 
 def write_out(document: object) -> str:
-    """A document as text: JSON with a member a line, so that it has lines to read."""
+    """Format a document as text: JSON with one member per line, so that lines can be selected."""
     return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, indent=1)
 
 
 def _units(sources: Mapping[str, object]) -> list[Unit]:
-    """Units of all sources; of many long ones lines are taken together."""
-    read: list[Unit] = []
+    """Units of all sources. If there are too many, larger units are formed, with several lines each."""
+    all_units: list[Unit] = []
     for least in (0, UNIT * 2, PASSAGE):
-        every = chain.from_iterable(
+        source_units = chain.from_iterable(
             units(source, document, max(UNIT, least), least) for source, document in sources.items()
         )
-        read = [*islice(every, MAX_UNITS + 1)]
-        if len(read) <= MAX_UNITS:
+        all_units = [*islice(source_units, MAX_UNITS + 1)]
+        if len(all_units) <= MAX_UNITS:
             break
-    return read[:MAX_UNITS]
+    return all_units[:MAX_UNITS]
 
 
 def _grow(units: Sequence[Unit], index: int, size: int) -> list[int]:
-    """A unit, and those beside it that are shown with it, up to a number of characters, as a place costs much."""
+    """A unit with neighbouring units, up to `size` characters, nearest first. Longer passages are better, as each
+    passage has an overhead.
+    """
     run = [index]
     length = len(units[index].text)
     while length < size:
-        beside = [
+        neighbours = [
             (len(units[other].text), other)
             for other, end in ((run[-1] + 1, run[-1]), (run[0] - 1, run[0]))
             if 0 <= other < len(units) and _is_beside(units[min(other, end)], units[max(other, end)])
         ]
-        if not beside:
+        if not neighbours:
             break
-        length += beside[0][0]
+        length += neighbours[0][0]
         if length > size * 2:
             break
-        run = sorted([*run, beside[0][1]])
+        run = sorted([*run, neighbours[0][1]])
     return sorted(run, key=lambda other: abs(other - index))
 
 
 def _is_beside(first: Unit, second: Unit) -> bool:
-    """Whether the second unit is shown in the passage of the first, which it follows."""
+    """Whether two consecutive units can be shown in one passage."""
     return first.source == second.source and first.path == second.path and bool(first.line) == bool(second.line)
 
 
 def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
-    """Tokens that a unit adds: its text, and its place where it begins a passage."""
+    """Tokens that a unit adds: its text, and overhead and location if it begins a passage."""
     unit = units[index]
     for other in (index - 1, index + 1):
         if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):
@@ -270,7 +276,7 @@ def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: 
 
 
 def _runs(units: Sequence[Unit], chosen: Collection[int]) -> Iterator[list[int]]:
-    """Chosen units that stand in one passage each."""
+    """Group selected units into runs, each of which is shown as one passage."""
     run: list[int] = []
     for index in sorted(chosen):
         if run and (run[-1] != index - 1 or not _is_beside(units[index - 1], units[index])):
@@ -282,12 +288,12 @@ def _runs(units: Sequence[Unit], chosen: Collection[int]) -> Iterator[list[int]]
 
 
 def _passage(run: Sequence[Unit], score: float) -> Passage:
-    """One passage of units that follow each other, with the blank lines between them."""
+    """Create a passage from consecutive units, with the blank lines between them."""
     first, text, end = run[0], "", 0
     for unit in run:
         breaks = unit.line - end if unit.line else 1
         text += ("\n" * breaks if text else "") + unit.text
         end = unit.line + unit.text.count("\n")
-    lines_ = f"line {first.line}" if first.line == end else f"lines {first.line}-{end}"
-    where = " ".join(part for part in (first.path, lines_ if first.line else "") if part)
+    line_range = f"line {first.line}" if first.line == end else f"lines {first.line}-{end}"
+    where = " ".join(part for part in (first.path, line_range if first.line else "") if part)
     return Passage(first.source, where, text, round(score, 3))

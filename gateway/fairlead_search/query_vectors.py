@@ -1,4 +1,4 @@
-"""Vectors of the queries that were asked last. Pure module."""
+"""Caches the vectors of recent queries. Pure module."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 MAX_QUERIES: Final = 2_000
 MAX_BYTES: Final = 8 << 20
-"""Bytes of texts and vectors together: 2,000 vectors of 384 32-bit floats have 3 MB, of 4,096 they do not fit."""
+"""Most bytes of texts and vectors. 2,000 vectors of 384 32-bit floats take 3 MB; of 4,096 dimensions fewer fit."""
 
 
 class QueryVectors:
-    """LRU cache of vectors by the text of their query, bounded in number and bytes."""
+    """LRU cache of vectors by query text, limited in number and bytes."""
 
     def __init__(self, limit: int = MAX_QUERIES, limit_bytes: int = MAX_BYTES) -> None:
         self._limit = limit
@@ -24,11 +24,11 @@ class QueryVectors:
         return len(self._vectors)
 
     def lacking(self, queries: Collection[str]) -> list[str]:
-        """Those that have no vector, each once."""
+        """The queries that are not in the cache, without duplicates."""
         return [query for query in dict.fromkeys(queries) if query not in self._vectors]
 
     def take(self, queries: Sequence[str], made: Mapping[str, bytes]) -> list[bytes]:
-        """The vectors of queries, `made` being those that were lacking."""
+        """Vectors of queries. `made` are those that were not in the cache; they are added to it."""
         for query, vector in made.items():
             self._bytes += _size(query, vector) - _size(query, self._vectors.get(query))
             self._vectors[query] = vector
@@ -41,5 +41,5 @@ class QueryVectors:
 
 
 def _size(query: str, vector: bytes | None) -> int:
-    """Bytes of an entry; 4 per character, as the widest take."""
+    """Bytes of an entry, with 4 bytes per character, the most that a character takes."""
     return 0 if vector is None else 4 * len(query) + len(vector)

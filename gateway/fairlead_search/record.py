@@ -1,4 +1,4 @@
-"""One tool as an index takes it: the text that it is found by, and the marks it is filtered by."""
+"""Record of a tool in a search index, with the texts by which the tool is found."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ import msgspec
 from fairlead_search.text import terms, words
 
 TEXT_VERSION: Final = 1
-"""Changes with the text of a tool, so that what was derived from an older one is made again."""
+"""Version of the text of tools. It is increased when the text changes, so that cached indices are created again."""
 VECTOR_TEXT_VERSION: Final = 1
-"""Changes with the texts that vectors are made of."""
+"""Version of the texts from which vectors are computed."""
 NAME_WEIGHT: Final = 3
-"""Times that the terms of a name count: it says more than any other part."""
+"""Factor for terms of the name, which is more significant than other parts."""
 BUILT_IN: Final = "all-MiniLM-L6-v2-int8"
 """Model of the built-in encoder."""
 BUILT_IN_DIMENSIONS: Final = 384
 MAX_PARAMETERS: Final = 256
-"""Properties of an input schema that are read."""
+"""Most properties of an input schema that are read."""
 
 
 class IndexedTool(msgspec.Struct, frozen=True):
-    """One tool in an index."""
+    """A tool in a search index."""
 
     key: str
-    """Identifies the tool in the index, and changes with its text."""
+    """Key of the tool in the index; it changes with the tool's text."""
     name: str
     server: str
-    """Name or prefix of its server, as people call it."""
+    """Name or prefix of the server."""
     description: str = ""
     parameters: tuple[str, ...] = ()
-    """Names and descriptions of its arguments."""
+    """Names and descriptions of the arguments."""
     parameter_names: tuple[str, ...] = ()
 
     def counts(self) -> Counter[str]:
-        """How often each term stands in the tool's text: one column of all fields, for indices per field rank worse."""
+        """Number of occurrences of each term in all fields together, as separate indices per field rank worse."""
         counts: Counter[str] = Counter()
         for term in terms(self.name):
             counts[term] += NAME_WEIGHT
@@ -48,8 +48,8 @@ class IndexedTool(msgspec.Struct, frozen=True):
         return counts
 
     def vector_texts(self) -> tuple[str, str]:
-        """Texts that its vector is made of: the whole in a few sentences, and its name. Descriptions of arguments are
-        left out, for they move a vector away from what the tool does.
+        """The two texts from which the vector is computed: the whole text in a few sentences, and the name.
+        Descriptions of arguments are left out, as they move the vector away from what the tool does.
         """
         name = f"{self.server}. {' '.join(words(self.name))}"
         parts = [name, self.description.rstrip(" ."), " ".join(" ".join(words(each)) for each in self.parameter_names)]
@@ -57,13 +57,13 @@ class IndexedTool(msgspec.Struct, frozen=True):
 
 
 def vector_key(model: str, dimensions: int, texts: Sequence[str]) -> str:
-    """Identifies a vector: other where the model, its dimensions or the texts are."""
+    """Key of a vector, which depends on the model, its dimensions and the texts."""
     content = "\0".join((model, str(dimensions), str(VECTOR_TEXT_VERSION), *texts))
     return hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def record(key: str, server: str, definition: Mapping[str, Any]) -> IndexedTool:
-    """The record of an MCP definition (2026-07-28, `Tool`). What is not of the schema's type is left out."""
+    """Create the record of an MCP definition (2026-07-28, `Tool`). Members of a wrong type are left out."""
     name, description = definition.get("name"), definition.get("description")
     return IndexedTool(
         key,
@@ -76,7 +76,7 @@ def record(key: str, server: str, definition: Mapping[str, Any]) -> IndexedTool:
 
 
 def catalog_hash(keys: Iterable[str]) -> str:
-    """SHA-256 over the sorted keys of all tools: equal where nothing was added, removed or changed."""
+    """SHA-256 over the sorted keys of all tools, which identifies a catalog."""
     return hashlib.sha256("\n".join((str(TEXT_VERSION), *sorted(keys))).encode()).hexdigest()
 
 

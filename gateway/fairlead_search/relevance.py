@@ -1,8 +1,8 @@
-"""Scores units of results by a question: by its words, by related words, and by the kind of answer that it asks for.
+"""Scores units of results for a question: by its words, by related words, and by the kind of answer that it expects.
 
-Pure module. BM25 over units, where a word counts fully in the unit itself, and in part in what is said around it or in
-the units beside it. Words count in other forms (`measured`, `measuring`) and by synonyms, too; "how long" gives units
-with a time some of the score.
+Pure module. Scores are BM25 over units, where a word counts fully in the unit itself, and partly in its context and in
+neighbouring units. Other forms of a word (`measured`, `measuring`) and synonyms also match. A question with "how long"
+raises the score of units with a duration.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from fairlead_search.units import Unit
 K1: Final = 1.2
 B: Final = 0.3
 MAX_TIMES: Final = 3
-"""Times of a word in one unit that count."""
+"""Most occurrences of a word in one unit that count."""
 ABOUT: Final = 0.5
+"""Weight of a word in the context of a unit."""
 BESIDE: Final = (0.35, 0.15)
-"""Shares of a word in what is said around a unit, and in the units one and two places away."""
+"""Weights of a word in the units at a distance of one and two."""
 BOTH: Final = 0.2
-"""Added for a word that is in a unit and around it."""
+"""Additional weight of a word that is in a unit and in its context."""
 OTHER_FORM: Final = 0.8
 SYNONYM: Final = 0.5
 SYNONYMS_FORM: Final = 0.45
 KIND: Final = 0.6
 FULL: Final = 0.75
-"""Weight from which a word counts as found, for how rare it is."""
+"""Weight from which a unit counts as having a word, to compute how rare the word is."""
 LEAST_STEM: Final = 4
 _ENDINGS: Final = (
     "ations",
@@ -78,18 +79,18 @@ _KINDS: Final = tuple(
         (r"which file|which module|where is", r"\w\.\w{2,4}\b"),
     )
 )
-"""Kinds of answers: how a question asks for one, and how it looks."""
+"""Kinds of answers: pattern of questions that expect one, and pattern of units that have one."""
 
 
 def scores(units: Sequence[Unit], question: str) -> list[float]:
-    """Score of each unit, 0 where nothing of the question is found; comparable within one answer only."""
+    """Score of each unit; 0 if no word of the question matches. Scores are comparable only within one search."""
     if not units:
         return []
-    own = _Postings([_own(unit) for unit in units])
-    about = _Postings([unit.about for unit in units])
+    contents = _Postings([_content(unit) for unit in units])
+    contexts = _Postings([unit.about for unit in units])
     totals = [0.0] * len(units)
     for term in _question_terms(question):
-        _add(totals, _weights(own.forms(term)), _weights(about.forms(term)), own)
+        _add_word(totals, _weights(contents.forms(term)), _weights(contexts.forms(term)), contents)
     for question_pattern, answer in _KINDS:
         if question_pattern.search(question):
             hits = [index for index, unit in enumerate(units) if answer.search(unit.text)]
@@ -100,10 +101,11 @@ def scores(units: Sequence[Unit], question: str) -> list[float]:
 
 
 class _Postings:
-    """Where each word is, in texts by their number."""
+    """Occurrences of words in texts."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.places: dict[str, dict[int, int]] = {}
+        self.postings: dict[str, dict[int, int]] = {}
+        """Number of occurrences by word and index of the text."""
         self.lengths: list[int] = []
         terms_by_stem: dict[str, dict[str, int]] = {}
         self._stems: dict[str, list[str]] = defaultdict(list)
@@ -113,13 +115,13 @@ class _Postings:
                 counts = terms_by_stem[text] = _counts(text)
             self.lengths.append(sum(counts.values()))
             for term, times in counts.items():
-                self.places.setdefault(term, {})[number] = times
-        for term in self.places:
+                self.postings.setdefault(term, {})[number] = times
+        for term in self.postings:
             self._stems[stem(term)].append(term)
         self.mean = sum(self.lengths) / len(self.lengths) or 1.0
 
     def forms(self, term: str) -> list[tuple[float, dict[int, int]]]:
-        """Where a word is, its other forms and its synonyms, each with its weight, the highest first."""
+        """Occurrences of a word, its other forms and its synonyms, each with its weight, highest first."""
         weights = {term: 1.0}
         for other in self._stems.get(stem(term), ()):
             weights.setdefault(other, OTHER_FORM)
@@ -127,19 +129,19 @@ class _Postings:
             weights.setdefault(synonym, SYNONYM)
             for other in self._stems.get(stem(synonym), ()):
                 weights.setdefault(other, SYNONYMS_FORM)
-        postings = [(weight, self.places[form]) for form, weight in weights.items() if form in self.places]
+        postings = [(weight, self.postings[form]) for form, weight in weights.items() if form in self.postings]
         return sorted(postings, key=lambda pair: -pair[0])
 
 
 def stem(word: str) -> str:
-    """A word without the ending that a regular English form of it has."""
+    """Remove the ending of a regular English form of a word."""
     for ending in _ENDINGS:
         if len(word) - len(ending) >= LEAST_STEM and word.endswith(ending):
             return word[: -len(ending)].removesuffix("e")
     return word
 
 
-def _own(unit: Unit) -> str:
+def _content(unit: Unit) -> str:
     return f"{unit.path} {unit.text}" if unit.path else unit.text
 
 
@@ -151,33 +153,35 @@ def _counts(text: str) -> dict[str, int]:
 
 
 def _question_terms(question: str) -> list[str]:
-    every = dict.fromkeys(terms(question))
-    return [term for term in every if term not in QUESTION_WORDS] or [*every]
+    unique = dict.fromkeys(terms(question))
+    return [term for term in unique if term not in QUESTION_WORDS] or [*unique]
 
 
 def _weights(forms: Iterable[tuple[float, Mapping[int, int]]]) -> dict[int, float]:
-    """The best weight of a word by place, times included."""
+    """Best weight of a word per text, multiplied by the number of occurrences."""
     weights: dict[int, float] = {}
-    for weight, places in forms:
-        for index, times in places.items():
+    for weight, postings in forms:
+        for index, times in postings.items():
             weights[index] = max(weights.get(index, 0.0), weight * min(times, MAX_TIMES))
     return weights
 
 
-def _add(totals: list[float], own: Mapping[int, float], about: Mapping[int, float], postings: _Postings) -> None:
-    """Add what one word of the question says of each unit."""
-    parts: dict[int, float] = dict(own)
-    for index, weight in about.items():
+def _add_word(
+    totals: list[float], contents: Mapping[int, float], contexts: Mapping[int, float], postings: _Postings
+) -> None:
+    """Add the score of one word of the question to each unit, from its weights in contents and contexts of units."""
+    parts: dict[int, float] = dict(contents)
+    for index, weight in contexts.items():
         parts[index] = max(parts.get(index, 0.0), ABOUT * min(weight, 1.0))
-    for index, weight in own.items():
+    for index, weight in contents.items():
         for distance, share in enumerate(BESIDE, 1):
             for other in (index - distance, index + distance):
                 if 0 <= other < len(totals) and parts.get(other, 0.0) < share * weight:
                     parts[other] = share * weight
-    holders = sum(weight >= FULL for weight in own.values()) or len(own) or len(about)
+    holders = sum(weight >= FULL for weight in contents.values()) or len(contents) or len(contexts)
     rarity = _rarity(len(totals), holders)
     for index, part in parts.items():
-        times = part + BOTH * min(part, about.get(index, 0.0), 1.0)
+        times = part + BOTH * min(part, contexts.get(index, 0.0), 1.0)
         length = 1 - B + B * postings.lengths[index] / postings.mean
         totals[index] += rarity * times * (K1 + 1) / (times + K1 * length)
 

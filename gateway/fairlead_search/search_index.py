@@ -1,4 +1,4 @@
-"""Indices of tools as catalogs use them, wherever their vectors are kept. Pure module."""
+"""Interfaces of search indices and of their storage for vectors, and the implementation in memory. Pure module."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import msgspec
 from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.record import IndexedTool
 
-if TYPE_CHECKING:  # need numpy, which only vectors take
+if TYPE_CHECKING:  # these need numpy, which is loaded only for vectors
     from fairlead_search.hybrid import VectorView
     from fairlead_search.vectors import Matrix, VectorStore
 
 LEAST_SWEPT: Final = 4096
-"""Vectors that are kept in any case, of tools of no catalog too: those of one that is still to come."""
+"""Number of vectors up to which unused ones are kept, as a new catalog may use them soon."""
 
 
 class BackendFault(Exception):
-    """The place of the vectors cannot be used; the message names it and says why."""
+    """The storage of vectors cannot be used; the message names the folder and says why."""
 
 
 class ToolVector(msgspec.Struct, frozen=True):
-    """The vector of a tool."""
+    """Vector of a tool."""
 
     vector: bytes
-    """In the form of `vectors.WIRE`."""
+    """Vector in the format `vectors.WIRE`."""
     text: str = ""
-    """Key of the texts that it was made of (`record.vector_key`)."""
+    """Key of the texts from which the vector was computed (`record.vector_key`)."""
 
 
 class SearchIndex(Protocol):
-    """A set of tools that does not change, ranked by words, and by vectors too where they have some."""
+    """Immutable index of tools, which ranks by words and, if tools have vectors, by vectors."""
 
     def __len__(self) -> int:
         """Number of tools."""
@@ -40,12 +40,12 @@ class SearchIndex(Protocol):
 
     @property
     def vectors(self) -> int:
-        """Tools that have a vector."""
+        """Number of tools with a vector."""
         ...
 
     @property
-    def covers(self) -> bool:
-        """Whether enough of the tools have a vector to rank by them."""
+    def ranks_by_vectors(self) -> bool:
+        """Whether enough tools have a vector to rank by vectors."""
         ...
 
     def keys(self) -> KeysView[str]:
@@ -53,46 +53,48 @@ class SearchIndex(Protocol):
         ...
 
     def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> SearchIndex:
-        """This index with tools added and without others; this one stays as it is."""
+        """Derive an index with some tools added and others removed."""
         ...
 
-    def search(self, query: str, vector: Matrix | None, limit: int, among: Collection[str] | None = None) -> list[Hit]:
-        """At most `limit` tools, the best first, of the keys in `among` alone where that is given. Without a `vector`
-        of the query, of length 1, words alone rank.
+    def search(
+        self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None
+    ) -> list[Hit]:
+        """At most `limit` matching tools, best first. `allowed_keys` restricts the search to some tools. Without a
+        `vector` of the query (length 1), tools are ranked by words only.
         """
         ...
 
 
 class SearchBackend(Protocol):
-    """Makes indices, and keeps the vectors that they share."""
+    """Creates indices, and stores the vectors that they share."""
 
     def __len__(self) -> int:
         """Number of vectors."""
         ...
 
     def index(self, records: Iterable[IndexedTool]) -> SearchIndex:
-        """An index of these tools."""
+        """Create an index of tools."""
         ...
 
     def put(self, vectors: Mapping[str, ToolVector]) -> None:
-        """Add or replace vectors, by the key of their tool."""
+        """Add or replace vectors by the key of their tool."""
         ...
 
     def read_stored(self, texts: Collection[str]) -> dict[str, bytes]:
-        """Vectors that were kept through a restart, by the key of their texts."""
+        """Vectors that were stored across a restart, by the key of their texts."""
         ...
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """Drop the vectors of tools that are not `used`, where there are too many."""
+        """If there are too many vectors, drop those of tools that are not `used`."""
         ...
 
     def close(self) -> None:
-        """Let go of what others may use."""
+        """Release resources that other processes may use."""
         ...
 
 
 class MemoryBackend:
-    """Indices whose vectors are in memory. Needs numpy once there are any."""
+    """`SearchBackend` with vectors in memory. Needs numpy as soon as there are vectors."""
 
     def __init__(self) -> None:
         self._store: VectorStore | None = None
@@ -114,15 +116,17 @@ class MemoryBackend:
         return {}
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """They go when they are as many as the others."""
+        """Drop unused vectors if they are more than the used ones, and if there are more than
+        `LEAST_SWEPT` in total.
+        """
         if self._store is not None and len(self._store) > LEAST_SWEPT and len(self._store) > 2 * len(keys := used()):
             self._store.keep(keys)
 
     def close(self) -> None:
-        """Nobody else uses memory."""
+        """No-op, as memory has no shared resources."""
 
     def view(self, keys: Collection[str]) -> VectorView | None:
-        """The vectors of these tools; None while there are none of any."""
+        """Vectors of some tools; None if no tool has a vector yet."""
         if self._store is None:
             return None
         from fairlead_search.hybrid import VectorView
@@ -131,7 +135,7 @@ class MemoryBackend:
 
 
 class MemoryIndex:
-    """`SearchIndex` in memory."""
+    """`SearchIndex` with vectors in memory."""
 
     def __init__(self, backend: MemoryBackend, words: Bm25Index) -> None:
         self._backend = backend
@@ -152,8 +156,8 @@ class MemoryIndex:
         return 0 if self._view is None else len(self._view)
 
     @property
-    def covers(self) -> bool:
-        return self._view is not None and self._view.covers
+    def ranks_by_vectors(self) -> bool:
+        return self._view is not None and self._view.ranks_by_vectors
 
     def keys(self) -> KeysView[str]:
         return self._words.keys()
@@ -161,8 +165,10 @@ class MemoryIndex:
     def with_changes(self, added: Iterable[IndexedTool], removed: Iterable[str]) -> MemoryIndex:
         return MemoryIndex(self._backend, self._words.with_changes(added, removed))
 
-    def search(self, query: str, vector: Matrix | None, limit: int, among: Collection[str] | None = None) -> list[Hit]:
+    def search(
+        self, query: str, vector: Matrix | None, limit: int, allowed_keys: Collection[str] | None = None
+    ) -> list[Hit]:
         view = None if vector is None else self._view
         if vector is None or view is None:
-            return self._words.search(query, limit, among)
-        return view.search(self._words, query, vector, limit, among)
+            return self._words.search(query, limit, allowed_keys)
+        return view.search(self._words, query, vector, limit, allowed_keys)

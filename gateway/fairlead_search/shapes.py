@@ -1,5 +1,6 @@
-"""Describes the shape of a result: the paths of a JSON document, rows and columns of a table, lines of a text. Pure
-module.
+"""Describes the shape of a result: paths of a JSON document, rows and columns of a table, or lines of a text.
+
+Pure module.
 """
 
 from __future__ import annotations
@@ -9,27 +10,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 MAX_PATHS: Final = 40
-"""Lines of a description."""
+"""Most lines of a description."""
 MAX_COLUMNS: Final = 40
-"""Members of an object, or columns of a table, that are named."""
+"""Most members of an object, or columns of a table, that are named."""
 MAX_DEPTH: Final = 8
 LOOKED_AT: Final = 50
-"""Items of an array that are looked at: its first ones."""
+"""Number of leading items of an array that are examined."""
 NAME: Final = 60
-"""Characters of one name."""
+"""Most characters of one name."""
 TABLE_ROWS: Final = 5
-"""Lines that have to have one number of columns for a text to be a table."""
+"""Fewest lines with the same number of columns for a text to count as a table."""
 _DELIMITERS: Final = "\t,;|"
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def shape(document: object) -> list[str]:
-    """Lines that describe a text or a decoded JSON document: one for each path, with its type, rows and columns."""
+    """Describe a text or a decoded JSON document: one line per path, with its type, rows and columns."""
     if isinstance(document, str):
-        return [_of_text(document)]
+        return [_describe_text(document)]
     lines: list[str] = []
-    for line in _of_json(document, "$", 0):
+    for line in _describe_json(document, "$", 0):
         if len(lines) == MAX_PATHS:
             lines.append("…")
             break
@@ -51,12 +52,12 @@ def type_of(value: object) -> str:
 
 
 def step(name: str) -> str:
-    """One member's name as a step of a path."""
+    """Format a member's name as a step of a path."""
     cut = name if len(name) <= NAME else name[:NAME] + "…"
     return f".{cut}" if _PLAIN.fullmatch(cut) else f"['{cut}']"
 
 
-def _of_json(value: object, path: str, depth: int) -> Iterator[str]:
+def _describe_json(value: object, path: str, depth: int) -> Iterator[str]:
     if isinstance(value, dict):
         yield f"{path}: object, {_count(len(value), 'member')}"
         if depth < MAX_DEPTH:
@@ -74,14 +75,14 @@ def _members(value: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
         if number == MAX_COLUMNS:
             yield f"{path}: {len(value) - number:,} further members"
             return
-        yield from _of_json(member, path + step(name), depth + 1)
+        yield from _describe_json(member, path + step(name), depth + 1)
 
 
 def _items(rows: Sequence[Any]) -> str:
-    """Columns of rows that are objects, types of any others."""
-    looked = rows[:LOOKED_AT]
+    """Describe the items of an array: columns of objects, or types of other items."""
+    examined = rows[:LOOKED_AT]
     columns: dict[str, set[str]] = {}
-    for row in looked:
+    for row in examined:
         if isinstance(row, dict):
             for name, value in row.items():
                 columns.setdefault(name, set()).add(type_of(value))
@@ -89,22 +90,22 @@ def _items(rows: Sequence[Any]) -> str:
         named = [f"{name[:NAME]} ({'|'.join(sorted(types))})" for name, types in [*columns.items()][:MAX_COLUMNS]]
         more = f" and {len(columns) - MAX_COLUMNS:,} more" if len(columns) > MAX_COLUMNS else ""
         return f"; columns {', '.join(named)}{more}"
-    types = sorted({type_of(row) for row in looked})
+    types = sorted({type_of(row) for row in examined})
     return f" of {'|'.join(types)}" if types else ""
 
 
 def _nested_rows(rows: Sequence[Any], path: str, depth: int) -> Iterator[str]:
-    """Arrays and objects within the first row that has any in a column."""
+    """Describe nested arrays and objects, each column by the first row that has one in it."""
     seen: set[str] = set()
     for row in rows:
         if isinstance(row, dict):
             for name, value in row.items():
                 if isinstance(value, dict | list) and value and name not in seen and len(seen) < MAX_COLUMNS:
                     seen.add(name)
-                    yield from _of_json(value, f"{path}[0]{step(name)}", depth + 1)
+                    yield from _describe_json(value, f"{path}[0]{step(name)}", depth + 1)
         elif isinstance(row, list) and row and not seen:
             seen.add("")
-            yield from _of_json(row, f"{path}[0]", depth + 1)
+            yield from _describe_json(row, f"{path}[0]", depth + 1)
 
 
 def _length(value: object) -> str:
@@ -114,7 +115,7 @@ def _length(value: object) -> str:
     return f", {lines:,} lines, {len(value):,} characters" if lines > 1 else f", {len(value):,} characters"
 
 
-def _of_text(text: str) -> str:
+def _describe_text(text: str) -> str:
     lines = text.splitlines()
     summary = f"text, {_count(len(lines), 'line')}, {len(text):,} characters"
     names = _columns([line for line in lines[: TABLE_ROWS * 2] if line.strip()])
@@ -126,7 +127,7 @@ def _of_text(text: str) -> str:
 
 
 def _columns(lines: Sequence[str]) -> list[str]:
-    """Names in the first line of a table with a delimiter; none where the lines are not a table."""
+    """Names in the first line of a table with a delimiter; empty if the lines are not a table."""
     if len(lines) < TABLE_ROWS:
         return []
     bare = [_QUOTED.sub("", line) for line in lines]

@@ -1,7 +1,7 @@
-"""Scores of tools by the terms of a query, over a table of terms that does not change. Pure module.
+"""Scores tools by the terms of a query, with an immutable table of terms. Pure module.
 
-Lucene's form of BM25 (k1 1.2, b 0.75). The weights of a query's term are worked out at its first use and kept, so that
-a query adds up a few tables.
+Scores are BM25 in Lucene's variant (k1 1.2, b 0.75). The weights of a term are computed at its first use and cached, so
+that a query only adds up a few tables.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from fairlead_search.lexicon import WEIGHT, lexicon
 K1: Final = 1.2
 B: Final = 0.75
 MAX_CACHED_TERMS: Final = 2_000
-"""Terms of queries whose weights are kept; then they are dropped together."""
+"""Most terms with cached weights; when there are more, the whole cache is cleared."""
 
 
 class TermTable(msgspec.Struct, frozen=True):
-    """Counts of terms in a set of tools, as BM25 takes them."""
+    """Statistics of terms in a set of tools, for BM25."""
 
     postings: Mapping[str, Mapping[str, int]]
-    """Times that a term stands in each tool that has it."""
+    """Number of occurrences by term and tool."""
     lengths: Mapping[str, int]
-    """Terms of each tool."""
+    """Number of terms of each tool."""
     total: int
-    """Terms of all tools."""
+    """Number of terms of all tools."""
 
 
 class Bm25Term(msgspec.Struct, frozen=True):
-    """BM25 of one term: `top * times / (times + base + slope * length)` for each tool that has it."""
+    """Factors of BM25 for one term: the weight in a tool is `top * times / (times + base + slope * length)`."""
 
     top: float
     base: float
@@ -43,36 +43,38 @@ class Bm25Term(msgspec.Struct, frozen=True):
 class TermScores(Protocol):
     """Ranks tools by terms."""
 
-    def best(self, terms: Iterable[str], limit: int, among: Collection[str] | None) -> list[tuple[str, float]]:
-        """At most `limit` keys with their scores, the best first, equal ones by their key; of `among` alone where that
-        is given.
+    def best(self, terms: Iterable[str], limit: int, allowed_keys: Collection[str] | None) -> list[tuple[str, float]]:
+        """At most `limit` keys with their scores, best first and then by key. `allowed_keys` restricts the search to
+        some tools.
         """
         ...
 
 
 def term(table: TermTable, holders: int, share: float) -> Bm25Term:
-    """A term that so many tools have, of which a `share` counts."""
+    """BM25 factors of a term that `holders` tools have, multiplied by `share`."""
     rarity = math.log(1 + (len(table.lengths) - holders + 0.5) / (holders + 0.5))
     return Bm25Term(share * rarity * (K1 + 1), K1 * (1 - B), K1 * B * len(table.lengths) / table.total)
 
 
 class DictScores:
-    """`TermScores` without numpy: as fast for few tools."""
+    """`TermScores` without numpy, which is as fast for few tools."""
 
     def __init__(self, table: TermTable) -> None:
         self._table = table
         self._weights: dict[str, dict[str, float]] = {}
 
-    def best(self, terms: Iterable[str], limit: int, among: Collection[str] | None) -> list[tuple[str, float]]:
+    def best(self, terms: Iterable[str], limit: int, allowed_keys: Collection[str] | None) -> list[tuple[str, float]]:
         scores: dict[str, float] = {}
-        for each in terms:
-            for key, weight in self._weights_of(each).items():
+        for query_term in terms:
+            for key, weight in self._weights_of(query_term).items():
                 scores[key] = scores.get(key, 0.0) + weight
-        chosen = scores.items() if among is None else ((key, scores[key]) for key in scores.keys() & among)
-        return nsmallest(limit, chosen, key=lambda pair: (-pair[1], pair[0]))
+        candidates = (
+            scores.items() if allowed_keys is None else ((key, scores[key]) for key in scores.keys() & allowed_keys)
+        )
+        return nsmallest(limit, candidates, key=lambda pair: (-pair[1], pair[0]))
 
     def _weights_of(self, word: str) -> dict[str, float]:
-        """Weights of a term by tool, related words included: of these the best counts, once."""
+        """Weights of a term per tool: the best weight of the term itself and of its related words."""
         stored = self._weights.get(word)
         if stored is not None:
             return stored
@@ -90,6 +92,6 @@ class DictScores:
         holders = self._table.postings.get(word)
         if not holders:
             return {}
-        of, lengths = term(self._table, len(holders), share), self._table.lengths
-        top, base, slope = of.top, of.base, of.slope
+        factors, lengths = term(self._table, len(holders), share), self._table.lengths
+        top, base, slope = factors.top, factors.base, factors.slope
         return {key: top * times / (times + base + slope * lengths[key]) for key, times in holders.items()}

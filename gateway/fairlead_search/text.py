@@ -1,7 +1,7 @@
-"""Turns names, descriptions and queries into terms. Pure module.
+"""Splits names, descriptions and queries into terms. Pure module.
 
-Identifiers are split at case, digits, `_` and `-`, plurals are cut to their singular, and texts in Chinese, Japanese
-and Korean, which have no spaces, become single characters and pairs of neighbours.
+Identifiers are split at changes of case, digits, `_` and `-`. Plurals are converted to singulars. Texts in Chinese,
+Japanese and Korean, which have no spaces, are split into single characters and pairs of adjacent ones.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 MAX_CHARACTERS: Final = 32_768
-"""Characters of one text that are read; a description that is longer is found by its beginning."""
+"""Most characters of a text that are read; the rest of a longer description is ignored."""
 MAX_TERM: Final = 64
-"""Characters of a term; what is longer is data, and nobody searches for it."""
+"""Most characters of a term; longer words are data and are ignored."""
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _PIECE: Final = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[A-Z]+|\d+|(?P<cjk>[{_CJK}]+)")
@@ -68,7 +68,7 @@ REQUEST_WORDS: Final = frozenset(
         "your",
     }
 )
-"""Words of a request that say nothing of the tool; left out of queries, not of tools."""
+"""Stop words of requests for a tool. They are removed from queries, but not from the texts of tools."""
 QUESTION_WORDS: Final = REQUEST_WORDS | {
     "about",
     "after",
@@ -180,11 +180,11 @@ QUESTION_WORDS: Final = REQUEST_WORDS | {
     "within",
     "without",
 }
-"""Words of a question to a result that say nothing of its answer."""
+"""Stop words of questions about a result."""
 
 
 def terms(text: str) -> Iterator[str]:
-    """Terms of a text in its order, lower case, at most `MAX_TERM` characters each."""
+    """Terms of a text in order, in lower case and with at most `MAX_TERM` characters."""
     for match in _PIECE.finditer(text, 0, MAX_CHARACTERS):
         piece = match.group()
         if match.lastgroup is not None:
@@ -195,19 +195,19 @@ def terms(text: str) -> Iterator[str]:
 
 
 def words(text: str) -> Iterator[str]:
-    """Words of an identifier in its order, lower case; what is Chinese, Japanese or Korean stays together."""
+    """Words of an identifier in order, in lower case; Chinese, Japanese and Korean texts are not split."""
     for match in _PIECE.finditer(text, 0, MAX_CHARACTERS):
         yield match.group().lower()
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """Distinct terms of a query without `REQUEST_WORDS`; all of its terms where nothing else is left."""
+    """Distinct terms of a query without `REQUEST_WORDS`; all terms if no others are left."""
     unique = dict.fromkeys(terms(query))
     return tuple(term for term in unique if term not in REQUEST_WORDS) or tuple(unique)
 
 
 def singular(word: str) -> str:
-    """The singular of a regular English plural; any other word as it is."""
+    """Singular of a regular English plural; other words are returned unchanged."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith("sses"):

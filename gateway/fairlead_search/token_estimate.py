@@ -1,4 +1,4 @@
-"""Estimates tokens of text by its bytes, rather too many than too few. Pure module."""
+"""Estimates the tokens of a text from its bytes; the estimate is rather too high than too low. Pure module."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import json
 from typing import Final
 
 BYTES_PER_TOKEN: Final = 3
-"""Fewer than any tokenizer has on average over JSON, English or Chinese: a budget in tokens is kept."""
+"""Bytes per token of the estimate. All tokenizers have more on average for JSON, English and Chinese, so that a budget
+of tokens is not exceeded."""
 
 
 def tokens(text: str) -> int:
-    """Tokens of a text as it is written in JSON."""
+    """Estimated tokens of a text as a JSON string."""
     return -(-len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def within(text: str, budget_tokens: int) -> str:
-    """The beginning of a text that a number of tokens holds."""
+    """The beginning of a text that fits into a number of tokens."""
     cut = text[: max(0, budget_tokens * BYTES_PER_TOKEN)]
     while cut and tokens(cut) > budget_tokens:
         cut = cut[: len(cut) * 9 // 10]
@@ -23,7 +24,7 @@ def within(text: str, budget_tokens: int) -> str:
 
 
 def ending(text: str, budget_tokens: int) -> str:
-    """The end of a text that a number of tokens holds."""
+    """The end of a text that fits into a number of tokens."""
     start = len(text) - max(0, budget_tokens * BYTES_PER_TOKEN)
     cut = text[max(0, start) :]
     return within(cut[::-1], budget_tokens)[::-1]

@@ -1,8 +1,8 @@
-"""Cuts the results of tools into small units, each with the text around it that says what it is about. Pure module.
+"""Splits results of tools into small units with their context. Pure module.
 
-A unit of a text is a line, or a part of a long one, about which the less indented lines above it and the headings of
-its sections say something; that of a JSON document is a small value, or a few scalar members of an object or a list,
-about which the names of the objects around them do.
+A unit of a text is a line, or a part of a long line. Its context are the less indented lines above it and the headings
+of its sections. A unit of a JSON document is a small value, or a few scalar members of an object or array. Its context
+are the names of the objects around it.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ import msgspec
 
 MAX_DEPTH: Final = 64
 MAX_ABOVE: Final = 5
-"""Less indented lines above a line that count as what it is about."""
+"""Most less indented lines above a line in its context."""
 MAX_ABOVE_CHARACTERS: Final = 100
-"""Characters of each of them."""
+"""Most characters of each line in a context."""
 MAX_NAMES: Final = 6
 NAME_CHARACTERS: Final = 80
 NAMING: Final = frozenset(
     {"name", "id", "title", "key", "path", "kind", "label", "code", "commit", "subject", "package", "tool"}
 )
-"""Members of a JSON object whose text says which one it is."""
+"""Members whose value identifies a JSON object."""
 NAMING_DEPTH: Final = 2
-"""Objects in one another in which such members are looked for: `metadata.name` names what `spec` stands beside."""
+"""Depth of nested objects in which such members are looked for; `metadata.name`, for example, also
+identifies `spec`.
+"""
 _HEADING: Final = re.compile(r"(#{1,6}) ")
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
-    """A part of one result."""
+    """A small part of one result."""
 
     source: str
     path: str
     """Path in a JSON document; empty in a text."""
     line: int
-    """Line of a text, or of a string in a JSON document, from 1; 0 where there are no lines."""
+    """Line number in a text, or in a string of a JSON document, from 1; 0 for other JSON values."""
     text: str
     about: str
-    """Text around it that says what it belongs to."""
+    """Context: text around the unit that says what it belongs to."""
 
     @property
     def where(self) -> str:
@@ -49,8 +51,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 
 
 def units(source: str, document: object, size: int, least: int = 0) -> Iterator[Unit]:
-    """Units of a text, or of a decoded JSON document, in their order: of about `size` characters at most, and of
-    text of at least `least`, where lines are taken together for it.
+    """Units of a text or a decoded JSON document in order. Units have at most about `size` characters. Lines of a text
+    are combined until a unit has at least `least` characters.
     """
     cutter = _Cutter(source, size, least)
     if isinstance(document, str):
@@ -61,40 +63,40 @@ def units(source: str, document: object, size: int, least: int = 0) -> Iterator[
 
 @dataclass(frozen=True)
 class _Cutter:
-    """Cuts the texts and JSON documents of one source."""
+    """Splits the texts and JSON documents of one source."""
 
     source: str
     size: int
     least: int
 
     def text(self, path: str, text: str, about: tuple[str, ...]) -> Iterator[Unit]:
-        """Units of a text at a path; `about` says what it belongs to."""
+        """Units of a text at a path; `about` is its context."""
         outline = _Outline()
-        held: list[str] = []
+        pending: list[str] = []
         first, around = 0, ""
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
-                if held:
-                    held.append(line)
+                if pending:
+                    pending.append(line)
                 continue
             outline.leave(line)
-            if held and len(line) > self.size * 2:
-                yield Unit(self.source, path, first, "\n".join(held).rstrip(), around)
-                held = []
-            if not held:
+            if pending and len(line) > self.size * 2:
+                yield Unit(self.source, path, first, "\n".join(pending).rstrip(), around)
+                pending = []
+            if not pending:
                 first = number
                 around = " ".join([*about, *outline.words()])
-            held.append(line)
-            if sum(map(len, held)) >= self.least:
-                parts = _pieces("\n".join(held), self.size)
+            pending.append(line)
+            if sum(map(len, pending)) >= self.least:
+                parts = _pieces("\n".join(pending), self.size)
                 yield from (Unit(self.source, path, first, part, around) for part in parts)
-                held = []
+                pending = []
             outline.enter(line)
-        if held:
-            yield Unit(self.source, path, first, "\n".join(held).rstrip(), around)
+        if pending:
+            yield Unit(self.source, path, first, "\n".join(pending).rstrip(), around)
 
     def document(self, path: str, value: object, about: tuple[str, ...], depth: int = 0) -> Iterator[Unit]:
-        """Units of a JSON value at a path: small members of an object together, large ones by themselves."""
+        """Units of a JSON value at a path: small scalar members are combined, large ones are units of their own."""
         if isinstance(value, str):
             yield from self.text(path, value, about)
             return
@@ -108,36 +110,36 @@ class _Cutter:
         room = self.size
         for name, item in _members(value):
             if isinstance(item, dict | list) or _is_long(item, self.size):
-                own = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
-                inside = (*inner, name) if isinstance(value, dict) else inner
-                yield from self.document(own, item, inside, depth + 1)
+                member_path = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
+                member_about = (*inner, name) if isinstance(value, dict) else inner
+                yield from self.document(member_path, item, member_about, depth + 1)
                 continue
             written = len(json.dumps({name: item}, ensure_ascii=False))
             if scalars and written > room:
-                yield self._together(path, scalars, inner)
+                yield self._combine(path, scalars, inner)
                 scalars, room = {}, self.size
             scalars[name] = item
             room -= written
         if scalars:
-            yield self._together(path, scalars, inner)
+            yield self._combine(path, scalars, inner)
 
-    def _together(self, path: str, scalars: dict[str, object], about: tuple[str, ...]) -> Unit:
+    def _combine(self, path: str, scalars: dict[str, object], about: tuple[str, ...]) -> Unit:
         return Unit(self.source, path, 0, json.dumps(scalars, ensure_ascii=False), " ".join(about))
 
 
 class _Outline:
-    """Lines that a line of a text is below: by indentation, and by headings of Markdown."""
+    """Lines above the current line that it belongs to, by indentation and by Markdown headings."""
 
     def __init__(self) -> None:
         self._above: list[tuple[int, str]] = []
         self._headings: dict[int, str] = {}
 
     def words(self) -> list[str]:
-        """The nearest lines above, and the headings, outermost first."""
+        """The nearest lines above, then the headings; each outermost first."""
         return [*(words for _, words in self._above[-MAX_ABOVE:]), *self._headings.values()]
 
     def leave(self, line: str) -> None:
-        """Forget the lines that `line` is not below."""
+        """Remove the lines that `line` does not belong to."""
         heading = _HEADING.match(line)
         while self._above and (heading is not None or self._above[-1][0] >= _indent(line)):
             self._above.pop()
@@ -146,7 +148,7 @@ class _Outline:
             self._headings = {other: words for other, words in self._headings.items() if other < level}
 
     def enter(self, line: str) -> None:
-        """Count `line` among those that the next ones may be below."""
+        """Add `line`, as the following lines may belong to it."""
         self._above.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
         if (heading := _HEADING.match(line)) is not None:
             self._headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]
@@ -157,12 +159,12 @@ def _indent(line: str) -> int:
 
 
 def _members(value: dict[str, object] | list[object]) -> Iterable[tuple[str, object]]:
-    """Members of an object by name, items of a list by their index in brackets."""
+    """Members of an object by name, or items of an array by their index in brackets."""
     return value.items() if isinstance(value, dict) else ((f"[{index}]", item) for index, item in enumerate(value))
 
 
 def _pieces(line: str, size: int) -> Iterator[str]:
-    """Parts of a long line, cut behind a sentence or a word where there is one."""
+    """Split a long line after sentences or words, if possible."""
     if len(line) <= size * 2:
         yield line
         return
@@ -170,8 +172,8 @@ def _pieces(line: str, size: int) -> Iterator[str]:
     while start < len(line):
         end = start + size
         if end < len(line):
-            behind = max(line.rfind(mark, start + size // 2, end) for mark in (". ", "。", "; ", " ", ","))
-            end = end if behind < 0 else behind + 1
+            boundary = max(line.rfind(mark, start + size // 2, end) for mark in (". ", "。", "; ", " ", ","))
+            end = end if boundary < 0 else boundary + 1
         yield line[start:end]
         start = end
 
@@ -181,7 +183,7 @@ def _is_long(value: object, size: int) -> bool:
 
 
 def _names(value: dict[str, object]) -> list[str]:
-    """Short texts that say which object it is."""
+    """Short texts that identify an object."""
     names: list[str] = []
     level: list[dict[str, object]] = [value]
     for _ in range(NAMING_DEPTH + 1):

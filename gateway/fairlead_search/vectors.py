@@ -1,4 +1,4 @@
-"""Vectors of tools in memory, and the tools whose vectors are nearest to a query's. Needs numpy (extra `search`)."""
+"""Stores vectors of tools in memory, and computes cosines with queries. Needs numpy (extra `search`)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Matrix: TypeAlias = NDArray[Any]
-"""32-bit floats, one vector a row."""
+"""Array of 32-bit floats, one vector per row."""
 WIRE: Final = "<f2"
-"""Form of a vector between processes: 16-bit floats, whose rounding moves a cosine by less than 0.001."""
+"""Format of vectors between processes: 16-bit floats, whose rounding changes a cosine by less than 0.001."""
 FIRST_ROWS: Final = 256
 
 
 class VectorStore:
-    """Vectors of one model by the key of their tool, each of length 1, in rows of one matrix."""
+    """Vectors of one model with length 1, by the key of their tool, as rows of one matrix."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
         self._matrix: Matrix = np.zeros((0, 0), np.float32)
         self.version = 0
-        """Changes with the rows."""
+        """Number that changes with the rows."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -31,8 +31,8 @@ class VectorStore:
         return key in self._rows
 
     def put(self, vectors: Mapping[str, bytes]) -> None:
-        """Add or replace vectors in `WIRE` form. One of another number of dimensions than those before is of another
-        model, and they go.
+        """Add or replace vectors in the format `WIRE`. A vector with other dimensions comes from another model, so that
+        all stored vectors are dropped.
         """
         for key, raw in vectors.items():
             vector = decode(raw)
@@ -55,12 +55,12 @@ class VectorStore:
         self.version += 1
 
     def rows(self, keys: Iterable[str]) -> tuple[list[str], Matrix]:
-        """The keys that have a vector, and their rows."""
+        """The keys with a vector, and their row numbers."""
         stored_rows = [(key, row) for key in keys if (row := self._rows.get(key)) is not None]
         return [key for key, _ in stored_rows], np.array([row for _, row in stored_rows], np.int64)
 
     def cosines(self, query: Matrix, rows: Matrix) -> Matrix:
-        """Cosines of a query of length 1 with the vectors of these rows."""
+        """Cosines of a query (length 1) with the vectors of some rows."""
         if len(query) != self._matrix.shape[1]:
             return np.zeros(len(rows), np.float32)
         few = len(rows) * 4 < len(self._rows)
@@ -69,25 +69,27 @@ class VectorStore:
 
 
 def nearest(cosines: Matrix, depth: int) -> Matrix:
-    """Places of the `depth` largest, in no order."""
-    every: Matrix = np.arange(len(cosines))
-    candidates: Matrix = every if len(cosines) <= depth else np.argpartition(cosines, -depth)[-depth:]
-    return candidates
+    """Indexes of the `depth` largest cosines, in no particular order."""
+    if len(cosines) <= depth:
+        indexes: Matrix = np.arange(len(cosines))
+    else:
+        indexes = np.argpartition(cosines, -depth)[-depth:]
+    return indexes
 
 
 def decode(raw: bytes) -> Matrix:
-    """A vector of length 1 from its `WIRE` form; one of zeros stays as it is."""
+    """Decode a vector from the format `WIRE` and scale it to length 1; a zero vector stays unchanged."""
     return normalize(np.frombuffer(raw, WIRE).astype(np.float32))
 
 
 def encode(vector: Sequence[float] | Matrix) -> bytes:
-    """The `WIRE` form of a vector."""
+    """Encode a vector in the format `WIRE`."""
     raw: bytes = normalize(np.asarray(vector, np.float32)).astype(WIRE).tobytes()
     return raw
 
 
 def normalize(vector: Matrix) -> Matrix:
-    """A vector of the same direction and length 1; one of zeros, or with what is not a number, as zeros."""
+    """Scale a vector to length 1; a zero vector, or one with NaN or infinity, becomes zeros."""
     length = float(np.linalg.norm(vector))
     usable: Matrix = vector / length if 0 < length < float("inf") else np.zeros_like(vector)
     return usable

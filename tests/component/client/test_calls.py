@@ -256,7 +256,7 @@ async def test_a_strategy_decides_how_many_calls_run_and_outcomes_come_in_the_or
 
 async def test_a_strategy_that_does_not_exist_is_refused_with_those_that_do() -> None:
     async with AsyncToolRegistry() as registry:
-        with pytest.raises(ValueError, match="known are sequential, parallel, parallel_with_limit"):
+        with pytest.raises(ValueError, match=r"use .sequential., .parallel. or parallel_with_limit"):
             await registry.execute_all([], "at random")  # type: ignore[arg-type]  # that is the point
         with pytest.raises(ValueError, match="at least 1"):
             parallel_with_limit(0)

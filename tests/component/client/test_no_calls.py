@@ -18,7 +18,7 @@ async def test_a_value_that_is_not_a_call_is_an_error_that_says_what_a_call_is(g
         outcome = await registry.execute(given)
         assert isinstance(outcome.error, InvalidArguments)
         assert (outcome.name, outcome.attempts) == ("", 0)
-        assert "give a tool's name, a Request or a ModelCall" in outcome.text
+        assert "pass a tool's name, a Request or a ModelCall" in outcome.text
         assert "execute_message" in outcome.text
         assert [outcome.ok for outcome in await registry.execute_all([given])] == [False]
 

@@ -72,7 +72,7 @@ async def test_a_process_that_dies_is_not_restarted_by_each_look_at_the_tools(tm
         outcome = await registry.execute("dead__anything")
         assert len(starts.read_text()) == 1
         assert "no key was given" in outcome.text
-        assert "starts it again, refresh_cache() at once" in outcome.text
+        assert "restarts it, and refresh_cache() restarts it now" in outcome.text
         assert isinstance(outcome.error, ExecutionError)
         assert outcome.error.retryable
         assert outcome.error.retry_after is not None
@@ -277,7 +277,7 @@ async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_s
                 assert refused <= {"odd__no schema", "odd__wrong schema"}, provider
             for name in ("odd__good", "odd__large", "odd__deep", "odd__no schema", "plain__a"):
                 assert (await registry.execute(name, {})).ok, name
-    assert caplog.text.count("a tool of odd is left out") == 3
+    assert caplog.text.count("a tool of server odd is left out") == 3
 
 
 async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why() -> None:
@@ -285,7 +285,7 @@ async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, "-c", program])]) as registry:
         message = str((await registry.execute("s__a", {})).error)
     assert message.startswith(
-        "s exited with code 1: Error: no key (it failed once; the next use after 1 s starts it again"
+        "s exited with code 1: Error: no key (the server failed once; the first use after 1 s restarts it"
     )
 
 

@@ -92,7 +92,7 @@ TWICE: Final[Outcome] = {
     "audit": [("refused", "MISSING_CLIENT_CAPABILITY", ""), ("allowed", "ok", "")],
     "counted": {"MISSING_CLIENT_CAPABILITY": 1, "ok": 1},
 }
-NOBODY: Final = f"{LACKS}: elicitation/create: the tool asks for input in mid-call, and a registry has nobody to ask"
+NOBODY: Final = f"{LACKS}: elicitation/create: the tool requests input during the call, which a registry cannot provide"
 INQUIRED: Final[Outcome] = {
     **PICKED,
     "counted": {"ok": 1},
@@ -117,7 +117,7 @@ DIFFERENCES: Final = (
     Difference(
         "arguments that do not fit the schema are refused",
         REGISTRY,
-        {**UNSENT, "says": "the arguments of strict do not fit: n: expected integer, got a string"},
+        {**UNSENT, "says": "the arguments of strict do not match its inputSchema: n: expected integer, got a string"},
         "docs/connect/python.md: arguments are checked before anything is sent",
     ),
     Difference(

@@ -233,7 +233,7 @@ class Ignored:
 )
 async def test_a_secret_that_cannot_be_read_is_quoted_nowhere(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with answering(lambda request, reply: reply.send(200, body)) as kube:
-        with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace team: the answer") as caught:
+        with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace team: the response") as caught:
             await kube.get_as(Secret, SECRETS, "team", "a")
     logging.getLogger(__name__).error("unread", exc_info=caught.value)
     assert "planted" not in caplog.text

@@ -50,7 +50,7 @@ def test_a_failure_may_be_tried_again_where_nothing_was_done_or_the_tool_may_be_
 
 @pytest.mark.parametrize(("attempts", "first", "longest"), [(0, 1, 1), (1, -1, 1), (1, 2, 1)])
 def test_a_retry_that_makes_no_sense_is_refused(attempts: int, first: float, longest: float) -> None:
-    with pytest.raises(ValueError, match="at least one attempt"):
+    with pytest.raises(ValueError, match="attempts must be at least 1"):
         Retry(attempts=attempts, first=first, longest=longest)
 
 

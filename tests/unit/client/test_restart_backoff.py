@@ -57,8 +57,8 @@ def test_a_caller_during_a_restart_pause_is_told_why_how_often_and_when() -> Non
     assert refusal is not None
     assert (refusal.reason, refusal.retry_after) == ("StartFailed", 2)
     assert str(refusal) == (
-        "it exited with code 1 (it failed 2 times in a row; the next use after 2 s starts it again, "
-        "refresh_cache() at once)"
+        "it exited with code 1 (the server failed 2 times in a row; the first use after 2 s restarts it, "
+        "and refresh_cache() restarts it now)"
     )
     life.now += 2
     assert life.restarts.refusal is None

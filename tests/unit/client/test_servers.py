@@ -128,21 +128,24 @@ def manifest(**spec: Any) -> dict[str, Any]:
         ([Server(name="s", package="mcp-server-time")], "s.package: must be pypi:NAME==VERSION or npm:NAME@VERSION"),
         (
             [Server(name="s", url="http://x/mcp", api_key="k", headers={"authorization": "x"})],
-            "s.api_key: is sent as Authorization, which headers sets too",
+            "s.api_key: headers already have Authorization, which api_key sets",
         ),
-        ([Server(name="s", command="a"), Server(name="s", command="b")], "two servers are called 's'"),
-        ([Server(name="s", command="a"), Server(name="S", command="b")], "would both be s__…: set prefix"),
+        ([Server(name="s", command="a"), Server(name="s", command="b")], "two servers have the name 's'"),
+        (
+            [Server(name="s", command="a"), Server(name="S", command="b")],
+            "have the same prefix 's' of tool names: set prefix",
+        ),
         ({"mcpServers": {"s": {"command": "a", "env": {"T": "${NOT_SET}"}}}}, "s.env.T: environment variable NOT_SET"),
         ({"mcpServers": {"s": {}}}, "s: needs command"),
         ([{"command": "a"}], "is missing: it names the server"),
-        ([manifest(image={"name": "x/y:1"})], "m: an image runs on a cluster only"),
+        ([manifest(image={"name": "x/y:1"})], "m: a server with image runs only on a cluster"),
         (
             [manifest(url="http://x/mcp", auth={"bearer": {"secretRef": {"name": "n", "key": "k"}}})],
-            "m: refers to a Secret or ConfigMap, which the operator alone reads",
+            "m: refers to a Secret or ConfigMap, which only the operator can read",
         ),
         ([manifest(url="http://x/mcp", nonsense=1)], "m: spec.nonsense: unknown field"),
-        ([7], "int is not a server"),
-        ("mcp.json", "not the name of one"),
+        ([7], "int is not a valid server"),
+        ("mcp.json", "not the name of a file"),
     ],
 )
 def test_an_unusable_server_is_refused_with_what_to_change(servers: Any, sentence: str) -> None:

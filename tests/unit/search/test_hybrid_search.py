@@ -48,8 +48,8 @@ def test_a_tool_that_shares_no_word_with_the_query_is_found_by_its_vector(vector
     tools = [tool("mail", "send_mail", EAST), tool("file", "list_files", NORTH)]
     assert vector_store.keys("zebra", NORTH, tools)[0] == "file"
     assert vector_store.keys("mail", NORTHEAST)[0] == "mail"
-    assert vector_store.keys("zebra", EAST, among=["file"]) == ["file"]
-    assert vector_store.keys("zebra", EAST, among=[]) == []
+    assert vector_store.keys("zebra", EAST, allowed_keys=["file"]) == ["file"]
+    assert vector_store.keys("zebra", EAST, allowed_keys=[]) == []
 
 
 def test_words_alone_rank_until_nine_of_ten_tools_have_a_vector(vector_store: VectorPlace) -> None:
@@ -75,7 +75,7 @@ def test_tools_whose_texts_are_equal_are_found_with_one_vector(vector_store: Vec
     twins = [structs.replace(tool(key, "aa", EAST), vector=made("both", EAST)) for key in ("a", "b")]
     vector_store.keys("x", EAST, [*twins, tool("c", "cc", NORTH)])
     assert set(vector_store.keys("zebra", EAST, limit=2)) == {"a", "b"}
-    assert vector_store.keys("zebra", EAST, among=["b"]) == ["b"]
+    assert vector_store.keys("zebra", EAST, allowed_keys=["b"]) == ["b"]
 
 
 def test_a_query_of_another_model_ranks_by_words(vector_store: VectorPlace) -> None:
@@ -95,12 +95,12 @@ def test_lancedb_ranks_as_memory_does(vector_store: VectorPlace, seed: int, gone
     rng = np.random.default_rng(seed)
     vectors = [encode(each) for each in rng.normal(size=(300, 8))]
     tools = [tool(f"{seed} {n}", f"mail_{n % 40}_{n % 7}", vector) for n, vector in enumerate(vectors)]
-    among = None if seed % 2 else [each.key for n, each in enumerate(tools) if n not in gone]
+    allowed_keys = None if seed % 2 else [each.key for n, each in enumerate(tools) if n not in gone]
     memory = VectorPlace(MEMORY, Path())
     for query in ("mail 3", "send mail 17 5", "zebra"):
         query_vector = encode(rng.normal(size=8))
         answers = [
-            each.search(str(seed), query, query_vector, 20, base="", added=tools, among=among)
+            each.search(str(seed), query, query_vector, 20, base="", added=tools, allowed_keys=allowed_keys)
             for each in (memory, vector_store)
         ]
         first, second = ([(hit.key, pytest.approx(hit.score, abs=1e-4)) for hit in each.hits[0]] for each in answers)

@@ -86,7 +86,7 @@ def test_another_process_is_refused_and_told_which_one_has_the_folder(vectors: L
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "is in use by another process" in ended.stderr
-    assert "give each gateway one of its own" in ended.stderr
+    assert "configure a different folder for each gateway" in ended.stderr
 
 
 def test_a_search_goes_on_in_memory_while_another_has_the_folder_and_takes_it_later(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_search_goes_on_in_memory_while_another_has_the_folder_and_takes_it_la
     store.catalogs = IndexedCatalogs(clock=lambda: now)
     answer = store.search("one", "zebra", NORTH, base="", added=TOOLS)
     assert answer.hits[0][0].key == "b"
-    assert answer.note.startswith("vectors of tools are in memory alone: the folder ")
+    assert answer.note.startswith("vectors of tools are stored in memory only: the folder ")
     assert "in use by another process" in answer.note
     holder.close()
     assert store.search("one", "zebra", NORTH).note
@@ -146,7 +146,7 @@ def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path:
     assert list(vectors.numbers) == ["new"]
     assert vectors.nearest(decode(EAST), [0, 1, 2, 3], 5) == {}
     assert vectors.cosines(decode(EAST), [0]) == {}
-    with pytest.raises(BackendFault, match="dimensions came together"):
+    with pytest.raises(BackendFault, match="dimensions cannot be mixed"):
         vectors.add({"a": EAST, "b": encode([1, 2, 3])})
     vectors.close()
     again = open_vectors(tmp_path)

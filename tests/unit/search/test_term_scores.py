@@ -38,13 +38,13 @@ def table(tools: dict[str, Counter[str]]) -> TermTable:
     st.none() | st.frozensets(KEYS, max_size=20),
 )
 def test_arrays_rank_as_dicts_do_to_the_last_bit(
-    tools: dict[str, Counter[str]], query: list[str], limit: int, among: frozenset[str] | None
+    tools: dict[str, Counter[str]], query: list[str], limit: int, allowed_keys: frozenset[str] | None
 ) -> None:
     words = table(tools)
     first = DictScores(words)
     second = ArrayScores(words)
     for _ in range(2):  # the second time by weights that are kept
-        assert first.best(query, limit, among) == second.best(query, limit, among)
+        assert first.best(query, limit, allowed_keys) == second.best(query, limit, allowed_keys)
 
 
 def test_tools_with_equal_scores_are_in_the_order_of_their_keys_also_where_the_limit_cuts_them() -> None:
