@@ -50,7 +50,7 @@ from fairlead_operator.ports import (
 from fairlead_operator.publish.catalog_changes import ToolChanges
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.reconcilefindings import ReconcileFindings
-from fairlead_operator.server.announcements import catalog_news, condition_news
+from fairlead_operator.server.announcements import catalog_announcement, condition_announcements
 from fairlead_operator.server.document_entries import entry_for, entry_of_new
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
@@ -369,7 +369,7 @@ class Reconciler:
         published = await self.catalogs.publish(catalog, stored)
         self._published(published)
         if stored is None or stored.hash != published.hash:
-            await self._platform.announce(server, catalog_news(stored, published))
+            await self._platform.announce(server, catalog_announcement(stored, published))
         return published
 
     async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
@@ -443,7 +443,7 @@ class Reconciler:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
         self._ready_changed(server.key, ready)
-        for announcement in condition_news(server.status, status):
+        for announcement in condition_announcements(server.status, status):
             logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
             await self._platform.announce(server, announcement)
 
