@@ -352,7 +352,7 @@ class Reconciler:
             return await self._publish(findings), None
         except REFUSALS as error:
             logger.warning("the catalog of %s was refused and is not published: %s", findings.server.key, error)
-            why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"its tools are not published: {error}")
+            why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"the server's tools are not published: {error}")
             return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), why
 
     async def _publish(self, findings: ReconcileFindings) -> Catalog | None:
@@ -360,7 +360,9 @@ class Reconciler:
         server = findings.server
         stored = await self.catalogs.read(server.key, server.metadata.uid)
         if stored is None:
-            stored = self.catalogs.retained_copy(server.key, server.metadata.uid)  # somebody deleted or spoilt it
+            stored = self.catalogs.retained_copy(
+                server.key, server.metadata.uid
+            )  # restores a deleted or damaged document
         catalog = await self._catalog(findings, stored)
         lost = not findings.online and server.spec.discovery.on_disconnect == "Remove"
         if catalog is None or lost:
