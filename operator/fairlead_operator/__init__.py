@@ -1,5 +1,6 @@
-"""The operator: from `McpServer` objects to running servers, discovered tools and published documents.
+"""The operator: runs the servers of `McpServer` objects, discovers their tools, and publishes documents for
+gateways.
 
-Runs on a cluster (Kopf) and, with other adapters, inside `fairlead up`. It speaks to MCP servers only
-through `fairlead_mcp` and never to the gateway: the published documents are all they share.
+It runs on a cluster (with Kopf) and, with other adapters, inside `fairlead up`. It connects to MCP servers through
+`fairlead_mcp`, and polls gateways for measurements; gateways receive its decisions through the published documents.
 """

@@ -1,7 +1,7 @@
-"""`python -m fairlead_operator`, and `fairlead operator`: the operator as a process.
+"""The operator as a process: `python -m fairlead_operator` and `fairlead operator`.
 
-`run` owns what belongs to a process: signals, logs, exit code, the port of probes and metrics. Ends with 0 after
-SIGTERM or SIGINT, with 1 and one sentence on standard error when it cannot start.
+`run` sets up signal handlers, logs, and the port for probes and metrics. The exit code is 0 after SIGTERM or SIGINT; if
+the operator cannot start, it is 1, with one sentence on standard error.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ logger = logging.getLogger(__name__)
 
 DESCRIPTORS: Final = 65_536
 STOP_SECONDS: Final = 15.0
-"""From a signal to the end; then what still runs is left behind."""
+"""Seconds from a signal until the process ends at the latest."""
 
 
 def run(settings: Settings) -> int:
-    """Run until a signal; the exit code."""
+    """Run until a signal; return the exit code."""
     try:
         set_up(settings.log.format, settings.log.level)
         _allow_many_connections()
@@ -49,7 +49,7 @@ def run(settings: Settings) -> int:
         print(f"fairlead operator: {error}", file=sys.stderr)
         return 1
     except Exception:
-        logger.exception("the operator ends")
+        logger.exception("the operator ends because of an unexpected error")
         return 1
     return 0
 
@@ -76,7 +76,7 @@ async def _run(settings: Settings) -> None:
 
 
 async def _pull_token(kube: Kube, release: ReleaseSettings) -> str:
-    """The token of the installation's Secret, which is made where it is missing. Raises CannotStart."""
+    """The pull token of the installation's Secret, which is created if it is missing. Raises CannotStart."""
     namespace, name = release.release_namespace, release.installation_secret
     try:
         return await InstallationSecret(kube, namespace, name, owners(release.owner_token, namespace)).ensure()
@@ -95,7 +95,7 @@ async def _until_signal(operator: Operator) -> None:
 
 
 def _allow_many_connections() -> None:
-    """One idle connection is held per server, and a login shell allows 1024 files."""
+    """Raise the limit of open files: the operator keeps one connection per server, and the usual limit is 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -104,8 +104,8 @@ def _allow_many_connections() -> None:
 
 
 def _end_process() -> None:
-    """The leader's tasks hang: end without asking them, before another operator leads beside this one."""
-    logger.critical("the leader's tasks did not end after the lease was lost; ending the process")
+    """End the process at once, because the leader's tasks hang and another operator is about to lead."""
+    logger.critical("the leader's tasks did not end after the Lease was lost, so the process ends now")
     os._exit(1)
 
 

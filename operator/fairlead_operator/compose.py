@@ -99,7 +99,7 @@ def compose(
 
     def on_rules(rules: Rules) -> None:
         timekeeper.use_tiers(rules.tiers)
-        reconciler.floors.exist([tier.name for tier in rules.tiers])
+        reconciler.floors.take_tiers([tier.name for tier in rules.tiers])
         policies.take_rules(rules)
 
     prefixes = Prefixes(

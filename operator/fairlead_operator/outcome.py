@@ -1,6 +1,6 @@
-"""Outcome of a reconcile, which decides when its object is looked at again. Pure.
+"""Outcomes of a reconcile, which decide when its object is reconciled again. Pure.
 
-The reconciler returns one of these instead of raising; the work queue is the only reader.
+The reconciler returns one of them instead of raising; the work queue reads it.
 """
 
 from __future__ import annotations
@@ -10,26 +10,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Done:
-    """As it should be. `requeue_after`: seconds until the next periodic look; None = only when something changes."""
+    """The object is as desired. `requeue_after` is the number of seconds until the next reconcile; None: at the next
+    event.
+    """
 
     requeue_after: float | None = None
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Not there yet, for no fault of the object. `after`: seconds until the next try; None = back off."""
+    """The object is not as desired yet, through no fault of its own. `after` is the number of seconds until the next
+    try; None: by the queue's back-off.
+    """
 
     cause: str
-    """A constant of `fairlead_api.v1alpha1.causes`, or the API server's word."""
+    """A cause of `fairlead_api.v1alpha1.causes`, or the reason of the API server's error."""
     after: float | None = None
 
 
 @dataclass(frozen=True)
 class Stalled:
-    """A person has to change something first: not retried until the object changes or `after` seconds have passed."""
+    """A user has to change something first: the reconcile is repeated when the object changes, or after `after`
+    seconds.
+    """
 
     cause: str
-    """A constant of `fairlead_api.v1alpha1.causes`, or the API server's word."""
+    """A cause of `fairlead_api.v1alpha1.causes`, or the reason of the API server's error."""
     after: float | None = None
 
 

@@ -51,7 +51,7 @@ class UnreadableServer(Exception):
 
 @dataclass(frozen=True)
 class ConditionVerdict:
-    """The outcome of one step for one server; becomes a condition."""
+    """Outcome of one step of a reconcile, which becomes a condition of the server."""
 
     ok: bool | None
     """None: not known yet; checked again soon."""
@@ -78,7 +78,7 @@ class PodCount:
 
 @dataclass(frozen=True)
 class Workload:
-    """Workload of a server, whether it runs, and its endpoint."""
+    """State of a server's workload: whether it runs, and its endpoint."""
 
     verdict: ConditionVerdict
     """True: the workload runs as far as the platform can see; only a discovery proves that it serves MCP."""

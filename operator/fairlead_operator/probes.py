@@ -1,8 +1,8 @@
-"""/healthz, /readyz and /metrics of the operator. Started by `__main__`.
+"""/healthz, /readyz and /metrics of the operator.
 
-Healthy: the process answers. Ready: it leads and has begun to work, or it waits for its turn with an API server that it
-can reach. A replica that waits for another one of its release is ready, or a rollout of two would never end. One that
-waits for another release is not: nobody does its work, which `helm --wait` and `kubectl get pods` then tell.
+The operator is healthy if the process answers. It is ready if it leads and has begun to work, or if it reaches the API
+server and waits for another replica of its release; otherwise a rollout of two replicas would never end. A replica that
+waits for another release is not ready, because nobody does its work; `helm --wait` and `kubectl get pods` show that.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 
 
 def routes(operator: Operator, host: str) -> web.Application:
-    """The HTTP application, for an address that it is bound to."""
+    """The HTTP application, for the address `host` that it listens on."""
     allow = AllowList.for_operations(host)
 
     @web.middleware
     async def refuse_web_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse what a web page from elsewhere may have made a browser of this machine ask (DNS rebinding)."""
+        """Reject requests that a foreign web page may have sent through a browser on this machine (DNS rebinding)."""
         hosts = ", ".join(request.headers.getall("Host", ())).encode("utf-8", "surrogateescape")
         origin = request.headers.get("Origin")
         if request.path not in PROBES and not allow.host(hosts or None):
-            return web.Response(status=421, text="Host is not one that this port answers for\n")
+            return web.Response(status=421, text="the Host header is not an address of this port\n")
         if not allow.origin(None if origin is None else origin.encode("utf-8", "surrogateescape")):
             return web.Response(status=403, text="Origin is not allowed\n")
         return await handler(request)
@@ -60,7 +60,7 @@ def routes(operator: Operator, host: str) -> web.Application:
 
 @asynccontextmanager
 async def serve(operator: Operator, host: str, port: int) -> AsyncIterator[int]:
-    """Serve while in the context; gives the port. Raises OSError when it is taken."""
+    """Serve inside the context, which yields the port. Raises OSError if the port is in use."""
     runner = web.AppRunner(routes(operator, host), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

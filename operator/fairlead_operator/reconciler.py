@@ -50,7 +50,7 @@ from fairlead_operator.ports import (
 from fairlead_operator.publish.catalog_changes import ToolChanges
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.reconcilefindings import ReconcileFindings
-from fairlead_operator.server.announcements import catalog_news, condition_news
+from fairlead_operator.server.announcements import catalog_announcement, condition_announcements
 from fairlead_operator.server.document_entries import entry_for, entry_of_new
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.spec_checks import RESTRICTED, PodTemplateChecker, check
@@ -352,7 +352,7 @@ class Reconciler:
             return await self._publish(findings), None
         except REFUSALS as error:
             logger.warning("the catalog of %s was refused and is not published: %s", findings.server.key, error)
-            why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"its tools are not published: {error}")
+            why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"the server's tools are not published: {error}")
             return await self.catalogs.read(findings.server.key, findings.server.metadata.uid), why
 
     async def _publish(self, findings: ReconcileFindings) -> Catalog | None:
@@ -360,7 +360,9 @@ class Reconciler:
         server = findings.server
         stored = await self.catalogs.read(server.key, server.metadata.uid)
         if stored is None:
-            stored = self.catalogs.retained_copy(server.key, server.metadata.uid)  # somebody deleted or spoilt it
+            stored = self.catalogs.retained_copy(
+                server.key, server.metadata.uid
+            )  # restores a deleted or damaged document
         catalog = await self._catalog(findings, stored)
         lost = not findings.online and server.spec.discovery.on_disconnect == "Remove"
         if catalog is None or lost:
@@ -369,7 +371,7 @@ class Reconciler:
         published = await self.catalogs.publish(catalog, stored)
         self._published(published)
         if stored is None or stored.hash != published.hash:
-            await self._platform.announce(server, catalog_news(stored, published))
+            await self._platform.announce(server, catalog_announcement(stored, published))
         return published
 
     async def _catalog(self, findings: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
@@ -443,7 +445,7 @@ class Reconciler:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
         self._ready_changed(server.key, ready)
-        for announcement in condition_news(server.status, status):
+        for announcement in condition_announcements(server.status, status):
             logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
             await self._platform.announce(server, announcement)
 

@@ -208,7 +208,7 @@ class ControllerSettings(EnvironmentSettings, frozen=True, kw_only=True):
 
 
 class MeasurementSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Gateways that measure the tools."""
+    """Polling of the gateways' measurements."""
 
     gateways: HttpUrls = ()
     """URLs `http://HOST:PORT` of the gateways' operations ports, which are polled for measurements; each address of a

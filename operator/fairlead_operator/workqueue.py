@@ -1,7 +1,7 @@
-"""A queue of keys in need of a look: one entry per key, one worker at a time per key, delays, back-off.
+"""A work queue of keys to reconcile: one entry and at most one worker per key, with delays and back-off.
 
-Knows nothing of Kubernetes. Everything runs in one event
-loop; `add` may be called from it at any time, also before `run`.
+It does not depend on Kubernetes. Everything runs in one event loop; `add` may be called in it at any time, also before
+`run`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 LEAST_DELAY: Final = 0.001
-"""Seconds. A loop runs its timers up to a clock's resolution early; without this, a key whose moment is a hair away
-would be looked at again and again until it has come.
+"""Minimum delay in seconds. An event loop may run timers early by the resolution of its clock; without the minimum, a
+key that is almost due would be reconciled repeatedly until it is.
 """
 
 
 @dataclass(frozen=True)
 class ItemBackoff:
-    """Delay after the n-th failure in a row: `first * 2**(n-1)` up to `limit` seconds, plus or minus `jitter`."""
+    """Delay in seconds after the n-th failure in a row: `first * 2**(n-1)`, at most `limit`, varied by the share
+    `jitter`.
+    """
 
     first: float = 0.5
     limit: float = 60.0
@@ -40,10 +42,10 @@ class ItemBackoff:
 
 
 class WorkQueue(Generic[K]):
-    """Keys that are due, delayed or being worked on.
+    """Queue of keys that are due, delayed or being processed.
 
-    A key that is added while it is worked on is looked at once more afterwards, however often it was added. A delayed
-    key that is added becomes due at once, and its delay is forgotten.
+    A key that is added while it is processed is processed once more afterwards, even if it is added several times. A
+    delayed key that is added becomes due at once.
     """
 
     def __init__(
@@ -70,16 +72,16 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """Keys that are due now and wait for a worker."""
+        """Number of keys that are due and wait for a worker."""
         return len(self._due)
 
     @property
     def active(self) -> int:
-        """Keys that are being worked on."""
+        """Number of keys that are being processed."""
         return len(self._active)
 
     def add(self, key: K) -> None:
-        """Look at `key` as soon as a worker is free."""
+        """Process `key` as soon as a worker is free."""
         self._cancel_delay(key)
         if key in self._active:
             self._again.add(key)
@@ -89,7 +91,7 @@ class WorkQueue(Generic[K]):
             self._wake.set()
 
     def add_after(self, key: K, delay: float) -> None:
-        """Look at `key` in `delay` seconds, unless it is due earlier anyway."""
+        """Process `key` in `delay` seconds, unless it is due earlier."""
         if delay <= 0:
             self.add(key)
             return
@@ -103,16 +105,16 @@ class WorkQueue(Generic[K]):
         self._delayed[key] = loop.call_later(max(delay, LEAST_DELAY), self.add, key)
 
     def forget(self, key: K) -> None:
-        """Drop what is remembered of a key that no longer exists."""
+        """Drop the delay and the failures of a key that no longer exists."""
         self._cancel_delay(key)
         self._failures.pop(key, None)
 
     async def idle(self) -> None:
-        """Return once nothing is due or being worked on; delayed keys do not count."""
+        """Wait until no key is due or being processed; delayed keys do not count."""
         await self._idle.wait()
 
     async def run(self, work: Callable[[K], Awaitable[Outcome]]) -> None:
-        """Have each due key worked on until cancelled; then the work under way is cancelled too."""
+        """Process due keys with `work` until cancelled, which cancels running work too."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
@@ -138,7 +140,7 @@ class WorkQueue(Generic[K]):
             try:
                 outcome = await work(key)
             except Exception:
-                logger.exception("looking at %s failed", key)
+                logger.exception("the reconcile of %s failed unexpectedly and will be retried", key)
             finally:
                 self._active.discard(key)
             self._settle(key, outcome)

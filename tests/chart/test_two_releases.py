@@ -70,11 +70,11 @@ async def test_the_page_changes_over_from_one_release_to_another_and_back(
         green = dataclasses.replace(blue, release=GREEN)
         settings = of_chart(plane, helm, GREEN, GREEN)
         waiting = await second.enter_async_context(running(green, **settings))
-        await green.until("it waits", lambda: waiting.followed.waiting)
+        await green.until("it waits", lambda: waiting.watched_lease.waiting)
         message = re.search(r"`(the operator fairlead-operator in.*?)\(replica …\) (leads.*?)`", PAGE, re.DOTALL)
         assert message is not None
         for words in message.groups():
-            assert " ".join(words.split()) in waiting.followed.explanation
+            assert " ".join(words.split()) in waiting.watched_lease.explanation
         assert waiting.controller is None
         assert leader.controller is not None
 
@@ -83,7 +83,7 @@ async def test_the_page_changes_over_from_one_release_to_another_and_back(
         await green.until("a catalog of the second", lambda: green.catalog("remote"), seconds=40)
 
         async with running(blue, **of_chart(plane, helm, "fairlead", NAMESPACE)) as back:
-            await blue.until("the first waits now", lambda: back.followed.waiting)
+            await blue.until("the first waits now", lambda: back.watched_lease.waiting)
             await second.aclose()
             await blue.until("back", lambda: back.controller is not None, seconds=40)
 

@@ -185,7 +185,7 @@ TENANCY = (
         "fairlead_operator.pinning.pin_decision",
         (
             (
-                "if held and given and (hash_ := held_hash(held)) in given:",
+                "if held and approved_hashes and (hash_ := held_hash(held)) in approved_hashes:",
                 "if held and given and (hash_ := held_hash(held)):",
             ),
         ),

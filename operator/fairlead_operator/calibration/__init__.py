@@ -1,5 +1,5 @@
-"""Probes: calls that the operator makes itself, to know how fast a tool is before anybody needs it.
+"""Calibration: the operator calls tools itself (probes), to measure their latency before an agent calls them.
 
-`minimal` makes arguments from a schema, `plan` says which tools may be probed at all, `schedule` when each is due; they
-are pure. `prober` calls, over sessions of its own, while this replica leads.
+`minimal` generates arguments from a schema, `plan` decides which tools may be probed, `schedule` when each is due; all
+are pure. `prober` makes the calls, over its own sessions, while this replica leads.
 """

@@ -22,7 +22,7 @@ LONGEST_S: Final = 60.0
 
 @dataclass(frozen=True)
 class PlannedProbe:
-    """One call that is safe to make at any time."""
+    """One tool call that is safe to repeat at any time."""
 
     tool: str
     arguments: bytes

@@ -1,6 +1,6 @@
-"""Asks servers what they offer, and turns the answers into catalogs.
+"""Discovery: lists the definitions of servers, and turns them into catalogs.
 
-`connector` opens sessions and `listing` reads them; `catalog_build` makes a catalog of what was read (pure);
-`discoverer` decides when which server is asked, and keeps the last result of each; `listening` hears servers announce
-changes, `idleconnections` notices when they go away.
+`connector` opens sessions, `listing` reads the lists, `catalog_build` builds a catalog from them (pure). `discoverer`
+schedules discoveries and keeps the last result of each server; `listening` receives notifications about changed lists,
+`idleconnections` notices the loss of servers.
 """

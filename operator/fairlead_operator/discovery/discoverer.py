@@ -219,7 +219,7 @@ class Discoverer:
         self._cancel(self._states.pop(key, None))
 
     def until_due(self, state: DiscoveryState) -> float:
-        """Seconds until the next discovery of a server is due."""
+        """Seconds until the next discovery is due; 0 if it is due now."""
         when = max(state.due, state.not_before) if state.failure is not None else state.due
         return max(0.0, when - self._monotonic())
 

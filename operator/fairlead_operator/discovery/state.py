@@ -70,7 +70,7 @@ class DiscoveryState:
     listing: KeptListing | None = None
     """The last good answer of this target."""
     listed: KeptListing | None = None
-    """The last good answer without the tools behind client capabilities."""
+    """The last good answer without gated tools, which only clients with certain capabilities see."""
     whole: bool = False
     """Whether an answer counts only after the capability comparison: a pinned server's later tools would be held back.
     """

@@ -1,3 +1,5 @@
-"""Finds out whether the cluster enforces NetworkPolicies, which its API server takes either way: `probe` makes two pods
-and a policy, `kept_answer` keeps the answer, `simulated` stands in for nodes. See docs/install/network-policies.md.
+"""Finds out whether the cluster enforces NetworkPolicies; the API server accepts them in any case.
+
+`probe` creates two pods and a policy, `kept_answer` stores the answer, `simulated` replaces nodes in tests. See
+docs/install/network-policies.md.
 """

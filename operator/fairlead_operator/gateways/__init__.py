@@ -1,4 +1,4 @@
-"""Reports of the gateways: the operator polls every replica of them.
+"""Polls every gateway replica for its reports.
 
-`pull` keeps asking, over a port; `http` is the adapter that finds replicas by DNS and asks them over HTTP.
+`pull` is the loop, on the port `ports.Gateways`; `http` is the adapter that finds replicas by DNS and uses HTTP.
 """

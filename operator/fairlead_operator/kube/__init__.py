@@ -1,4 +1,4 @@
-"""The Kubernetes side of the operator: adapters of `fairlead_operator.ports` on an API server, through `fairlead_kube`.
+"""Adapters of `fairlead_operator.ports` for a Kubernetes API server, through `fairlead_kube`.
 
-Nothing here decides anything about a server: that is `fairlead_operator.server`, which is pure.
+The decisions about servers are made in `fairlead_operator.server`, which is pure.
 """

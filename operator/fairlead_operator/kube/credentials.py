@@ -68,7 +68,7 @@ def store_names(name: str = NAME) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LabelledSecret:
-    """A Secret that is marked as a credential."""
+    """A Secret with the label of credentials."""
 
     namespace: str
     name: str
@@ -332,7 +332,7 @@ def credential_ref(key: ServerKey, version: str, name: str = NAME) -> Credential
 
 
 def auth_source(server: McpServer) -> CredentialSource | None:
-    """The key of a Secret that `spec.auth` refers to."""
+    """The Secret and key that `spec.auth` refers to; None without one."""
     auth = server.spec.auth
     if auth is None:
         return None

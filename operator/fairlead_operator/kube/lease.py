@@ -47,12 +47,12 @@ class Timings:
 
 
 class Expiry:
-    """Judges whether the holders of leases have stopped renewing, by our own monotonic clock."""
+    """Detects expired leases by this process's monotonic clock."""
 
     def __init__(self, duration: float) -> None:
         self._duration = duration
         self._seen: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
-        """Holder and renewal of each lease as last seen, and when they changed; by namespace and name."""
+        """Last seen holder and renewal of each lease, and when they changed; the key is namespace and name."""
 
     def has_expired(self, lease: Json, now: float) -> bool:
         """Whether the lease has no holder, or stayed unchanged for its `leaseDurationSeconds`."""

@@ -60,11 +60,11 @@ class _Applied(NamedTuple):
     fingerprint: str
     """Fingerprint of the object after the apply."""
     own_at: str
-    """When that was, as the API server says."""
+    """Time of the apply by the API server (RFC 3339)."""
 
 
 class ForeignObject(Exception):
-    """An object of the wanted name exists and belongs to somebody else; it is left alone."""
+    """An object with the wanted name exists but has another owner; it is not changed."""
 
 
 def fingerprint(item: Json) -> str:

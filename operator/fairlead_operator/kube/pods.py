@@ -35,7 +35,7 @@ class _Pod:
 
 
 class Pods:
-    """Symptoms by pod. `enqueue` is called with each server whose symptom has changed."""
+    """Symptoms of all servers' pods. `enqueue` is called with each server whose symptom has changed."""
 
     def __init__(
         self, enqueue: Callable[[ServerKey], None], now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -1,5 +1,5 @@
-"""How fast each tool is, and which tiers it may therefore be offered in: samples in, decisions and their reasons out.
+"""Decides from latency samples which tiers show each tool, with the reasons.
 
-Everything here decides without waiting: samples are handed in, the clock is a parameter. What collects samples, probes
-tools and publishes the state documents stands beside it and calls `tool_record.ToolRecord`.
+All modules except `timekeeper` are pure: samples and the time are parameters. `timekeeper` receives samples, runs the
+decisions, and publishes the state documents.
 """

@@ -281,7 +281,7 @@ class Ledger:
         )
 
     def count_tools(self) -> dict[str, int]:
-        """Tier to the number of tools that it shows."""
+        """Number of tools that each tier shows, by tier name."""
         count = {tier.name: 0 for tier in self._tiers}
         for server_record in self._servers.values():
             for name, declaration in server_record.declarations.items():
@@ -321,7 +321,7 @@ class Ledger:
         )
 
     def _free_shard(self) -> int:
-        """The first shard that is not full."""
+        """Number of the first shard with room for another server."""
         count: dict[int, int] = {}
         for server_record in self._servers.values():
             count[server_record.shard] = count.get(server_record.shard, 0) + 1

@@ -37,7 +37,7 @@ class Detector:
     late: int
     """Points added by a late call."""
     in_time: int
-    """Points taken away by a call in time, never below 0."""
+    """Points subtracted by a call in time; the score never goes below 0."""
     cap: int
     """Score from which on the tool is hidden."""
     start: int

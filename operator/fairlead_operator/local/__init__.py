@@ -1,4 +1,5 @@
-"""The operator off a cluster: manifests and client configurations on disk, child processes, documents in a directory.
+"""The operator outside of a cluster, with manifests on disk, child processes, and documents in a directory.
 
-Implements the ports of `fairlead_operator.ports` for `fairlead up`. Knows nothing of Kubernetes or of the gateway.
+Implements the protocols of `fairlead_operator.ports` for `fairlead up`. Depends neither on Kubernetes nor on the
+gateway.
 """

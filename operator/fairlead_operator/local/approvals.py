@@ -1,6 +1,7 @@
-"""Approvals off a cluster, where an McpServer may come from an `mcp.json` that takes no annotations: a file per server.
+"""Approvals outside of a cluster: one file per server, because servers of an `mcp.json` have no annotations.
 
-`fairlead approve` writes them, `localoperator` reads them as often as the manifests. The folder is its user's alone.
+`fairlead approve` writes the files; `localoperator` reads them as often as the manifests. Only the user who owns the
+folder can access it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from pathlib import Path
 from fairlead_api.meta import ServerKey
 from fairlead_operator.local.documents import file_troubles, private_directory, write_private
 
-_LONGEST = 256
+_MAX_BYTES = 256
 
 
 def write(directory: Path, key: ServerKey, approval: str) -> Path:
-    """Approve what has that hash; the file that says so. Raises PlatformTrouble."""
+    """Write an approval of the definitions with this hash, and return its file. Raises PlatformTrouble."""
     with file_troubles():
         file = private_directory(directory) / f"{key.namespace}.{key.name}"
         write_private(file, approval.encode())
@@ -23,13 +24,15 @@ def write(directory: Path, key: ServerKey, approval: str) -> Path:
 
 
 def read(directory: Path) -> Mapping[ServerKey, str]:
-    """Every approval; what cannot be read is none. A namespace has no dots, so the first one ends it."""
+    """All readable approvals. File names are `NAMESPACE.NAME`; a namespace contains no dots."""
     approvals = {}
     try:
         for file in directory.iterdir():
             namespace, _, name = file.name.partition(".")
             if namespace and name:
-                approvals[ServerKey(namespace, name)] = file.read_bytes()[:_LONGEST].decode("ascii", "replace").strip()
+                approvals[ServerKey(namespace, name)] = (
+                    file.read_bytes()[:_MAX_BYTES].decode("ascii", "replace").strip()
+                )
     except OSError:
         return approvals
     return approvals

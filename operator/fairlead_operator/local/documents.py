@@ -1,7 +1,8 @@
-"""Documents and credentials in a directory: what ConfigMaps and Secrets are on a cluster.
+"""Stores documents and credentials in directories, in place of a cluster's ConfigMaps and Secrets.
 
-Implements the Documents port. A document is one file `NAME.json`, swapped by a rename: a reader sees the old whole or
-the new one. Credentials stand beside them in a directory that only its owner can read, one file per server.
+Implements the port Documents. A document is one file `NAME.json`, which is replaced by a rename, so that readers see
+either the old or the new content. Credentials are in another directory that only its owner can read, one file per
+server.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ SUFFIX: Final = ".json"
 
 
 def private_directory(path: Path) -> Path:
-    """Create `path` for its owner alone, also where it exists with wider permissions."""
+    """Create `path` with access for its owner only; also restricts an existing directory."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.chmod(0o700)
     return path
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace a file in one step; only its owner can read it. Does nothing where it holds `content` already."""
+    """Replace a file atomically, readable only for its owner; no-op if its content is equal."""
     try:
         if path.read_bytes() == content:
             return
@@ -51,12 +52,12 @@ def _owner_only(path: str, flags: int) -> int:
 
 
 class DirectoryTrouble(PlatformTrouble):
-    """The directory cannot be read or written: no space, no permission."""
+    """The directory cannot be read or written, for lack of space or permissions."""
 
 
 @contextmanager
 def file_troubles() -> Iterator[None]:
-    """Turns what the file system refuses into trouble of the platform."""
+    """Raise DirectoryTrouble in place of OSError."""
     try:
         yield
     except OSError as error:
@@ -75,11 +76,11 @@ class DirectoryDocuments:
         return f"<DirectoryDocuments {self._directory}>"
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
-        """Names of the documents with the labels that they would carry as ConfigMaps."""
+        """Names of the documents, with the labels that they would have as ConfigMaps."""
         return self._labels
 
     async def read(self, name: str) -> bytes | None:
-        """The document of that name; None when there is none."""
+        """The document of that name; None if it does not exist."""
         with file_troubles():
             try:
                 return self._file(name).read_bytes()
@@ -95,12 +96,12 @@ class DirectoryDocuments:
         return document if isinstance(document, Catalog) else None
 
     async def holds(self, blobs: list[Blob]) -> bool:
-        """By the labels of the head: nobody edits these files and leaves them readable."""
+        """Whether the document is stored, by the labels of its head; edits of these files are not expected."""
         head = blobs[-1]
         return head.labels.items() <= self._labels.get(head.name, {}).items()
 
     async def publish(self, blobs: list[Blob]) -> None:
-        """Store one document. Its parts are put together first: a file knows no limit of size."""
+        """Store one document, joined from its parts, because files have no size limit as ConfigMaps do."""
         assembler = DocumentAssembler()
         for blob in blobs:
             assembler.put(blob)
@@ -111,21 +112,21 @@ class DirectoryDocuments:
         self._written()
 
     async def withdraw(self, name: str) -> None:
-        """Delete a document; fine when it is gone."""
+        """Delete a document; no error if it does not exist."""
         self._labels.pop(name, None)
         with file_troubles():
             self._file(name).unlink(missing_ok=True)
         self._written()
 
     async def tidy(self) -> None:
-        """Files have no parts."""
+        """No-op: documents in files have no parts."""
 
     def _file(self, name: str) -> Path:
         return self._directory / f"{name}{SUFFIX}"
 
 
 def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Labels of the documents in a directory from an earlier run; files that are not documents are left alone."""
+    """Names and labels of the documents in a directory; other files are ignored."""
     for file in sorted(directory.glob(f"*{SUFFIX}")):
         try:
             document = decode(file.read_bytes())
@@ -138,13 +139,13 @@ def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 class DirectoryCredentialStore:
-    """The credentials of servers: a file each, named by the reference that stands in the catalog."""
+    """Credentials of servers: one file each, whose name is the reference in the catalog."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = private_directory(directory)
 
     def store(self, key: ServerKey, credential: Credential) -> CredentialRef:
-        """Keep the credential of a server where the gateway finds it."""
+        """Store a server's credential for the gateway; return its reference."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
         value = msgspec.json.encode(credential, order="deterministic")
         with file_troubles():
@@ -152,7 +153,7 @@ class DirectoryCredentialStore:
         return CredentialRef(secret=secret, key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16])
 
     def drop(self, key: ServerKey) -> None:
-        """Forget it; fine when there is none."""
+        """Delete a server's credential; no error if there is none."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
         with file_troubles():
             (self._directory / f"{secret}{SUFFIX}").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Declared resources of this machine, by key: the counterpart of the API server's objects. No I/O.
+"""Inventory of the declared resources on this machine, in place of an API server's objects. No I/O.
 
-Filled by `sources` and by the quick start, read by `platform`. Gives each resource what an API server would: a uid, a
-generation that counts changes of the spec, and a creation time.
+It sets the metadata that an API server would set: a UID, a generation that counts changes of the spec, and a creation
+time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 
 @dataclass(frozen=True)
 class DeclaredSecret:
-    """A Secret (or ConfigMap) of a manifest: what env and auth may refer to."""
+    """A Secret or ConfigMap of a manifest, to which `env` and `auth` may refer."""
 
     namespace: str
     name: str
@@ -35,14 +35,14 @@ class DeclaredSecret:
 
 @dataclass(frozen=True)
 class DeclaredServer:
-    """An McpServer, and what a client configuration says beyond it."""
+    """An McpServer, and the members of a client configuration that an McpServer lacks."""
 
     server: McpServer
     credential: Credential = field(default_factory=Credential)
     cwd: str | None = None
-    """Absolute; None = the folder that `fairlead up` runs in."""
+    """Absolute path of the working directory; None: the one of `fairlead up`."""
     origin: str = ""
-    """Where it is declared, for people."""
+    """File and line of the declaration, for messages."""
 
     @property
     def key(self) -> ServerKey:
@@ -51,7 +51,7 @@ class DeclaredServer:
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that is declared."""
+    """All declared resources."""
 
     servers: Mapping[ServerKey, DeclaredServer] = field(default_factory=dict)
     tiers: tuple[LatencyTier, ...] = ()
@@ -59,24 +59,24 @@ class Contents:
     secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     refused: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
-    """Servers whose declaration cannot be used; one that is among `servers` runs on as it was declared before."""
+    """Servers with an invalid declaration; one that is also in `servers` keeps running as declared before."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Keys that a replacement added, changed and removed."""
+    """Difference between two contents of an inventory."""
 
     servers: frozenset[ServerKey]
-    """New, changed and gone."""
+    """Added, changed and removed servers."""
     rules: bool
-    """The rules document has to be compiled again."""
+    """Whether the rules document has to be compiled again."""
 
     def __bool__(self) -> bool:
         return bool(self.servers) or self.rules
 
 
 class Inventory:
-    """The current contents. Implements the Declarations port."""
+    """The present contents. Implements the port Declarations."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
@@ -90,11 +90,11 @@ class Inventory:
         return self._contents
 
     def get(self, key: ServerKey) -> DeclaredServer | None:
-        """The server of that key; None when it is gone."""
+        """The server of that key; None if it is not declared."""
         return self._contents.servers.get(key)
 
     def replace(self, contents: Contents) -> Difference:
-        """Take over what is declared now, and say what differs from before."""
+        """Replace the contents, and return the difference."""
         before = self._contents
         servers = {key: self._identify(declared) for key, declared in contents.servers.items()}
         self._contents = replace(contents, servers=servers)
@@ -114,21 +114,21 @@ class Inventory:
         return self._contents.policies
 
     def policy_faults(self) -> Mapping[ServerKey, str]:
-        """None: a file that cannot be read stays as it was read last."""
+        """Always empty: the last readable version of a broken file stays in use."""
         return {}
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
-        """Every server with its labels."""
+        """Labels of every declared server."""
         return _labels(self._contents.servers.values())
 
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
-        """Declarations in files have no status; what is amiss is announced."""
+        """No-op: declarations in files have no status. Warnings are announced instead."""
 
     async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
-        """Declarations in files have no status."""
+        """No-op: declarations in files have no status."""
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
-        """Declarations in files have no status; `fairlead tiers` shows the sizes."""
+        """No-op: declarations in files have no status. `fairlead tiers` shows the numbers."""
 
     def _identify(self, declared: DeclaredServer) -> DeclaredServer:
         key = declared.key
@@ -137,10 +137,10 @@ class Inventory:
             identity = {"uid": f"local-{short_hash(*key)}", "generation": 1, "creation_timestamp": self._now()}
         else:
             before_metadata = before.server.metadata
-            moved = before.server.spec != declared.server.spec
+            has_changed = before.server.spec != declared.server.spec
             identity = {
                 "uid": before_metadata.uid,
-                "generation": before_metadata.generation + moved,
+                "generation": before_metadata.generation + has_changed,
                 "creation_timestamp": before_metadata.creation_timestamp,
             }
         metadata = declared.server.metadata.model_copy(update=identity)

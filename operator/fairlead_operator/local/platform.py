@@ -87,7 +87,7 @@ class LocalPlatform:
         self._environ = environ
         self._statuses: dict[ServerKey, McpServerStatus] = {}
         self.approvals: Mapping[ServerKey, str] = {}
-        """Hashes given to `fairlead approve`; they override the annotation of a manifest."""
+        """Hashes approved with `fairlead approve`, by server; they override the annotation of a manifest."""
 
     def __repr__(self) -> str:
         return f"<LocalPlatform {self._inventory!r}>"

@@ -1,7 +1,7 @@
-"""Resolves a server's references off a cluster to its environment and headers. Pure.
+"""Resolves a server's references to its environment and headers, outside of a cluster. Pure.
 
-Secrets and ConfigMaps are looked up among the manifests. The rules of a cluster hold: a credential Secret must be
-labelled as one, and goes only to the hosts that it names.
+Secrets and ConfigMaps are looked up in the manifests. The rules of a cluster apply: a Secret for `auth` must have the
+credential label, and is sent only to the hosts in its annotation.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 
-RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all references lead to something that may be used")
+RESOLVED: Final = ConditionVerdict(True, Cause.RESOLVED_REFS, "all referenced Secrets exist and may be used")
 MOST_NAMED: Final = 3
-"""Servers that a remark names."""
+"""Maximum number of servers that a message names."""
 
 
 class Unresolved(Exception):
-    """A reference that leads nowhere or may not be used."""
+    """A referenced Secret or ConfigMap does not exist or may not be used."""
 
     def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
@@ -34,42 +34,42 @@ class Unresolved(Exception):
 
 
 def resolve(declared: DeclaredServer, contents: Contents) -> tuple[ConditionVerdict, Credential]:
-    """The whole credential of a server: from its spec, its references, and its client configuration, in this order."""
+    """The credential of a server, merged from its spec, its references, and its client configuration, in this order."""
     try:
         env = _environment(declared, contents)
         headers = _auth(declared, contents)
     except Unresolved as error:
         return ConditionVerdict(False, error.cause, str(error)), Credential()
-    own = declared.credential
-    return RESOLVED, Credential(headers={**headers, **own.headers}, env={**env, **own.env})
+    configured = declared.credential
+    return RESOLVED, Credential(headers={**headers, **configured.headers}, env={**env, **configured.env})
 
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables that a server's process gets beyond those of every child process: no more than it needs."""
+    """Environment variables that a server's command needs in addition to those of every child process."""
     if declared.server.spec.url is not None:
         return {}
     command = declared.server.spec.command or [""]
     return pass_on(command[0], environ)
 
 
-def pointers_kept_back(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:
-    """A remark for each file whose servers do not get a variable of ours that says where their tools work; never its
-    value.
+def withheld_pointers(contents: Contents, environ: Mapping[str, str]) -> Iterator[ManifestProblem]:
+    """A problem for each file whose servers do not get one of the variables `POINTERS` of this environment, which name
+    what tools work on. The message contains the variable's name, never its value.
     """
-    lacking: dict[str, dict[str, list[str]]] = {}
+    missing_by_file: dict[str, dict[str, list[str]]] = {}
     for declared in contents.servers.values():
-        if lacks := _pointers_lacking(declared, contents, environ):
-            lacking.setdefault(declared.origin.rpartition(":")[0], {})[declared.key.name] = lacks
-    for file, servers in lacking.items():
+        if missing := _missing_pointers(declared, contents, environ):
+            missing_by_file.setdefault(declared.origin.rpartition(":")[0], {})[declared.key.name] = missing
+    for file, servers in missing_by_file.items():
         names = [name for name in POINTERS if name in chain.from_iterable(servers.values())]
         what = f"{', '.join(names)} of this environment {'is' if len(names) == 1 else 'are'} not passed to"
-        whom = ", ".join([*servers][:MOST_NAMED]) + (", …" if len(servers) > MOST_NAMED else "")
-        how = f"a server whose tools need it takes it in its env: {names[0]} as ${{{names[0]}}}"
-        yield ManifestProblem(file, 0, "", f"{what} {whom}; {how}")
+        server_names = ", ".join([*servers][:MOST_NAMED]) + (", …" if len(servers) > MOST_NAMED else "")
+        how = f"if a server's tools need it, set {names[0]} in the server's env to ${{{names[0]}}}"
+        yield ManifestProblem(file, 0, "", f"{what} {server_names}; {how}")
 
 
-def _pointers_lacking(declared: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
-    """Variables of ours that the process of a server does not get; none for one that does not start."""
+def _missing_pointers(declared: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
+    """Variables among `POINTERS` that a server's process does not get; empty for a server that does not start."""
     pointers = [name for name in POINTERS if environ.get(name)]
     if not pointers or declared.server.spec.url is not None:
         return []
@@ -82,7 +82,7 @@ def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]
     spec, namespace = declared.server.spec, declared.key.namespace
     env: dict[str, str] = {}
     for source in spec.env_from:
-        env |= _whole(source, namespace, contents)
+        env |= _all_values(source, namespace, contents)
     for variable in spec.env:
         value = _variable(variable, namespace, contents)
         if value is not None:
@@ -90,7 +90,7 @@ def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]
     return env
 
 
-def _whole(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
+def _all_values(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
     secret = source.secret_ref is not None
     reference = source.secret_ref or source.config_map_ref
     if reference is None:
@@ -112,7 +112,7 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
     if selector is None:
         raise Unresolved(
             Cause.NOT_SUPPORTED_HERE,
-            f"env {variable.name} takes its value from a pod, and off a cluster there is none",
+            f"env {variable.name} takes its value from a field of its pod, but outside of a cluster there are no pods",
         )
     values = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
     value = None if values is None else values.data.get(selector.key)
@@ -135,7 +135,7 @@ def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
     if secret.labels.get(LABEL_CREDENTIAL) != "true":
         raise Unresolved(
             Cause.SECRET_NOT_LABELLED,
-            f'Secret {reference.name} is not marked as a credential: give it the label {LABEL_CREDENTIAL}: "true"',
+            f'Secret {reference.name} lacks the label of credentials: add {LABEL_CREDENTIAL}: "true"',
         )
     url = declared.server.spec.url or ""
     if not hosts_allow(secret.annotations.get(ANNOTATION_HOSTS), url):
@@ -154,4 +154,6 @@ def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
 
 
 def _absent(kind: str, name: str) -> Unresolved:
-    return Unresolved(Cause.SECRET_NOT_FOUND, f"no manifest declares a {kind} called {name} in the same namespace")
+    return Unresolved(
+        Cause.SECRET_NOT_FOUND, f"no manifest declares a {kind} with the name {name} in the server's namespace"
+    )

@@ -1,8 +1,9 @@
-"""Program of the runner image: installs one package into a volume, and leaves a program there that starts its server.
+"""Program of the runner image: installs one package into a volume, and writes a program there that starts its
+server.
 
 `python -m fairlead_operator.local.runner [--allow-build] REGISTRY NAME VERSION [EXECUTABLE]` runs as an init container
-of a `package` server. What it could not do goes to the container's termination message, in one sentence, and into its
-exit code, from which the operator makes a condition. Needs the standard library alone, so that the image needs no more.
+of a `package` server. On failure it writes one sentence as the container's termination message, from which, with the
+exit code, the operator makes a condition. It only needs the standard library, to keep the image small.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fairlead_operator.local.installers import (
 )
 
 UNREACHABLE: Final = 75
-"""Exit code where the registry could not be reached (EX_TEMPFAIL); 1 where trying again will hardly help."""
+"""Exit code if the registry cannot be reached (EX_TEMPFAIL); 1 for failures that retries hardly cure."""
 STEP_SECONDS: Final = 600.0
 TERMINATION_LOG: Final = Path("/dev/termination-log")
 BUILD: Final = "--allow-build"
@@ -39,7 +40,7 @@ _MARKER: Final = ".fairlead-installed"
 
 
 def install(package: PackageVersion, volume: Path, tools: Tools) -> Launch:
-    """Install into a folder of the volume, unless that was done before. Raises InstallFailed."""
+    """Install the package into a folder of the volume, if it is not installed yet. Raises InstallFailed."""
     target = volume / package.registry / package.folder
     if not ((target / _MARKER).exists() and usable(package, target)):
         shutil.rmtree(target, ignore_errors=True)
@@ -51,7 +52,7 @@ def install(package: PackageVersion, volume: Path, tools: Tools) -> Launch:
 
 
 def _run(package: PackageVersion, step: Step) -> None:
-    """One command, its output passed on. Raises InstallFailed."""
+    """Run one step and pass on its output. Raises InstallFailed."""
     try:
         done = subprocess.run(
             step.argv,
@@ -72,27 +73,26 @@ def _run(package: PackageVersion, step: Step) -> None:
         raise explain(package, done.stdout.splitlines())
 
 
-def leave(started: Launch, volume: Path) -> None:
-    """Write the program that starts the server; whole or not at all, for another container may be reading it."""
+def write_program(started: Launch, volume: Path) -> None:
+    """Write the program that starts the server, atomically, because another container may be reading it."""
     words = shlex.join([started.command, *started.args])
     draft = volume / f".{PROGRAM}.{os.getpid()}"
-    told = (
-        f"echo {shlex.quote(started.left_out)} >&2\n" if started.left_out else ""
-    )  # into its log, where it says why it ended
-    draft.write_text(f'#!/bin/sh\n{told}exec {words} "$@"\n')
+    # skipped installation steps go to the server's log, because they may explain why the server ends
+    warning = f"echo {shlex.quote(started.left_out)} >&2\n" if started.left_out else ""
+    draft.write_text(f'#!/bin/sh\n{warning}exec {words} "$@"\n')
     draft.chmod(0o755)
     draft.replace(volume / PROGRAM)
 
 
 def main(arguments: Sequence[str], *, volume: Path = Path("/cache"), log: Path = TERMINATION_LOG) -> int:
-    """The exit code."""
+    """Install the package that the arguments name; return the exit code."""
     build = arguments[0] == BUILD
     named, name, version, *executable = arguments[build:]
     registry: Registry = "npm" if named == "npm" else "pypi"
     package = PackageVersion(registry, name, version, executable[0] if executable else None, build)
     tools = Tools(shutil.which("uv"), shutil.which("npm"), shutil.which("node"))
     try:
-        leave(install(package, volume, tools), volume)
+        write_program(install(package, volume, tools), volume)
     except InstallFailed as error:
         log.write_text(str(error))
         sys.stderr.write(f"{error}\n")

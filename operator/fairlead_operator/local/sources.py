@@ -29,7 +29,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.local.configfile import NAMED, read_configuration
 from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
-from fairlead_operator.local.references import pointers_kept_back
+from fairlead_operator.local.references import withheld_pointers
 
 PROJECT_FILE: Final = ".mcp.json"
 """The MCP servers of a project; the only hidden file that is read in a folder."""
@@ -117,7 +117,7 @@ class Sources:
         self._scanned = True
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
         scan = _merge([folders, *(contents for _, contents in read_files.values())])
-        return replace(scan, problems=(*scan.problems, *pointers_kept_back(scan.contents, self._environ)))
+        return replace(scan, problems=(*scan.problems, *withheld_pointers(scan.contents, self._environ)))
 
     def _empty_folders(self) -> Iterator[ManifestProblem]:
         """Problems of given folders that declare nothing."""

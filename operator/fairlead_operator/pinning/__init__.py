@@ -1,5 +1,5 @@
-"""Definition pinning: `pin_decision` says which of a server's definitions are in force, `definitions` keeps them in a
-document, `scan` searches the texts of all servers, pinned or not.
+"""Pinning of definitions, for servers with `pin: true`; docs/configure/pinning.md has the rules.
 
-Pinning is for servers with `pin: true`; docs/configure/pinning.md has the rules for people.
+`pin_decision` decides which definitions are in force, `definitions` stores them in a document, and `cleanness` makes
+the condition about suspicious texts, for all servers.
 """

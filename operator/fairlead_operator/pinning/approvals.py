@@ -1,4 +1,4 @@
-"""Approvals that administrators gave at gateways, kept until the next decision about their server. No I/O."""
+"""Approvals that administrators requested at gateways, kept until the next decision about their server. No I/O."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from fairlead_api.reports import AskedApproval
 
 MOST_SERVERS: Final = 1_000
 MOST_EACH: Final = 100
-"""Approvals of one server that wait; the oldest go first, and those who gave them see that they did nothing."""
+"""Maximum pending approvals of one server; beyond it, the oldest is dropped and has no effect."""
 MOST_CHARACTERS: Final = 256
-"""Bound on a hash and on a name."""
+"""Maximum characters of a hash and of an administrator's name."""
 
 
 class AskedApprovals:
-    """Hashes by server, each with who approved it."""
+    """Approved hashes by server, each with the name of the administrator."""
 
     def __init__(self) -> None:
         self._by_server: dict[ServerKey, dict[str, str]] = {}
 
     def take(self, approvals: Iterable[AskedApproval]) -> set[ServerKey]:
-        """Keep them; the servers that they are for."""
+        """Store approvals; return their servers."""
         servers = set()
         for approval in approvals:
             key = ServerKey(approval.namespace, approval.server)
@@ -37,9 +37,11 @@ class AskedApprovals:
         return servers
 
     def of(self, key: ServerKey) -> Mapping[str, str]:
-        """Hash to who approved it, for one server."""
+        """Approved hashes of one server, each with the name of the administrator."""
         return self._by_server.get(key, {})
 
     def forget(self, key: ServerKey) -> None:
-        """A decision was made with them: what they did not fit then, they shall not let through later."""
+        """Drop a server's approvals after a decision, so that an approval without effect does not apply to later
+        changes.
+        """
         self._by_server.pop(key, None)

@@ -17,45 +17,52 @@ from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import Announcement, ConditionVerdict
 from fairlead_tools.definitions.printable import fit
 
-SHOWN: Final = 5
-"""Definitions that a message names."""
+MAX_NAMES: Final = 5
+"""Maximum number of definitions that a message names."""
 
 Place = tuple[Sort, str]
 
 
 @dataclass(frozen=True)
 class PinDecision:
-    """`in_force` may be served, `held` may not; `newly_approved` counts what an approval has just let through."""
+    """Decision about one listing: `in_force` may be served, `held` is held back. `newly_approved` is the number of
+    definitions that an approval has just released.
+    """
 
     approved: tuple[Pinned, ...]
     held: tuple[Pinned, ...]
     in_force: tuple[Pinned, ...]
     newly_approved: int = 0
     approval: str = ""
-    """Hash of what was just let through: of everything that was held back, or of the definitions that were named."""
+    """Hash of the definitions that were just released: all that were held back, or those approved individually."""
     used: tuple[str, ...] = ()
-    """Approvals that let something through."""
+    """Approved hashes that released definitions."""
 
 
 def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Collection[str]) -> PinDecision:
-    """`now` is what the server lists, `approvals` are the hashes that somebody approves.
+    """Decide about the listed definitions `now`. `approvals` are the approved hashes.
 
-    An approval lets through what was held back when its hash was shown, to the byte, or nothing at all: everything, or
-    one definition alone.
+    A hash identifies the exact bytes of either all definitions that are held back, or a single one. An approval
+    releases these definitions, or nothing if they have changed since.
     """
     in_force = {definition.identity: definition for definition in approved}
     held = tuple(definition for definition in now if not _same(definition, in_force.get(definition.identity)))
-    given = set(approvals) - {""}
-    if held and given and (hash_ := held_hash(held)) in given:
+    approved_hashes = set(approvals) - {""}
+    if held and approved_hashes and (hash_ := held_hash(held)) in approved_hashes:
         return PinDecision(now, (), now, len(held), hash_, (hash_,))
-    return _approve_alone(now, in_force, held, given)
+    return _approve_individually(now, in_force, held, approved_hashes)
 
 
-def _approve_alone(
-    now: tuple[Pinned, ...], in_force: dict[tuple[Sort, str], Pinned], held: tuple[Pinned, ...], given: Collection[str]
+def _approve_individually(
+    now: tuple[Pinned, ...],
+    in_force: dict[tuple[Sort, str], Pinned],
+    held: tuple[Pinned, ...],
+    approved_hashes: Collection[str],
 ) -> PinDecision:
-    """Put those of the definitions that are held back in force whose own hash is among those given."""
-    named = tuple(definition for definition in held if definition.approval in given) if given else ()
+    """Release the definitions that are held back and whose own hash is approved."""
+    named = (
+        tuple(definition for definition in held if definition.approval in approved_hashes) if approved_hashes else ()
+    )
     in_force = in_force | {definition.identity: definition for definition in named}
     used = tuple(definition.approval for definition in named)
     return PinDecision(
@@ -73,59 +80,65 @@ def _same(definition: Pinned, other: Pinned | None) -> bool:
 
 
 def restore(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
-    """The answer of a server as if it had listed what is in force."""
-    of: dict[Sort, list[Raw]] = {}
+    """The listing with the definitions in force in place of the listed ones."""
+    definitions_by_sort: dict[Sort, list[Raw]] = {}
     for definition in in_force:
-        of.setdefault(definition.sort, []).append(definition.definition)
-    instructions = of.get("instructions")
+        definitions_by_sort.setdefault(definition.sort, []).append(definition.definition)
+    instructions = definitions_by_sort.get("instructions")
     return msgspec.structs.replace(
         listing,
-        tools=tuple(of.get("tool", ())),
-        resources=tuple(of.get("resource", ())),
-        resource_templates=tuple(of.get("resource template", ())),
-        prompts=tuple(of.get("prompt", ())),
-        skills=tuple(of.get("skill", ())),
+        tools=tuple(definitions_by_sort.get("tool", ())),
+        resources=tuple(definitions_by_sort.get("resource", ())),
+        resource_templates=tuple(definitions_by_sort.get("resource template", ())),
+        prompts=tuple(definitions_by_sort.get("prompt", ())),
+        skills=tuple(definitions_by_sort.get("skill", ())),
         instructions=msgspec.json.decode(instructions[0], type=str) if instructions else None,
     )
 
 
 def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
-    """The condition `Approved`; `suspicious` counts findings in what is held back."""
+    """Verdict for the condition `Approved`; `suspicious` is the number of suspicious definitions that are held back."""
     if not decision.held:
-        return ConditionVerdict(True, Cause.APPROVED, "what the server lists is what was approved, or was listed first")
+        return ConditionVerdict(True, Cause.APPROVED, "all listed definitions are approved, or from the first listing")
     warning = f"; {suspicious} of them look suspicious" if suspicious else ""
-    return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
+    return ConditionVerdict(
+        False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_approval_advice(decision)}"
+    )
 
 
 def announcement(decision: PinDecision) -> Announcement:
-    """The event about what is held back."""
-    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {_how(decision)}")
+    """Announcement about definitions that are held back."""
+    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {_approval_advice(decision)}")
 
 
 def summary(decision: PinDecision) -> str:
-    """How many definitions differ from what is approved, and which, some of them by name."""
+    """Summary of the definitions that are held back: numbers, and some of the names."""
     approved_identities = {definition.identity for definition in decision.approved}
     changed = [definition for definition in decision.held if definition.identity in approved_identities]
     new = [definition for definition in decision.held if definition.identity not in approved_identities]
-    parts = [_part(word, some) for word, some in (("changed", changed), ("new", new)) if some]
+    parts = [_part(word, definitions) for word, definitions in (("changed", changed), ("new", new)) if definitions]
     return "held back: " + "; ".join(parts)
 
 
-def _part(word: str, some: list[Pinned]) -> str:
-    counts = Counter(definition.sort for definition in some)
+def _part(word: str, definitions: list[Pinned]) -> str:
+    counts = Counter(definition.sort for definition in definitions)
     counted = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
-    return f"{counted} {word} ({_names(some)})" if any(definition.name for definition in some) else f"{counted} {word}"
+    return (
+        f"{counted} {word} ({_names(definitions)})"
+        if any(definition.name for definition in definitions)
+        else f"{counted} {word}"
+    )
 
 
 def _plural(sort: Sort, number: int) -> str:
     return sort if number == 1 or sort == "instructions" else f"{sort}s"
 
 
-def _names(some: Iterable[Pinned]) -> str:
-    names = [fit(definition.name) for definition in some if definition.name]
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _names(definitions: Iterable[Pinned]) -> str:
+    names = [fit(definition.name) for definition in definitions if definition.name]
+    more = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _how(decision: PinDecision) -> str:
-    return f"approve with fairlead approve, or spec.approval.hash: {held_hash(decision.held)}"
+def _approval_advice(decision: PinDecision) -> str:
+    return f"approve them with fairlead approve, or with spec.approval.hash: {held_hash(decision.held)}"

@@ -1,5 +1,6 @@
-"""Writes the documents that the gateway serves from: `catalogs` one per server, `compile` and `rules` the one of rules.
+"""Writes the documents that gateways serve from, when their content changes.
 
-`policies` keeps what a ToolPolicy's status says, `default_tiers` and `configured_tiers` the tiers of who declares none.
-Nothing is written that says what is already stored.
+`catalogs` writes one document per server, `compile` and `rules` the rules document, `servers` the servers document.
+`policies` writes the statuses of ToolPolicies; `default_tiers` and `configured_tiers` have the tiers of an installation
+without LatencyTiers.
 """

@@ -1,4 +1,4 @@
-"""Difference between two catalogs of one server, by its tools. Pure."""
+"""Counts the changes of tools between two catalogs of one server. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from fairlead_api.documents.catalog import Catalog, ToolEntry
 
 
 class ToolChanges(NamedTuple):
-    """Numbers of tools by what became of them."""
+    """Numbers of added, removed and modified tools."""
 
     added: int
     removed: int
     modified: int
-    """Tools of the same name with another definition, description, tag or category."""
+    """Tools whose definition, description, tags or categories changed."""
 
 
 def tool_changes(before: Catalog | None, now: Catalog) -> ToolChanges:
-    """Number of tools added, removed and modified since `before`; all are added where that is None."""
+    """Numbers of tools added, removed and modified since `before`; if that is None, all are added."""
     before_digests = {tool.name: _digests(tool) for tool in before.tools} if before is not None else {}
     now_digests = {tool.name: _digests(tool) for tool in now.tools}
     modified = sum(before_digests[name] != now_digests[name] for name in before_digests.keys() & now_digests.keys())

@@ -184,5 +184,5 @@ def _identity(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _digest(catalog: Catalog) -> str:
-    """Equal for catalogs of the same content."""
+    """Digest of a catalog's content, without its timestamps."""
     return sha256(encode(content(catalog)))

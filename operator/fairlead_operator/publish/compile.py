@@ -1,7 +1,4 @@
-"""LatencyTiers and ToolPolicies compiled into the rules document. Pure.
-
-One resource that cannot be compiled is left out with a note, and never keeps the rest from being published.
-"""
+"""Compiles LatencyTiers and ToolPolicies into the rules document. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSelection
 from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, ServerSelector, ToolPolicy
 from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
-NOTHING_ASKED: Final = LatencyTierSelection()
+DEFAULT_SELECTION: Final = LatencyTierSelection()
 _SHIPPED: Final = frozenset(tier.metadata.name for tier in DEFAULT_TIERS)
-"""Names of the tiers for which the gateway has words."""
+"""Names of the tiers for which the gateway has built-in words."""
 
 
 def compile_rules(
@@ -26,13 +23,14 @@ def compile_rules(
     default_action: str = "Allow",
     named: str = "",
 ) -> Rules:
-    """The document. `labels` are those of all McpServers; equal resources give an equal document. `named` is the tier
-    that the installation names as its default; empty: none.
+    """The rules document; equal resources give an equal document.
+
+    `labels` are those of all McpServers. `named` is the default tier from the installation's settings; empty: none.
     """
     declared = tiers or DEFAULT_TIERS
     default = default_tier(declared, named)
     compiled = [_tier(tier, default=tier.metadata.name == default) for tier in declared]
-    selecting = {policy.metadata.namespace for policy in policies if not takes_all(policy.spec.servers)}
+    selecting = {policy.metadata.namespace for policy in policies if not selects_all(policy.spec.servers)}
     return Rules(
         default_action=default_action,
         tiers=tuple(sorted(compiled, key=lambda tier: tier.name)),
@@ -45,8 +43,9 @@ def compile_rules(
 
 
 def default_tier(tiers: Collection[LatencyTier], named: str = "") -> str | None:
-    """Name of the tier of agents that name none: `named` where there is such a tier, else the oldest that asks to be
-    it. None: these agents are offered every tool.
+    """Name of the tier for agents that name none: `named` if it exists, else the oldest tier with `default: true`.
+
+    None: these agents are offered every tool.
     """
     if any(tier.metadata.name == named for tier in tiers):
         return named
@@ -57,15 +56,15 @@ def default_tier(tiers: Collection[LatencyTier], named: str = "") -> str | None:
 
 
 def selects(selector: ServerSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector takes a server with these labels; none at all takes every server."""
+    """Whether a selector selects a server with these labels; no selector selects every server."""
     if selector is None:
         return True
     exact = all(labels.get(key) == value for key, value in selector.match_labels.items())
     return exact and all(_meets(requirement, labels) for requirement in selector.match_expressions)
 
 
-def takes_all(selector: ServerSelector | None) -> bool:
-    """Whether a selector takes every server, those included that nobody has thought of yet."""
+def selects_all(selector: ServerSelector | None) -> bool:
+    """Whether a selector selects every server, including future ones."""
     return selector is None or not (selector.match_labels or selector.match_expressions)
 
 
@@ -93,7 +92,7 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
         default=default,
         hysteresis=spec.hysteresis_percent / 100,
         call_timeout_ms=spec.call_timeout.milliseconds if spec.call_timeout else None,
-        selection=_selection(tier.metadata.name, spec.selection or NOTHING_ASKED),
+        selection=_selection(tier.metadata.name, spec.selection or DEFAULT_SELECTION),
     )
 
 
@@ -115,7 +114,7 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
         namespace=namespace,
         name=policy.metadata.name,
         servers=tuple(sorted(selected)),
-        every=takes_all(spec.servers),
+        every=selects_all(spec.servers),
         subjects=tuple(
             Subject(kind=s.kind, name=s.name, namespace=s.namespace, value=s.value, issuer=s.issuer)
             for s in spec.subjects or ()

@@ -1,4 +1,4 @@
-"""LatencyTiers that the installation's settings name for the case that none is declared; else the default ones."""
+"""Reads the LatencyTiers that an installation uses while none is declared: from a file, else the default ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from fairlead_operator.publish.default_tiers import DEFAULT_TIERS
 
 
 def tiers_in(path: str) -> Collection[LatencyTier]:
-    """The tiers of a YAML file: a list of mappings with `name` and `spec`. Without a path the default tiers.
+    """The tiers of a YAML file with a list of mappings, each with `name` and `spec`; without a path, the default
+    tiers.
 
     Raises BadSetting.
     """
@@ -35,13 +36,13 @@ def tiers_in(path: str) -> Collection[LatencyTier]:
     for given, tier in zip(listed, tiers, strict=True):
         if unknown := _members(given["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
             raise BadSetting(
-                f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has no spec.{', spec.'.join(sorted(unknown))}"
+                f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has the unknown spec.{', spec.'.join(sorted(unknown))}"
             )
     return tiers
 
 
 def _members(mapping: Mapping[str, Any]) -> set[str]:
-    """Paths of all members, those of members that are mappings included."""
+    """Dotted paths of all members, including those of nested mappings."""
     names = set(mapping)
     for name, value in mapping.items():
         if isinstance(value, Mapping):

@@ -1,8 +1,7 @@
-"""The LatencyTiers of an installation that declares none: created on a cluster, assumed off one. Pure.
+"""The default LatencyTiers of an installation that declares none. On a cluster, the operator creates them. Pure.
 
-None of them is the default: latency hides a tool only from clients that chose a tier.
-
-Their words come with the gateway and are English; an installation that speaks another language declares its own.
+None of them is the default tier, so that latency hides a tool only from clients that choose a tier. Their words are
+built into the gateway and are English; an installation in another language declares its own tiers.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ IN_FORCE: Final = ConditionVerdict(True, Cause.ACCEPTED, "in force")
 
 @dataclass(frozen=True)
 class Review:
-    """Result of the review of one policy."""
+    """Result of the review of one ToolPolicy, from which its status is made."""
 
     accepted: ConditionVerdict
     servers: int

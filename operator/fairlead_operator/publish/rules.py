@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class RulesPublisher:
-    """Compiles and publishes; writes nothing where the stored document says the same."""
+    """Compiles and publishes the rules document; writes nothing if the stored document is equal."""
 
     def __init__(
         self,
@@ -26,8 +26,8 @@ class RulesPublisher:
         default_tier: str = "",
         compiled: Callable[[Rules], None] = lambda rules: None,
     ) -> None:
-        """`compiled` is told of the rules whenever they were looked at. `default_tier` is the one that the installation
-        names, whatever the LatencyTiers say; empty: theirs.
+        """`compiled` is called with the rules after each compilation. `default_tier` is the default tier from the
+        installation's settings, which overrides `default: true` of LatencyTiers; empty: it does not.
         """
         self._declarations = declarations
         self._documents = documents
@@ -35,10 +35,10 @@ class RulesPublisher:
         self._compiled = compiled
         self._default_tier = default_tier
         self._missing: tuple[str, ...] | None = None
-        """The tiers among which the named one was missing when last looked at."""
+        """The tiers of the last warning that the default tier does not exist; None without one."""
 
     async def publish(self) -> bool:
-        """Make the stored rules those that are declared now; whether they had to be written."""
+        """Publish the rules of the present declarations; return whether they had to be written."""
         rules = compile_rules(
             await self._declarations.tiers(),
             await self._declarations.policies(),
@@ -46,7 +46,7 @@ class RulesPublisher:
             self._default_action,
             self._default_tier,
         )
-        self._look_for_default(tuple(tier.name for tier in rules.tiers))
+        self._warn_if_default_missing(tuple(tier.name for tier in rules.tiers))
         self._compiled(rules)
         document = encode(rules)
         blobs = pack(RULES_NAME, RULES, document)
@@ -56,13 +56,13 @@ class RulesPublisher:
         logger.info("rules published: %d tiers, %d policies", len(rules.tiers), len(rules.policies))
         return True
 
-    def _look_for_default(self, names: tuple[str, ...]) -> None:
+    def _warn_if_default_missing(self, names: tuple[str, ...]) -> None:
         """Log once that the named default tier does not exist."""
         missing = names if self._default_tier and self._default_tier not in names else None
         if missing is not None and missing != self._missing:
             logger.warning(
-                "there is no LatencyTier %r, which the installation names as its default: clients that name no tier "
-                "see every tool, unless a LatencyTier has `default: true`. Tiers: %s. Create it, or name one of these",
+                "LatencyTier %r, the default tier of FAIRLEAD_DEFAULT_TIER, does not exist: clients that name no tier "
+                "see every tool, unless a LatencyTier has `default: true`. Create it, or name one of these tiers: %s",
                 self._default_tier,
                 ", ".join(names),
             )

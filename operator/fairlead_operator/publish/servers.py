@@ -1,5 +1,5 @@
-"""Keeps the servers document: the entries of all servers that are not simply ready, reserved prefixes, and problems of
-files.
+"""Publishes the servers document: entries of all servers that are not ready or have a problem, reserved prefixes, and
+problems of files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServerEntries:
-    """The entries of one installation. `wanted` is set while what is stored may say something else."""
+    """The servers document of one installation. `wanted` is set while the stored document may be outdated."""
 
     def __init__(self, documents: Documents, prefixes: Prefixes) -> None:
         self._documents = documents
@@ -31,19 +31,19 @@ class ServerEntries:
         self._writing = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
         self._refused: dict[ServerKey, ServerEntry] = {}
-        """Entries of servers whose declarations cannot be used: failed, or ready as they were declared before."""
+        """Entries of servers with invalid declarations: failed, or ready as declared before."""
         self._files: tuple[FileProblem, ...] = ()
         self.wanted = asyncio.Event()
 
     async def restore(self) -> None:
-        """Take over what another operator stored, so that no failed server goes unnamed until it is looked at, and no
-        prefix passes to somebody else with a change of leaders. Raises PLATFORM_ERRORS.
+        """Take over the stored document of the previous leader, so that entries of failed servers stay until they are
+        reconciled, and reserved prefixes survive a change of the leader. Raises PLATFORM_ERRORS.
         """
         data = await self._documents.read(SERVERS_NAME)
         try:
             stored = None if data is None else decode(data)
         except UnreadableDocument as error:
-            logger.warning("the servers document is made again: %s", error)
+            logger.warning("the servers document cannot be read and will be replaced: %s", error)
             stored = None
         if isinstance(stored, Servers):
             self._entries = {entry.key: entry for entry in stored.servers} | self._entries
@@ -51,7 +51,7 @@ class ServerEntries:
         self.wanted.set()
 
     def put(self, key: ServerKey, entry: ServerEntry | None) -> None:
-        """Replace the entry of a server; None: it needs none any more."""
+        """Replace the entry of a server; None removes it."""
         if self._entries.get(key) == entry:
             return
         if entry is None:
@@ -61,21 +61,24 @@ class ServerEntries:
         self.wanted.set()
 
     def add(self, entry: ServerEntry) -> None:
-        """Enter a server of which nothing is known yet."""
+        """Add the entry of a server, unless it has one."""
         if entry.key not in self._entries:
             self.put(entry.key, entry)
 
     def refuse(self, entries: Mapping[ServerKey, ServerEntry], files: Sequence[FileProblem] = ()) -> None:
-        """Replace the entries of all servers whose declarations cannot be used, and the problems of `files`; an entry
-        of a server that is not run is FAILED, that of one that runs as it was declared before READY, and says so while
-        there is no other to tell.
+        """Replace the entries of all servers with invalid declarations, and the problems of `files`.
+
+        The state of an entry is FAILED for a server that does not run. It is READY for one that runs as declared
+        before; such an entry is published only if the server has no other one.
         """
         self._refused = dict(entries)
         self._files = tuple(files[:MOST_FILE_PROBLEMS])
         self.wanted.set()
 
     def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
-        """Answer a request to ask a server that is not run for its declaration; False for any other one."""
+        """Answer a requested refresh of a server that does not run because of its declaration; False for other
+        servers.
+        """
         entry = self._refused.get(key)
         is_answered = entry is not None and entry.state == FAILED
         if entry is not None and is_answered:
@@ -90,7 +93,7 @@ class ServerEntries:
             self.put(key, None)
 
     async def publish(self) -> bool:
-        """Store the document where it differs from what is stored; whether it did. Raises PLATFORM_ERRORS."""
+        """Store the document if it differs from the stored one; return whether it did. Raises PLATFORM_ERRORS."""
         async with self._writing:
             entries = {**self._entries}
             for key, refused in self._refused.items():

@@ -1,6 +1,6 @@
-"""Decisions about one McpServer, as functions of what was observed. No I/O in here.
+"""Decisions about one McpServer, as functions of observations. No I/O.
 
-`spec_checks` says whether its spec makes sense here, `prefixes` who holds which prefix, `object_plan` and `manifests`
-what is to stand in the cluster, `workload` what a Deployment's status means, `symptoms` what keeps its pods from
-serving, `status` what people are told, and `announcements` which changes are worth an event.
+`spec_checks` checks the spec, `prefixes` assigns prefixes, `object_plan` and `manifests` plan the objects on a cluster,
+`workload` interprets a Deployment's status, `symptoms` explains why pods do not serve, `status` builds the status, and
+`announcements` the messages about changes.
 """

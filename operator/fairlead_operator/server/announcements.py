@@ -1,4 +1,4 @@
-"""Decides which of a server's changes deserve an event, and words it. Pure."""
+"""Makes the announcements about changes of a server's catalog and conditions. Pure."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_operator.ports import Announcement
 
 
-def catalog_news(before: Catalog | None, now: Catalog) -> Announcement:
-    """How many tools came and went with a catalog."""
+def catalog_announcement(before: Catalog | None, now: Catalog) -> Announcement:
+    """Announcement of a published catalog, with the numbers of new and removed tools."""
     names, before_names = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
     if before is None:
         note = f"{len(names)} tools"
     else:
-        note = f"{len(names)} tools: {len(names - before_names)} new, {len(before_names - names)} gone"
+        note = f"{len(names)} tools: {len(names - before_names)} new, {len(before_names - names)} removed"
     return Announcement("Normal", "CatalogPublished", note)
 
 
-def condition_news(shown: McpServerStatus, now: McpServerStatus) -> Iterator[Announcement]:
-    """Announcements that Ready has moved, or is not True for another reason than before, and that a part of the spec
-    has no effect any more.
+def condition_announcements(shown: McpServerStatus, now: McpServerStatus) -> Iterator[Announcement]:
+    """Announcements of changes of Ready, of its reason while it is not True, and of new conditions about a part of the
+    spec without effect.
     """
     for kind in (ConditionType.READY, *sorted(ABNORMAL)):
         before, after = shown.condition(kind), now.condition(kind)
         if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
             continue
         if (after.status == "True") == (kind in ABNORMAL) and after.status != "Unknown":
-            asked_for = after.reason == Reason.STOPPED
-            yield Announcement("Normal" if asked_for else "Warning", after.reason, after.message)
+            is_intended = after.reason == Reason.STOPPED
+            yield Announcement("Normal" if is_intended else "Warning", after.reason, after.message)
         elif after.status == "True":
             yield Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")

@@ -1,4 +1,4 @@
-"""Entries of the servers document: what a gateway is told of a server that is not simply ready. Pure."""
+"""Builds the entries of the servers document, from which gateways explain servers that are not ready. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_MASK: Final = Mask(None)
 
 
 def state_of(status: McpServerStatus) -> str:
-    """State of a server in one word, one of `fairlead_api.documents.servers`."""
+    """State of a server, one of the constants in `fairlead_api.documents.servers`."""
     ready = status.condition(ConditionType.READY)
     if ready is None:
         return WAITING
@@ -54,9 +54,10 @@ def entry_for(
     mask: Mask = NO_MASK,
     conflicted: ConditionVerdict | None = None,
 ) -> ServerEntry | None:
-    """Entry of a server in the servers document; None for one that is ready and has nothing to mend. `removes`: its
-    tools are unknown while it is away. `mask` takes the server's credential out of what it wrote. `conflicted`: another
-    server has its prefix, which is told beside whatever else is wrong.
+    """Entry of a server in the servers document; None for one that is ready without a problem.
+
+    `removes`: whether its tools are removed while it is down. `mask` removes the server's credential from texts that it
+    wrote. `conflicted`: verdict that another server has its prefix, which is added to any other problem.
     """
     state, ready = state_of(status), status.condition(ConditionType.READY)
     if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
@@ -79,7 +80,7 @@ def entry_for(
 
 
 def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
-    """Why another server has the prefix, with what to do about it; empty where none has."""
+    """Why another server has the prefix, with advice; empty if none has."""
     if verdict is None:
         return ""
     condition = status.condition(ConditionType.CONFLICTED)
@@ -89,7 +90,7 @@ def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
 
 
 def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
-    """Entry of a server that is not run for its declaration in a file, with the problem and what to do about it."""
+    """Entry of a server that does not run because of its declaration, with the problem and advice."""
     return ServerEntry(
         namespace=refused.key.namespace,
         name=refused.key.name,
@@ -102,8 +103,8 @@ def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
 
 
 def entry_of_outdated(refused: RefusedServer) -> ServerEntry:
-    """Entry of a server that is ready and runs as it was declared before, since its new declaration cannot be used."""
-    message = f"{refused.key} runs as it was declared before: {_why_refused(refused)}"
+    """Entry of a server that is ready and runs as declared before, because its new declaration is invalid."""
+    message = f"{refused.key} runs as declared before: {_why_refused(refused)}"
     return msgspec.structs.replace(entry_of_refused(refused, None), state=READY, message=message[:MESSAGE_CHARS])
 
 
@@ -113,5 +114,5 @@ def _why_refused(refused: RefusedServer) -> str:
 
 
 def entry_of_new(key: ServerKey, prefix: str | None) -> ServerEntry:
-    """Entry of a server that was declared and not looked at yet."""
+    """Entry of a new server that was not reconciled yet."""
     return ServerEntry(namespace=key.namespace, name=key.name, prefix=prefix, state=WAITING)

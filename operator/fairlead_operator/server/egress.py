@@ -1,7 +1,7 @@
-"""`spec.network.egress` of a server as the `egress` of its NetworkPolicy. Pure.
+"""Translates a server's `spec.network.egress` into the `egress` of its NetworkPolicy. Pure.
 
-A NetworkPolicy knows no denial, so what no server may reach is taken out of the networks that are allowed: addresses at
-which clouds tell a machine its secrets, and the API server unless the server asks for it.
+A NetworkPolicy cannot deny addresses. Addresses that no server may reach are therefore excluded from the allowed
+networks: metadata services of clouds, which return secrets, and the API server unless `kubernetesAPI` is set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Network = IPv4Network | IPv6Network
 
 NAME_SERVERS: Final[Json] = {"ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]}
 _LINK_LOCAL: Final = ("169.254.169.254/32", "169.254.170.0/24")
-"""Metadata services of link-local addresses; others of these are name servers of nodes."""
+"""Metadata services with link-local addresses. The whole range is not denied: nodes have name servers in it."""
 _LOOKUPS: Final[Json] = {
     "toEndpoints": [{"matchLabels": {"k8s:io.kubernetes.pod.namespace": "kube-system", "k8s:k8s-app": "kube-dns"}}],
     "toPorts": [{"ports": [{"port": "53", "protocol": "ANY"}], "rules": {"dns": [{"matchPattern": "*"}]}}],
@@ -28,20 +28,20 @@ NEVER: Final[tuple[_Network, ...]] = (ip_network("169.254.0.0/16"), ip_network("
 
 
 def egress_rules(egress: NetworkEgress, api_server: Sequence[str]) -> list[Json]:
-    """The rules, name servers first. `api_server` are the networks that the API server is in."""
+    """The egress rules, that for name servers first. `api_server` are the networks of the API server."""
     api = tuple(ip_network(network, strict=False) for network in api_server)
     denied = NEVER if egress.kubernetes_api else (*NEVER, *api)
-    made = [rule for each in egress.rules if (rule := _rule(each, denied)) is not None]
+    rules = [rule for each in egress.rules if (rule := _rule(each, denied)) is not None]
     if egress.kubernetes_api and api:
-        made.append({"to": [{"ipBlock": {"cidr": str(each)}} for each in api], "ports": _ports(API_PORTS)})
-    return [NAME_SERVERS, *made]
+        rules.append({"to": [{"ipBlock": {"cidr": str(each)}} for each in api], "ports": _ports(API_PORTS)})
+    return [NAME_SERVERS, *rules]
 
 
 def domain_rules(egress: NetworkEgress, api_server: Sequence[str]) -> Json | None:
-    """`egress` and `egressDeny` of a CiliumNetworkPolicy for the rules with domain names; None where there is none.
+    """`egress` and `egressDeny` of a CiliumNetworkPolicy for the rules with domain names; None without such rules.
 
-    Cilium learns the addresses of names from the answers that its proxy sees, so lookups go through that. A name that
-    leads to what no server may reach opens nothing: a denial goes before what is allowed.
+    Cilium learns the addresses of names from DNS answers in its proxy, so the rules send lookups through it. A name
+    that resolves to a denied address opens nothing, because denials take precedence.
     """
     rules = [rule for rule in egress.rules if rule.domain_names]
     if not rules:
@@ -57,7 +57,9 @@ def _domains(rule: EgressRule) -> Json:
 
 
 def _rule(rule: EgressRule, denied: Sequence[_Network]) -> Json | None:
-    """None where all of it is denied: a rule without peers would allow everything."""
+    """A rule without its denied networks; None if all are denied, because a rule without peers would allow
+    everything.
+    """
     blocks = [block for cidr in rule.cidrs if (block := _block(cidr, denied)) is not None]
     peers = [{"ipBlock": block} for block in blocks] + [_pods(peer) for peer in rule.pods]
     if not peers:
@@ -66,7 +68,7 @@ def _rule(rule: EgressRule, denied: Sequence[_Network]) -> Json | None:
 
 
 def _block(cidr: str, denied: Iterable[_Network]) -> Json | None:
-    """The network without what is denied in it; None where all of it is."""
+    """The network without its denied parts; None if all of it is denied."""
     network = ip_network(cidr, strict=False)
     excluded: list[str] = []
     for each in denied:
@@ -80,10 +82,10 @@ def _block(cidr: str, denied: Iterable[_Network]) -> Json | None:
 
 
 def _pods(peer: PodPeer) -> Json:
-    made: Json = {"podSelector": {"matchLabels": peer.labels} if peer.labels else {}}
+    rules: Json = {"podSelector": {"matchLabels": peer.labels} if peer.labels else {}}
     if peer.namespace_labels is not None:
-        made["namespaceSelector"] = {"matchLabels": peer.namespace_labels} if peer.namespace_labels else {}
-    return made
+        rules["namespaceSelector"] = {"matchLabels": peer.namespace_labels} if peer.namespace_labels else {}
+    return rules
 
 
 def _ports(ports: Iterable[int]) -> list[Json]:

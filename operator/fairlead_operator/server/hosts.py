@@ -1,4 +1,4 @@
-"""Places that a credential may be sent to: entries of the annotation `fairlead.dev/hosts`, and URLs of servers. Pure.
+"""Decides whether a credential may be sent to a URL, by the annotation `fairlead.dev/hosts` of its Secret. Pure.
 
 | entry | allows |
 |---|---|
@@ -7,8 +7,9 @@
 | `https://tools.example.com`, `http://…` | that scheme, at its default port |
 | `https://tools.example.com:8443`, `http://…` | that scheme and port |
 
-An entry without a scheme allows plain http as well where nobody listens in between: names of Services (`demo.team.svc`)
-and loopback addresses. Everywhere else a credential goes out in clear only where an entry begins with `http://`.
+An entry without a scheme also allows plain http to hosts inside the cluster or machine: names of Services
+(`demo.team.svc`) and loopback addresses. To any other host, a credential is sent unencrypted only if an entry begins
+with `http://`.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _PORTS: Final = {"https": 443, "http": 80}
 @dataclass(frozen=True)
 class _HostAddress:
     scheme: str
-    """Empty where it is not said."""
+    """Empty for an entry without a scheme."""
     host: str
     port: int | None
 
 
 def hosts_allow(annotation: str | None, url: str) -> bool:
-    """Whether a credential may be sent to `url`; without the annotation it may be sent anywhere."""
+    """Whether a credential may be sent to `url`; without the annotation it may be sent to any URL."""
     if annotation is None:
         return True
     address = _address(url)
@@ -44,7 +45,7 @@ def hosts_allow(annotation: str | None, url: str) -> bool:
 
 
 def origin(url: str) -> str:
-    """An entry that allows `url` and no other place; `url` itself where it is none."""
+    """The entry that allows only the origin of `url`; `url` itself if it is invalid."""
     address = _address(url)
     if address is None:
         return url
@@ -56,7 +57,7 @@ def _allows(entry: _HostAddress | None, address: _HostAddress) -> bool:
         return False
     if entry.scheme:
         return entry.scheme == address.scheme and _port(entry) == _port(address)
-    if address.scheme != "https" and not _is_near(address.host):
+    if address.scheme != "https" and not _is_internal(address.host):
         return False
     return entry.port is None or entry.port == _port(address)
 
@@ -65,7 +66,7 @@ def _port(address: _HostAddress) -> int:
     return address.port if address.port is not None else _PORTS[address.scheme]
 
 
-def _is_near(host: str) -> bool:
+def _is_internal(host: str) -> bool:
     """Whether a host is this machine or a Service of the cluster."""
     try:
         return ip_address(host).is_loopback
@@ -74,7 +75,7 @@ def _is_near(host: str) -> bool:
 
 
 def _address(text: str) -> _HostAddress | None:
-    """None for what names no place: an entry of that kind allows nothing."""
+    """Parse an entry or URL; None if it is invalid. An invalid entry allows nothing."""
     with suppress(ValueError):
         return _HostAddress("", str(ip_address(text)), None)  # IPv6 without its brackets
     try:

@@ -1,4 +1,4 @@
-"""Desired objects of one server: those to apply, in order, and those that are no longer wanted. Pure."""
+"""Plans the objects of one server: which to apply, in order, and which to remove. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from fairlead_operator.server.manifests import ManifestContext
 
 @dataclass(frozen=True)
 class WorkloadPlan:
-    """`apply` in this order: what pods need first, pods last. `remove`: kinds of which the server has no object."""
+    """Objects to `apply`, in an order in which pods come last, and kinds of which the server's object is to
+    `remove`.
+    """
 
     apply: tuple[tuple[Kind, dict[str, Any]], ...]
     remove: tuple[Kind, ...]
 
 
 def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:
-    """The plan of a server that was accepted. One that runs elsewhere has nothing here, whatever it had before."""
+    """The plan of an accepted server. For a server that runs elsewhere, all objects are removed."""
     expected_kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if context.domain_policies else ()))
     if server.spec.source_kind not in ("image", "package"):
         return WorkloadPlan((), expected_kinds)
@@ -38,8 +40,8 @@ def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:
         (SERVICES, manifests.service(server)),
         (NETWORK_POLICIES, manifests.network_policy(server, context)),
     ]
-    if context.domain_policies and (named := manifests.domain_policy(server, context)) is not None:
-        wanted.append((DOMAIN_POLICIES, named))
+    if context.domain_policies and (domain_policy := manifests.domain_policy(server, context)) is not None:
+        wanted.append((DOMAIN_POLICIES, domain_policy))
     if server.spec.effective_replicas > 1:
         wanted.append((DISRUPTION_BUDGETS, manifests.disruption_budget(server)))
     wanted.append((DEPLOYMENTS, manifests.deployment(server, context)))

@@ -1,8 +1,8 @@
-"""Kubernetes' strategic merge, as far as pod templates need it: `spec.podTemplate` laid over the generated one. Pure.
+"""Strategic merge of Kubernetes for pod templates: lays `spec.podTemplate` over the generated template. Pure.
 
-Objects merge member by member, null removes a member. Lists of objects with a merge key merge item by item, an item
-with `$patch: delete` is removed; every other list replaces the one below. Of the members of a union an object may have
-one: the overlay's replaces another one below it, as `retainKeys` does for volumes in Kubernetes' own merge.
+Objects merge member by member; null removes a member. Lists of objects with a merge key merge item by item; an item
+with `$patch: delete` is removed. Any other list of the overlay replaces that of the base. An object may have only one
+member of a union: the overlay's replaces that of the base, as `retainKeys` does for volumes in Kubernetes' own merge.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ UNIONS: Final[Mapping[str, frozenset[str]]] = {
     "seccompProfile": _NOTHING,
     "appArmorProfile": _NOTHING,
 }
-"""Member whose value, or the items of whose list, are unions, to what they may have beside one member of the union.
-The members themselves are not listed: later versions of Kubernetes add some, such as `grpc` and `sleep`.
+"""Members whose value, or list items, are unions, with the members that a union may have in addition to its one
+alternative. The alternatives are not listed, because later versions of Kubernetes add some, such as `grpc` and `sleep`.
 """
 
 
 def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
-    """`overlay` laid over `base`; neither is changed. `member` is the name under which they stand."""
+    """Lay `overlay` over `base` and return the result; neither is changed. `member` is the name of both."""
     if isinstance(base, Mapping) and isinstance(overlay, Mapping):
         return _merged_objects(_without_alternatives(base, overlay, member), overlay)
     if isinstance(base, list) and isinstance(overlay, list) and (key := MERGE_KEYS.get(member)):
@@ -65,7 +65,7 @@ def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
 
 
 def _without_alternatives(base: Mapping[str, Any], overlay: Mapping[str, Any], member: str) -> Mapping[str, Any]:
-    """`base` without the members of a union that those of `overlay` exclude."""
+    """`base` without the union member that the one of `overlay` replaces."""
     shared = UNIONS.get(member)
     if shared is None or all(name in shared or value is None for name, value in overlay.items()):
         return base

@@ -1,6 +1,7 @@
-"""Reads Warning events about pods (events.k8s.io/v1): what Kubernetes tells of a pod beside its status. Pure.
+"""Reads Warning events about pods (events.k8s.io/v1), which contain reasons that a pod's status lacks. Pure.
 
-The status of a pod says neither why its sandbox cannot be made, nor what a probe saw, nor which volume is not mounted.
+The status of a pod says neither why its sandbox cannot be created, nor why a probe failed, nor which volume is not
+mounted.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ _PROBE: Final = re.compile(r"(Readiness|Startup|Liveness) probe (?:failed|errore
 _KILLS: Final = re.compile(r"(?:Startup|Liveness) probe failed", re.IGNORECASE)
 _LIMIT: Final = re.compile(r"memory limit too low|oom-?kill", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[0-9a-f]{12,}|[0-9]+")
-"""Ids of sandboxes, addresses and counts, which differ from try to try."""
-_ELSEWHERE: Final = frozenset({"FailedScheduling", "DNSConfigForming"})
-"""Reasons that are not passed on: the pod's status says the first, in force or not any more; the second, of which each
-pod of a node with many name servers has one, keeps no pod from being ready.
+"""IDs of sandboxes, addresses and counts, which differ in each repetition."""
+_IGNORED: Final = frozenset({"FailedScheduling", "DNSConfigForming"})
+"""Ignored reasons. The first is in the pod's status, where it is removed when it no longer applies. The second affects
+every pod on a node with many name servers, and does not keep pods from being ready.
 """
 
 
 @dataclass(frozen=True)
 class PodWarning:
-    """Last warning about a pod."""
+    """The last warning about a pod."""
 
     pod: ServerKey
     """Namespace and name of the pod."""
@@ -42,40 +43,42 @@ class PodWarning:
 
     @property
     def kills(self) -> bool:
-        """Whether it tells of a probe for which the kubelet ends the container."""
+        """Whether it reports a failed probe after which the kubelet ends the container."""
         return _KILLS.match(self.note) is not None
 
     @property
     def symptom(self) -> Symptom:
         if _PROBE.match(self.note):
-            return Symptom(Cause.PROBE_FAILED, f"its container runs and is not ready: {self.note}", hopeless=False)
+            return Symptom(Cause.PROBE_FAILED, f"the container runs but is not ready: {self.note}", hopeless=False)
         advice = "; raise memory in spec.resources.limits" if _LIMIT.search(self.note) else ""
         return Symptom(
-            Cause.POD_WARNING, f"Kubernetes warns about its pod ({self.reason}): {self.note}{advice}", hopeless=False
+            Cause.POD_WARNING,
+            f"Kubernetes warns about the server's pod ({self.reason}): {self.note}{advice}",
+            hopeless=False,
         )
 
     def repeats(self, earlier: PodWarning) -> bool:
-        """Whether it says what an earlier one said, but for ids and numbers."""
-        mine, theirs = (_VARIABLE.sub("#", warning.note) for warning in (self, earlier))
-        return (self.uid, self.reason, mine) == (earlier.uid, earlier.reason, theirs)
+        """Whether it equals an earlier warning, apart from IDs and numbers."""
+        note, earlier_note = (_VARIABLE.sub("#", warning.note) for warning in (self, earlier))
+        return (self.uid, self.reason, note) == (earlier.uid, earlier.reason, earlier_note)
 
 
 def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
-    """Warning that an event holds; None for one that is not passed on, or that is not an event about a pod."""
+    """The warning in an event; None for ignored reasons and for events that are not about a pod."""
     about = event.get("regarding") or {}
     reason = str(event.get("reason") or "Warning")
-    if about.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _ELSEWHERE:
+    if about.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _IGNORED:
         return None
     times = _times(event)
     if times is None:
         return None
     pod = ServerKey(_text(about, "namespace"), _text(about, "name"))
-    note = cut(event.get("note") or "it says no more")
+    note = cut(event.get("note") or "without details")
     return PodWarning(pod, _text(about, "uid"), reason[:128], note, *times)
 
 
 def _times(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
-    """When an event was seen first and last, of either form of the API; None for one without a valid time."""
+    """Times of an event's first and last occurrence, in either form of the API; None without a valid time."""
     created = (event.get("metadata") or {}).get("creationTimestamp")
     first = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or created
     last = (event.get("series") or {}).get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first

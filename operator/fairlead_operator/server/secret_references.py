@@ -1,7 +1,7 @@
-"""Secrets that a pod template refers to, wherever Kubernetes lets it: what is judged before anything is applied. Pure.
+"""Finds all Secrets that a pod template refers to, which are checked before the template is applied. Pure.
 
-An optional reference to a Secret that is not there is taken out of the template until the Secret is: the kubelet would
-hand over whatever appears under that name, at the next start of a container or, in a volume, at once.
+An optional reference to an absent Secret is removed from the template until the Secret exists. Otherwise the kubelet
+would pass any Secret of that name to the pod as soon as one is created, without a check.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ _BY_REFERENCE: Final = (
     *(("csi", "nodePublishSecretRef"), ("cephfs", "secretRef"), ("flexVolume", "secretRef"), ("iscsi", "secretRef")),
     *(("rbd", "secretRef"), ("scaleIO", "secretRef"), ("storageos", "secretRef")),
 )
-"""Volumes whose driver is given a Secret: the kind of volume, and its member."""
+"""Kinds of volumes whose driver receives a Secret, with the member that names it."""
 
 
 @dataclass(frozen=True)
 class SecretReference:
-    """A Secret of the server's namespace."""
+    """A reference to a Secret in the server's namespace."""
 
     name: str
     key: str | None = None
-    """None for all of its keys."""
+    """None: all keys."""
     optional: bool = False
     environment: bool = False
-    """Whether it is read when a container starts, so that a new value takes new pods."""
+    """Whether it is read into the environment when a container starts, so that a new value needs new pods."""
 
 
 def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
-    """Every Secret that pods of this template would read, in the order of the template."""
+    """All references to Secrets in a pod template, in its order."""
     spec = _object(template, "spec")
-    references = [reference for container in _containers(spec) for reference in _of_container(container)]
-    references += [reference for volume in _objects(spec, "volumes") for reference in _of_volume(volume)]
+    references = [reference for container in _containers(spec) for reference in _container_references(container)]
+    references += [reference for volume in _objects(spec, "volumes") for reference in _volume_references(volume)]
     return references + [_reference(each, "name") for each in _objects(spec, "imagePullSecrets")]
 
 
 def containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every container of a template, those that run before the others included."""
+    """All containers of a pod template, including init containers."""
     yield from _containers(_object(template, "spec"))
 
 
 def without_secrets(template: Json, absent: Collection[str]) -> Json:
-    """The template without its optional references to Secrets that are `absent`; volumes of these are empty."""
+    """The template without its optional references to `absent` Secrets; their volumes become empty directories."""
     if not absent:
         return template
     spec = dict(_object(template, "spec"))
@@ -58,7 +58,7 @@ def without_secrets(template: Json, absent: Collection[str]) -> Json:
     return {**template, "spec": spec}
 
 
-def _of_container(container: Mapping[str, Any]) -> Iterator[SecretReference]:
+def _container_references(container: Mapping[str, Any]) -> Iterator[SecretReference]:
     for variable in _objects(container, "env"):
         if selector := _object(_object(variable, "valueFrom"), "secretKeyRef"):
             yield _reference(selector, "name", key=_text(selector, "key"), environment=True)
@@ -67,7 +67,7 @@ def _of_container(container: Mapping[str, Any]) -> Iterator[SecretReference]:
             yield _reference(reference, "name", environment=True)
 
 
-def _of_volume(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
+def _volume_references(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
     if secret := _object(volume, "secret"):
         yield from _keys(secret, "secretName")
     for source in _objects(_object(volume, "projected"), "sources"):
@@ -81,7 +81,7 @@ def _of_volume(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
 
 
 def _keys(secret: Mapping[str, Any], member: str) -> Iterator[SecretReference]:
-    """One reference for each key that is chosen, or one for all."""
+    """One reference for each selected key, or one for all keys."""
     for item in _objects(secret, "items") or [{}]:
         yield _reference(secret, member, key=_text(item, "key") or None)
 
@@ -99,27 +99,27 @@ def _container_without(container: Json, absent: Collection[str]) -> Json:
             result[member] = [
                 source
                 for source in _objects(result, member)
-                if not _goes(_object(_object(source, "valueFrom") or source, read), "name", absent)
+                if not _is_absent(_object(_object(source, "valueFrom") or source, read), "name", absent)
             ]
     return result
 
 
 def _volume_without(volume: Json, absent: Collection[str]) -> Json:
-    if _goes(_object(volume, "secret"), "secretName", absent):
+    if _is_absent(_object(volume, "secret"), "secretName", absent):
         return {**{name: value for name, value in volume.items() if name != "secret"}, "emptyDir": {}}
     projected = _object(volume, "projected")
     if not projected:
         return volume
     sources = _objects(projected, "sources")
-    remaining = [source for source in sources if not _goes(_object(source, "secret"), "name", absent)]
+    remaining = [source for source in sources if not _is_absent(_object(source, "secret"), "name", absent)]
     return {**volume, "projected": {**projected, "sources": remaining}}
 
 
-def _goes(source: Mapping[str, Any], member: str, absent: Collection[str]) -> bool:
+def _is_absent(source: Mapping[str, Any], member: str, absent: Collection[str]) -> bool:
     return source.get("optional") is True and _text(source, member) in absent
 
 
-# Any shape may have been written: what is none is left to the API server to refuse.
+# The template may have any shape; the API server refuses invalid ones.
 
 
 def _object(source: Mapping[str, Any], member: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Whether the spec of a server makes sense here: a chain of named checks, the first refusal wins. Pure."""
+"""Checks whether a server with this spec can run on this platform: the first refusal of a list of checks wins. Pure."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from fairlead_operator.server.secret_references import containers
 
 @dataclass(frozen=True)
 class PodTemplateChecker:
-    """Namespaces whose servers may have an `unrestrictedPodTemplate`."""
+    """Decides in which namespaces servers may have an `unrestrictedPodTemplate`."""
 
     any: bool = False
-    """All of them."""
+    """Whether they may in all namespaces."""
     any_in: frozenset[str] = frozenset()
-    """These."""
+    """Namespaces in which they may."""
 
     def restricts(self, namespace: str) -> bool:
-        """Whether servers of a namespace have to keep to `podTemplate`."""
+        """Whether servers of a namespace may only have a `podTemplate`."""
         return not self.any and namespace not in self.any_in
 
 
 RESTRICTED: Final = PodTemplateChecker()
 Check = Callable[[McpServer, Environment], ConditionVerdict | None]
 
-ACCEPTED: Final = ConditionVerdict(True, Cause.ACCEPTED, "the spec is valid and can be run here")
+ACCEPTED: Final = ConditionVerdict(True, Cause.ACCEPTED, "the spec is valid and can run here")
 
 
 def _refusal(message: str) -> ConditionVerdict:
@@ -43,7 +43,7 @@ def _refusal(message: str) -> ConditionVerdict:
 
 
 def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """A CEL rule refuses it at admission; an object written before that rule still exists."""
+    """Refuse `command` on a cluster. A CEL rule does so at admission, but older objects may exist."""
     if environment == "cluster" and server.spec.source_kind == "command":
         return _refusal(
             "command runs a local child process, for `fairlead up` only: use image, package or url on a cluster"
@@ -52,14 +52,14 @@ def command_on_a_cluster(server: McpServer, environment: Environment) -> Conditi
 
 
 def image_off_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """Nothing here runs containers."""
+    """Refuse `image` outside of a cluster, where nothing runs containers."""
     if environment == "local" and server.spec.source_kind == "image":
         return _refusal("image needs a cluster: use package, command or url with `fairlead up`")
     return None
 
 
 def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """The entry point of an image is not known here, and something has to be started per connection."""
+    """Refuse a stdio image without `command`, because the program to start for each connection is unknown."""
     image = server.spec.image
     if image is not None and image.transport == "stdio" and not image.command:
         return _refusal("an image with transport stdio needs command: the program to start for each connection")
@@ -69,7 +69,9 @@ def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVe
 def pod_template_not_allowed(
     server: McpServer, environment: Environment, templates: PodTemplateChecker
 ) -> ConditionVerdict | None:
-    """Off a cluster there are no pods, and the template counts for nothing. What ran before is left as it is."""
+    """Refuse an `unrestrictedPodTemplate` where it is not allowed; running pods are kept. Outside of a cluster the
+    template is ignored.
+    """
     template = server.spec.unrestricted_pod_template
     if template is None or environment != "cluster" or not templates.restricts(server.metadata.namespace):
         return None
@@ -78,8 +80,8 @@ def pod_template_not_allowed(
 
 
 def resources_of_pods(server: McpServer, environment: Environment) -> ConditionVerdict | None:
-    """Rules of the definition about `spec.resources`, for what a pod template makes of them: they are too costly for an
-    API server there, and no pod with such resources starts.
+    """Check the CRD's rules about `spec.resources` for the containers of the pod template, where they would be too
+    costly for the API server. A pod that violates them would not start.
     """
     spec = server.spec
     if environment != "cluster" or (spec.pod_template is None and spec.unrestricted_pod_template is None):
@@ -88,10 +90,10 @@ def resources_of_pods(server: McpServer, environment: Environment) -> ConditionV
         try:
             resources = ResourceRequirements.model_validate(container.get("resources") or {})
         except ValidationError:
-            continue  # an API server has a sentence about it
+            continue  # the API server refuses it with a message
         for rule in RESOURCES:
             if rule.holds is not None and not rule.holds(resources):
-                what = f"resources of the container {container.get('name')}, as its pod template has them"
+                what = f"resources of the container {container.get('name')} in the pod template"
                 return ConditionVerdict(False, Cause.INVALID, f"{what}: {rule.message}")
     return None
 
@@ -105,7 +107,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def check(server: McpServer, environment: Environment, templates: PodTemplateChecker = RESTRICTED) -> ConditionVerdict:
-    """The first refusal, else acceptance. A refused server is neither run nor asked anything."""
+    """The first refusal, else acceptance. A refused server is neither run nor discovered."""
     for each in CHECKS:
         verdict = each(server, environment)
         if verdict is not None:

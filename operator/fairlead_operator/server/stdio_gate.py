@@ -1,10 +1,10 @@
-"""Listener and gate that make a server on stdio reachable in a pod, both of one static busybox. Pure.
+"""Listener and gate that make a stdio server reachable in a pod, both run by one static busybox. Pure.
 
-`busybox nc` starts one process per connection, with standard input and output on the socket; the end of either ends the
-other. In front of the server stands the gate: the first line of a connection must be the token of this server, else
-no server starts, for the port is open wherever nothing enforces NetworkPolicy. The pod holds a digest of the token and
-not the token, so that no Secret has to be written beside the server, and neither the server nor who reads its pods
-can connect to another replica of it.
+`busybox nc` starts one process per connection, with the socket as its standard input and output; the end of either ends
+the other. The gate starts the server only if the first line of a connection is the server's token, because the port is
+open to every pod unless the cluster enforces NetworkPolicies. The pod has a digest of the token instead of the token.
+No Secret is therefore needed in the server's namespace, and neither the server nor a reader of its pods can connect to
+its other replicas.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ trap 'kill -9 $! 2>/dev/null; exit 0' TERM INT
 "$@" &
 wait $!
 """
-"""PID 1 of the container. `nc` alone would ignore SIGTERM there; when this ends, the kernel ends the rest."""
+"""Script of PID 1 in the container. As PID 1, `nc` would ignore SIGTERM; when this script ends, the kernel ends all
+other processes of the container.
+"""
 
 GATE: Final = """\
 (
@@ -41,34 +43,34 @@ GATE: Final = """\
 shift 3
 exec "$@"
 """
-"""`read` takes a byte at a time, so what follows the token in the same segment is left for the server. Backquotes,
-because Kubernetes has a use of its own for the other form. A subshell, because an environment may have a variable of
-any name, and the server is to have it as it was.
+"""Script of the gate. `read` reads single bytes, so that data after the token in the same segment is left for the
+server. The script uses backquotes because Kubernetes expands `$(NAME)` in commands, and a subshell so that its
+variables do not overwrite the server's environment.
 
-Servers are the children of the listener that are not gates any more: who does not know the token cannot use up the
-room. Those that come within the same milliseconds do not see each other, so the limit may be passed by so many. One
-that is refused is read on for a moment: what is left unread would have the kernel reset the connection, and the other
-side might lose the reason (`fairlead_mcp.tcp` reads it).
+The limit counts children of the listener that are no longer gates, so that clients without the token cannot use it up.
+Connections within the same milliseconds do not see each other, so they may exceed the limit. A refused connection is
+read for a moment, because unread data would make the kernel reset the connection, and the peer could lose the reason
+(`fairlead_mcp.tcp` reads it).
 """
 
 
 def digest(token: str) -> str:
-    """Digest of the token for the gate to compare with. The token is random and long, so this says nothing about it."""
+    """SHA-256 digest of the token for the gate. The token is long and random, so the digest does not reveal it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def listen(port: int, token_digest: str, command: Sequence[str], *, most: int, busybox: str = BUSYBOX) -> list[str]:
-    """Command of a container that serves `command` on `port` to clients with the token, `most` at once."""
+    """Command of a container that serves `command` on `port` to clients with the token, up to `most` at a time."""
     gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), *command]
     return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 
 def readiness(port: int) -> list[str]:
-    """A command that succeeds while the port is listened on. Connecting would start a server each time."""
+    """Command that succeeds while the port has a listener. It does not connect, which would start a server."""
     listening = rf"^ *[0-9]*: [0-9A-F]*:{port:04X} [0-9A-F]*:0000 0A "
     return [BUSYBOX, "grep", "-q", listening, "/proc/net/tcp", "/proc/net/tcp6"]
 
 
 def installation(busybox: str = "/bin/busybox") -> list[str]:
-    """The command of an init container that puts busybox where `listen` finds it."""
+    """Command of an init container that copies busybox to the path that `listen` uses."""
     return [busybox, "cp", busybox, BUSYBOX]

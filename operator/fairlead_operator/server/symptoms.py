@@ -182,8 +182,8 @@ def _crash_symptom(ended: Mapping[str, Any]) -> Symptom:
     if ended.get("reason") in _NEVER_RAN:
         return _creation_symptom(cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
-    words = cut(_explaining_line(printed) or printed or ended.get("reason") or "it said nothing")
-    message = f"it ended with exit code {ended.get('exitCode')}: {words}"
+    words = cut(_explaining_line(printed) or printed or ended.get("reason") or "it printed nothing")
+    message = f"the container ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
         return Symptom(Cause.CRASH_LOOPING, f"the server {_OUT_OF_MEMORY}")
     if _ROOT.search(words) or _ROOT.search(cut(printed)):

@@ -1,4 +1,4 @@
-"""Tiers that McpServers name as floors (`spec.tools[].minTier`), and whether they exist. Pure but for its table."""
+"""Checks whether the tiers that McpServers name as `spec.tools[].minTier` exist. Does no I/O."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import ConditionVerdict
 
 _NAMED: Final = 5
-"""Tools that a message names."""
+"""Maximum number of tools that a message names."""
 
 
 class TierFloors:
-    """Servers by the tiers that they name. `changed(key)` is called when the verdict about one may differ."""
+    """The tiers that each server names. `changed(key)` is called when the verdict about a server may have changed."""
 
     def __init__(self, changed: Callable[[ServerKey], None]) -> None:
         self._changed = changed
         self._tiers: frozenset[str] | None = None
-        """None: not known yet."""
+        """Existing tiers; None before they are known."""
         self._named: dict[ServerKey, frozenset[str]] = {}
 
-    def exist(self, tiers: Collection[str]) -> None:
-        """Take the tiers that there are."""
+    def take_tiers(self, tiers: Collection[str]) -> None:
+        """Take over the existing tiers."""
         before, self._tiers = self._tiers, frozenset(tiers)
         for key, named in self._named.items():
             if before is None or named & (before ^ self._tiers):
                 self._changed(key)
 
     def forget(self, key: ServerKey) -> None:
-        """Drop a server that is gone."""
+        """Forget a deleted server."""
         self._named.pop(key, None)
 
     def verdict(self, server: McpServer) -> ConditionVerdict | None:
-        """The condition PartiallyInvalid of a server that names a tier that does not exist; None where all exist."""
+        """Verdict PartiallyInvalid about a server that names a tier which does not exist; None if all exist."""
         floors = {tool.name: tool.min_tier for tool in server.spec.tools if tool.min_tier is not None}
         if floors:
             self._named[server.key] = frozenset(floors.values())
@@ -44,11 +44,11 @@ class TierFloors:
         unknown = sorted(name for name, tier in floors.items() if self._tiers is not None and tier not in self._tiers)
         if not unknown:
             return None
-        told = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_NAMED])
+        examples = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_NAMED])
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         tier_names = ", ".join(sorted(self._tiers or ())) or "none"
         message = (
-            f"spec.tools[].minTier names LatencyTiers that do not exist ({told}{more}), so only the slowest tier shows "
-            f"these tools; tiers: {tier_names}"
+            f"spec.tools[].minTier names LatencyTiers that do not exist ({examples}{more}), so only the slowest tier "
+            f"shows these tools; existing tiers: {tier_names}"
         )
         return ConditionVerdict(True, Cause.UNKNOWN_TIER, message)

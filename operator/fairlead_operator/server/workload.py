@@ -1,4 +1,4 @@
-"""Reads the state of a server from the status of its Deployment. Pure."""
+"""Makes verdicts about a server from the status of its Deployment. Pure."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ NOTHING_TO_RUN: Final = ConditionVerdict(True, Cause.PROGRAMMED, "the server run
 NOT_STARTED: Final = ConditionVerdict(
     None,
     Cause.WAITING_FOR_REFS,
-    "pods are neither started nor changed until the Secrets that they read may be used; those that run are left alone",
+    "pods are neither started nor changed until the Secrets that they read may be used; running pods are kept",
 )
 NO_DOMAIN_POLICIES: Final = ConditionVerdict(
     False,
     Cause.NOT_SUPPORTED_HERE,
-    "spec.network.egress has domainNames, which need Cilium, and the cluster knew no CiliumNetworkPolicy when the "
+    "spec.network.egress has domainNames, which require Cilium, but the cluster served no CiliumNetworkPolicy when the "
     "operator began to lead: name networks (cidrs) instead, or install Cilium and restart the operator; nothing is "
-    "started or changed, and pods that ran before are left running",
+    "started or changed, and running pods are kept",
 )
-NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of its pods is available")
+NO_POD: Final = ConditionVerdict(False, Cause.UNREACHABLE, "none of the server's pods is available")
 
 
 def judge(
     server: McpServer, generation: int, status: Mapping[str, Any]
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Whether the pods are up, and why the server is down where it was up before.
+    """Verdict Programmed, and the verdict Verified of a server that was up before and is down.
 
-    `generation` is the Deployment's own: a status that is older says nothing about its progress. Pods that were up and
-    are gone leave `Programmed` as it is, since the objects are right: it is the server that does not answer.
+    `generation` is the Deployment's: an older status says nothing about its progress. If pods were up and no longer
+    are, `Programmed` stays True, because the objects are as desired; only the server does not answer.
     """
     wanted = server.spec.effective_replicas
     if wanted == 0:
         return ConditionVerdict(False, Cause.STOPPED, "spec.replicas is 0"), None
     available = int(status.get("availableReplicas") or 0)
     if available > 0:
-        return ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up"), None
+        return ConditionVerdict(True, Cause.PROGRAMMED, "the server's pods are up"), None
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     failed = conditions.get("ReplicaFailure")
     if failed is not None and failed.get("status") == "True":
         return ConditionVerdict(
-            False, Cause.DEPLOYMENT_FAILED, f"pods cannot be made: {failed.get('message', '')}"
+            False, Cause.DEPLOYMENT_FAILED, f"pods cannot be created: {failed.get('message', '')}"
         ), None
     progress = conditions.get("Progressing")
     current = int(status.get("observedGeneration") or 0) >= generation
@@ -55,15 +55,15 @@ def judge(
         message = f"no pod became available in time: {str(progress.get('message', '')).rstrip('.')}"
         return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, message), None
     if _was_up(server):
-        return ConditionVerdict(True, Cause.PROGRAMMED, "it was started"), NO_POD
+        return ConditionVerdict(True, Cause.PROGRAMMED, "the server was started"), NO_POD
     return ConditionVerdict(None, Cause.DEPLOYING, "no pod is available yet"), None
 
 
 def explain(
     verdict: ConditionVerdict, down: ConditionVerdict | None, pod_symptom: Symptom | None
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
-    """Verdicts about the Deployment with a pod's symptom added. A server that is up is not blamed for a pod that is
-    not.
+    """The two verdicts of `judge`, with a pod's symptom added. The symptom is ignored while another pod is
+    available.
     """
     if pod_symptom is None or verdict.cause == Cause.STOPPED:
         return verdict, down
@@ -77,13 +77,13 @@ def explain(
 
 
 def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:
-    """Number of the pods and the labels that they are found by."""
+    """Number of pods and their label selector."""
     selector = ",".join(f"{name}={value}" for name, value in sorted(selector_labels(server).items()))
     return PodCount(int(status.get("replicas") or 0), selector)
 
 
 def rollout(generation: int, status: Mapping[str, Any]) -> str:
-    """Changes when pods of a new template come up and when the last of the old ones is gone."""
+    """Revision that changes when pods of a new template start, and when the last pod of the old one is gone."""
     updated, total = int(status.get("updatedReplicas") or 0), int(status.get("replicas") or 0)
     current = int(status.get("observedGeneration") or 0) >= generation
     return f"{generation}:{'new' if current and updated else 'old'}:{'done' if updated == total else 'mixed'}"

@@ -97,7 +97,7 @@ async def test_the_second_of_two_releases_of_all_namespaces_writes_nothing_until
             assert any("(replica pod-of-blue) leads" in record.getMessage() for record in caplog.records)
             assert written_by(green) == set()
             assert second.controller is None
-            assert second.followed.allowance() == 0
+            assert second.watched_lease.allowance() == 0
 
             await first.aclose()
             await leads(green, second)
@@ -147,7 +147,7 @@ async def test_releases_of_one_namespace_share_a_leader_and_those_of_two_do_not(
         await leads(blue, first)
         async with operator_of(green, green.namespace) as second:
             await waits(green, second)
-            assert "namespace blue" in second.followed.explanation
+            assert "namespace blue" in second.watched_lease.explanation
         async with operator_of(green, other) as second:
             await leads(green, second)
             assert first.controller is not None

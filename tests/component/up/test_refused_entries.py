@@ -79,7 +79,7 @@ async def test_a_server_that_runs_as_it_was_declared_before_says_what_keeps_its_
 
         async def told() -> bool:
             _, out, _ = await fairlead("servers", "mail", "--url", up.url)
-            return "default/mail runs as it was declared before" in out and UNSET in out and "ready" in out
+            return "default/mail runs as declared before" in out and UNSET in out and "ready" in out
 
         await until_async("the problem of the new entry", told)
         called, _, err = await fairlead("call", "mail__seen", "--url", up.url)

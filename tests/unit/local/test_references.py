@@ -48,7 +48,7 @@ def test_a_token_goes_out_as_a_bearer_or_in_the_header_that_is_named() -> None:
 @pytest.mark.parametrize(
     ("store", "reason", "words"),
     [
-        (contents(), "SecretNotFound", "no manifest declares a Secret called s"),
+        (contents(), "SecretNotFound", "no manifest declares a Secret with the name s"),
         (contents(secret({"token": "x"}, labels={})), "SecretNotLabelled", "fairlead.dev/credential"),
         (contents(secret({"token": "x"}, hosts="other.example.com")), "HostNotAllowed", "tools.example.com"),
         (contents(secret({"other": "x"})), "SecretKeyMissing", "no value under token"),

@@ -324,8 +324,8 @@ def test_a_pointer_to_an_account_that_servers_do_not_get_is_remarked_on_without_
     assert scan is not None
     (remark,) = map(str, scan.problems)
     assert remark == (
-        f"{file}: AWS_PROFILE, DOCKER_HOST, KUBECONFIG of this environment are not passed to kube, told, box; a server "
-        "whose tools need it takes it in its env: AWS_PROFILE as ${AWS_PROFILE}"
+        f"{file}: AWS_PROFILE, DOCKER_HOST, KUBECONFIG of this environment are not passed to kube, told, box; if a "
+        "server's tools need it, set AWS_PROFILE in the server's env to ${AWS_PROFILE}"
     )
     assert sources.scan() is None, "it is told once"
 

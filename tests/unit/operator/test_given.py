@@ -49,7 +49,7 @@ def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
         ("[{name: voice}]", "is not a list of tiers"),
         ("[{name: voice, spec: {maxLatency: soon}}]", "spec.maxLatency"),
         ("[{name: voice, spec: {maxLatencyMs: 3}}]", "spec.maxLatencyMs"),
-        ("[{name: voice, spec: {selection: {keyword: [hi]}}}]", "voice has no spec.selection.keyword"),
+        ("[{name: voice, spec: {selection: {keyword: [hi]}}}]", "voice has the unknown spec.selection.keyword"),
         ("[{name: voice, spec: 500ms}]", "spec: "),
         ("[", "cannot be read"),
     ],

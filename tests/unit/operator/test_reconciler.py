@@ -362,7 +362,7 @@ async def test_a_catalog_that_is_refused_is_said_in_the_status_until_it_is_publi
         status = bench.platform.servers[KEY].status
         ready = status.condition(ConditionType.READY)
         assert ready is not None
-        assert "its tools are not published: cannot create ConfigMap (403): exceeded quota" in ready.message
+        assert "the server's tools are not published: cannot create ConfigMap (403): exceeded quota" in ready.message
         assert status.tools == (1 if published else None)
         bench.documents.trouble = None
         await asyncio.sleep(90)

@@ -64,7 +64,7 @@ def test_resources_that_no_pod_can_have_are_refused_where_a_pod_template_makes_t
     assert verdict.ok is (words is None)
     if words is not None:
         assert verdict.cause == "Invalid"
-        assert verdict.message.startswith("resources of the container server, as its pod template has them: ")
+        assert verdict.message.startswith("resources of the container server in the pod template: ")
         assert words in verdict.message
 
 

@@ -15,7 +15,7 @@ from fairlead_api.v1alpha1.condition_types import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.condition_assembly import ready
 from fairlead_operator.ports import ConditionVerdict
-from fairlead_operator.server.announcements import condition_news
+from fairlead_operator.server.announcements import condition_announcements
 from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import NOW, URL, mcp_server
 
@@ -228,5 +228,5 @@ def test_extensions_of_the_server_are_shown_within_bounds(capabilities: bytes, s
 def test_an_event_warns_of_failures_and_not_of_a_server_that_its_owner_stopped(cause: Cause, kind: str) -> None:
     condition = {"type": "Ready", "status": "False", "reason": REASON_OF[cause], "message": "why"}
     now = McpServerStatus.model_validate({"conditions": [{**condition, "lastTransitionTime": "2026-11-20T12:00:00Z"}]})
-    (event,) = condition_news(McpServerStatus(), now)
+    (event,) = condition_announcements(McpServerStatus(), now)
     assert (event.kind, event.reason) == (kind, REASON_OF[cause])

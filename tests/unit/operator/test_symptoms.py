@@ -66,7 +66,7 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (
             pod({**ended(0), "restartCount": 1}),
             "CrashLooping",
-            "code 0: it said nothing. A stdio server ends like this",
+            "code 0: it printed nothing. A stdio server ends like this",
         ),
         (pod(RUNS_AGAIN), "CrashLooping", "set spec.image.transport to stdio"),
         (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
@@ -253,7 +253,10 @@ def test_a_server_that_the_kubelet_ends_for_a_probe_is_told_with_the_probe() -> 
     crashed = waiting("CrashLoopBackOff", exitCode=143, message="bye")
     diagnosis = pods_with(pod(crashed), event("Unhealthy", "Liveness probe failed: timeout")).symptom(DEMO)
     assert diagnosis is not None
-    assert diagnosis.message == "it ended with exit code 143: bye; Kubernetes ended it: Liveness probe failed: timeout"
+    assert (
+        diagnosis.message
+        == "the container ended with exit code 143: bye; Kubernetes ended it: Liveness probe failed: timeout"
+    )
 
 
 def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:

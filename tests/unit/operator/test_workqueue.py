@@ -151,7 +151,7 @@ async def test_work_that_raises_is_logged_and_tried_again(caplog: pytest.LogCapt
     queue.add("a")
     await run_for(5, queue, work)
     assert looks == 2
-    assert "looking at a failed" in caplog.text
+    assert "the reconcile of a failed" in caplog.text
 
 
 async def test_a_forgotten_key_does_not_come_back() -> None:

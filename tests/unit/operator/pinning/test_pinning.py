@@ -27,7 +27,7 @@ async def test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while
         assert world.served() == {"add": "adds", "sub": "subtracts"}
         shown = world.condition("Approved")
         assert (shown.status, shown.reason) == ("False", "ChangesHeldBack")
-        how = f"approve with fairlead approve, or spec.approval.hash: {world.held_hash()}"
+        how = f"approve them with fairlead approve, or with spec.approval.hash: {world.held_hash()}"
         assert f"held back: 1 tool changed (add); {how}" in shown.message
         assert world.condition("Ready").status == "True"
         (event,) = [event for event in world.platform.announced if event.reason == "ChangesHeldBack"]
