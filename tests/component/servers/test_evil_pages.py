@@ -112,7 +112,7 @@ async def test_a_page_that_is_compressed_or_no_text_is_refused_with_the_reason(t
             await fetched(client, web, "/gzip")
         )
         assert "is application/pdf, which has no text to read." in text_of(await fetched(client, web, "/pdf"))
-        assert "holds no text that could be read" in text_of(await fetched(client, web, "/deep"))
+        assert "has no readable text" in text_of(await fetched(client, web, "/deep"))
 
 
 @pytest.mark.parametrize("path", ["/slow", "/punycode"])

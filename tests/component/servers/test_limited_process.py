@@ -102,7 +102,7 @@ async def test_a_process_has_512_mib_and_little_more_processor_time_than_its_dea
     ("do", "why"),
     [
         ("spin", r"takes longer than 0\.5 s"),
-        ("fail", "ended its process with exit code 1"),
+        ("fail", "exited with code 1"),
         ("grow", "answers more than 32 MiB"),
     ],
 )
