@@ -37,8 +37,9 @@ class StrictTool(Tool):
         properties = self.parameters.get("properties", {})
         for name in arguments:
             if name not in properties:
-                valid = f"valid: {', '.join(properties)}" if properties else "the tool takes none"
-                raise ToolError(f"the arguments of {self.name} are invalid: unknown argument {quote(name)}; {valid}.")
+                valid = ", ".join(properties) or "none"
+                problem = f"unknown argument {quote(name)}; valid: {valid}"
+                raise ToolError(f"the arguments of {self.name} are invalid: {problem}.")
         try:
             async with _progress_reported(context, self.title or self.name):
                 return await super().run(arguments, context, convert_result)

@@ -83,7 +83,7 @@ async def test_an_engine_is_asked_and_its_results_are_bounded(tmp_path: Path) ->
         refused = await client.call_tool("search", {"query": "forbidden"})
         assert refused.is_error
         assert text_of(refused) == (
-            "the search engine answered with status 403; enable json in search.formats of its settings."
+            "the search engine returned status 403; enable json in search.formats of its settings."
         )
         inside = await client.call_tool("fetch_page", {"url": f"{url}/search?q=x"})
         assert inside.is_error
@@ -127,7 +127,7 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
             assert structured(result)["source"] == "endpoint"
             assert image(result).size == (64, 64)
             refused = await client.call_tool("generate_image", {"prompt": "forbidden"})
-            assert text_of(refused) == "the images endpoint answered 400: not that picture."
+            assert text_of(refused) == "the images endpoint returned status 400: not that picture."
             sound = await client.call_tool("generate_image", {"prompt": "sound"})
             assert text_of(sound) == "the images endpoint's picture is neither PNG, JPEG nor WebP."
     assert seen[0] == {
