@@ -380,4 +380,4 @@ BELONGS_TO: Final[Mapping[ConditionType, tuple[Cause, ...]]] = MappingProxyType(
         ConditionType.NETWORK_POLICY_ENFORCED: (*_NETWORK_POLICY_ENFORCED,),
     }
 )
-"""Causes that a condition may have. `Ready` has those of the condition that it follows."""
+"""Possible causes of each condition. `Ready` has the cause of the condition that it summarizes."""
