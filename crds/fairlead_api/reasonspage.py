@@ -46,8 +46,7 @@ _ABOUT: Final = {
     ConditionType.CALIBRATED: "Whether the server's tools have been measured. Does not affect Ready.",
     ConditionType.APPROVED: (
         "With `pin: true` only: whether the server lists exactly the approved definitions. Does not affect Ready, "
-        "because "
-        "the approved definitions are served in any case."
+        "because the approved definitions are served in any case."
     ),
     ConditionType.DEFINITIONS_CLEAN: (
         "Whether the texts that the server lists are free of hidden characters and instructions to the model. Does not "

@@ -100,10 +100,10 @@ def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
 
 
 def _with_decision(run: Callable[..., Any]) -> Callable[..., Any]:
-    def decided(*, json: bool = False, **params: Any) -> Any:
+    def run_with_output(*, json: bool = False, **params: Any) -> Any:
         return run(**params | ({"output": Output.json} if json else {}))
 
-    return decided
+    return run_with_output
 
 
 def _flag() -> TyperOption:

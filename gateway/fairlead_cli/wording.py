@@ -25,7 +25,7 @@ def unknown_tool(name: str, near: str | None) -> str:
 
 
 def look_at_tools(problem: str) -> str:
-    """`problem`, the gateway's own sentence about an unknown tool, and where to look."""
+    """Append where to look to `problem`, the gateway's sentence about an unknown tool."""
     return after(problem, _TOOLS)
 
 

@@ -37,10 +37,11 @@ class StrictTool(Tool):
         properties = self.parameters.get("properties", {})
         for name in arguments:
             if name not in properties:
-                valid = f"valid: {', '.join(properties)}" if properties else "the tool takes none"
-                raise ToolError(f"the arguments of {self.name} are invalid: unknown argument {quote(name)}; {valid}.")
+                valid = ", ".join(properties) or "none"
+                problem = f"unknown argument {quote(name)}; valid: {valid}"
+                raise ToolError(f"the arguments of {self.name} are invalid: {problem}.")
         try:
-            async with _progress_reported(context, self.title or self.name):
+            async with _report_progress(context, self.title or self.name):
                 return await super().run(arguments, context, convert_result)
         except UnexpectedToolError as error:
             # still "unexpected", so that the SDK logs the traceback
@@ -91,7 +92,7 @@ def writing_annotations(
 
 
 @asynccontextmanager
-async def _progress_reported(context: Context[Any, Any], doing: str) -> AsyncIterator[None]:
+async def _report_progress(context: Context[Any, Any], doing: str) -> AsyncIterator[None]:
     """Send progress notifications within the context: the elapsed seconds, and what is being done.
 
     Clients without a progress token receive none.

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_api.client_files.keys import remarks
 from fairlead_api.client_files.tools import add_tools
-from fairlead_cli.up.missing_files import missing
+from fairlead_cli.up.missing_files import missing_paths
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/try/screen.md").read_text()
@@ -43,7 +43,7 @@ def test_a_list_of_tools_whose_pattern_the_page_says_is_not_heeded_is_named(key:
 
 
 def test_the_sentences_about_what_is_not_there_are_those_on_the_page() -> None:
-    for sentence in missing([Path("mcp.jsn")], ["tols.py"]):
+    for sentence in missing_paths([Path("mcp.jsn")], ["tols.py"]):
         assert f"fairlead up: {sentence}\n" in PAGE
 
 

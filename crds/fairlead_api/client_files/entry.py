@@ -12,7 +12,7 @@ from fairlead_api.client_files.variables import (
     EDITOR_VARIABLES,
     AskedForValue,
     FileSurroundings,
-    refuse_asked,
+    refuse_editor_inputs,
     suspicion,
 )
 from fairlead_api.v1alpha1.causes import Cause
@@ -129,7 +129,7 @@ class EntryReader:
         try:
             for text, meaning in self._around.texts.items():
                 value = value.replace(text, meaning)
-            refuse_asked(value)
+            refuse_editor_inputs(value)
             value = self._dialect(value, self._environ)
             if member in _KEPT_SECRET and (remark := suspicion(value)):
                 self.remarks.append(Remark(field, remark, stops=False))

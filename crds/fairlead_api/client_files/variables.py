@@ -117,7 +117,7 @@ def surroundings_of(file: PurePath, home: str | None) -> FileSurroundings:
     return FileSurroundings(variables, {"${/}": "/", "${pathSeparator}": "/"}, editor in (".gemini", ".qwen"))
 
 
-def refuse_asked(text: str) -> None:
+def refuse_editor_inputs(text: str) -> None:
     """Raises AskedForValue for `${input:…}` and similar placeholders."""
     if match := _ASKED.search(text):
         kind = match[0][2:].partition(":")[0].partition(".")[0]

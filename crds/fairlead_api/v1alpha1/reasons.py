@@ -87,8 +87,7 @@ _CONFLICTED: Final = {
     Cause.WRITES_UNDONE: CauseExplanation(
         "True",
         "Another writer reverts an object of this server after each write of the operator, which therefore writes it "
-        "less "
-        "and less often.",
+        "less and less often.",
         "Stop the other writer from changing the object: a controller, a GitOps tool, or a second Fairlead "
         "installation.",
     ),
@@ -178,8 +177,7 @@ _PROGRAMMED: Final = {
     Cause.VOLUME_UNAVAILABLE: CauseExplanation(
         "False",
         "No node can run the pod, because a volume that spec.podTemplate names is missing, is not provisioned, or is "
-        "on a "
-        "node that the pod cannot use.",
+        "on a node that the pod cannot use.",
         "Look at the claim with kubectl describe pvc: create it, or name a StorageClass and node that can provide it.",
     ),
     Cause.NODES_EXCLUDED: CauseExplanation(
@@ -219,8 +217,7 @@ _PROGRAMMED: Final = {
         "False",
         "The API server rejected an object of this server.",
         "If the message names a field, correct it where the spec sets it, such as in spec.podTemplate. Else an "
-        "admission "
-        "policy or a quota rejects it: change the policy or the quota, or have the object exempted.",
+        "admission policy or a quota rejects it: change the policy or the quota, or have the object exempted.",
     ),
     Cause.NAME_TAKEN: CauseExplanation(
         "False",
@@ -302,8 +299,7 @@ _DEFINITIONS_CLEAN: Final = {
     Cause.HIDDEN_CHARACTERS: CauseExplanation(
         "False",
         "Texts of the server contain characters that people do not see: invisible characters, marks that reverse the "
-        "text "
-        "direction, escape sequences, or blanks that move text out of view. The texts are served unchanged.",
+        "text direction, escape sequences, or blanks that move text out of view. The texts are served unchanged.",
         "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
         "the server.",
     ),
@@ -327,13 +323,10 @@ _NETWORK_POLICY_ENFORCED: Final = {
     Cause.NETWORK_POLICY_NOT_ENFORCED: CauseExplanation(
         "False",
         "The API server accepts NetworkPolicies, but nothing enforces them: a probe connected although no policy "
-        "allows it. "
-        "Any pod of the cluster can connect to the server's pods, or spec.network.egress has no effect; the message "
-        "says "
-        "which.",
+        "allows it. Any pod of the cluster can connect to the server's pods, or spec.network.egress has no effect; the "
+        "message says which.",
         "Install a network plugin that enforces NetworkPolicies, such as Calico or Cilium. Until then, only let people "
-        "run "
-        "pods in the cluster who may call its servers.",
+        "run pods in the cluster who may call its servers.",
     ),
     Cause.NETWORK_POLICY_NOT_PROBED: CauseExplanation(
         "Unknown",
@@ -380,4 +373,4 @@ BELONGS_TO: Final[Mapping[ConditionType, tuple[Cause, ...]]] = MappingProxyType(
         ConditionType.NETWORK_POLICY_ENFORCED: (*_NETWORK_POLICY_ENFORCED,),
     }
 )
-"""Causes that a condition may have. `Ready` has those of the condition that it follows."""
+"""Possible causes of each condition. `Ready` has the cause of the condition that it summarizes."""

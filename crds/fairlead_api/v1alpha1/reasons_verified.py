@@ -30,23 +30,20 @@ VERIFIED: Final = {
     Cause.UNUSUAL_NAMES: CauseExplanation(
         "True",
         "Names do not follow MCP's rule (1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'). They are offered unchanged; in "
-        "the "
-        "formats of model providers they are replaced by names that the provider accepts.",
+        "the formats of model providers they are replaced by names that the provider accepts.",
         "Nothing, unless a client rejects them: then rename them in the server.",
     ),
     Cause.INVALID_SCHEMAS: CauseExplanation(
         "True",
         'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires, or one whose '
         "x-mcp-header breaks the rules of MCP 2026-07-28. These tools are left out: clients reject them, or even the "
-        "whole "
-        "list, and a model would have to guess the arguments.",
+        "whole list, and a model would have to guess the arguments.",
         'Give each tool an inputSchema in the server; {"type": "object"} for one without arguments.',
     ),
     Cause.INVALID_DEFINITIONS: CauseExplanation(
         "True",
         "Definitions are not UTF-8 JSON objects, have members of another type than MCP's, or are nested too deeply. "
-        "They are "
-        "left out: clients reject the whole list because of one of them.",
+        "They are left out: clients reject the whole list because of one of them.",
         "Correct these members in the server.",
     ),
     Cause.MENDED_DEFINITIONS: CauseExplanation(
@@ -82,8 +79,7 @@ VERIFIED: Final = {
     Cause.ADDRESS_NOT_ALLOWED: CauseExplanation(
         "False",
         "The server's url leads to an address that this installation does not allow: this machine, link-local "
-        "addresses, "
-        "the API server, or a Service of another namespace. Nothing is sent there.",
+        "addresses, the API server, or a Service of another namespace. Nothing is sent there.",
         "Use another address; or have the installation allow it, in servers.allowedUrls of the chart.",
     ),
     Cause.INVALID_URL: CauseExplanation("False", "The server's URL is not a valid address.", "Correct spec.url."),
@@ -101,8 +97,7 @@ VERIFIED: Final = {
         "False",
         "The server's host name does not resolve.",
         "Check the host in spec.url, as seen from inside the cluster. The name of an image's or package's Service "
-        "resolves "
-        "once a pod is ready.",
+        "resolves once a pod is ready.",
     ),
     Cause.CONNECT_TIMEOUT: CauseExplanation(
         "False", "Connecting to the server timed out.", "Check firewalls and network policies on the way."
@@ -128,8 +123,8 @@ VERIFIED: Final = {
     Cause.TIMEOUT: CauseExplanation(
         "False",
         "The server accepted the request and did not respond in time.",
-        "Read the server's log: it may hang. If it is slow by design, raise "
-        "operator.settings.discoveryTimeout in the chart.",
+        "Read the server's log: it may hang. If it is slow by design, raise operator.settings.discoveryTimeout in the "
+        "chart.",
     ),
     Cause.QUEUE_TIMEOUT: CauseExplanation(
         "False", "No connection to the server became free in time.", "Raise spec.replicas or spec.limits.concurrency."
@@ -210,8 +205,8 @@ VERIFIED: Final = {
     Cause.FORBIDDEN: CauseExplanation(
         "False",
         "The server accepts the credential but denies access (HTTP 403).",
-        "Give the credential the rights it needs; or set spec.remote.hostHeader or "
-        "spec.image.hostHeader, if the server rejects the Host or Origin.",
+        "Give the credential the rights it needs; or set spec.remote.hostHeader or spec.image.hostHeader, if the "
+        "server rejects the Host or Origin.",
     ),
     Cause.NOT_FOUND: CauseExplanation(
         "False", "The path does not exist (HTTP 404).", "Check spec.image.path or the path in spec.url: often /mcp."
@@ -248,8 +243,7 @@ VERIFIED: Final = {
     Cause.REDIRECTED: CauseExplanation(
         "False",
         "The server redirects to another address (HTTP 3xx). Fairlead only follows a redirect that adds or removes a "
-        "slash, "
-        "because other redirects might disclose the credential.",
+        "slash, because other redirects might disclose the credential.",
         "Put the final address into spec.url.",
     ),
     Cause.SERVER_ERROR: CauseExplanation("False", "The server failed (HTTP 5xx).", "Read the server's log."),

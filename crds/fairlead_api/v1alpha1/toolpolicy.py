@@ -175,7 +175,7 @@ class PolicyTiers(Model):
     default: TierName | None = None
     """Tier of a subject that names none. Absent: the installation's default."""
     max: TierName | None = None
-    """The slowest tier that may be asked for. Absent: any."""
+    """The slowest tier that the subjects may request. Absent: any."""
 
 
 class SubjectLimits(Model):
@@ -278,7 +278,7 @@ class ToolPolicyStatus(Model):
 
 
 class ToolPolicy(Resource):
-    """Who may see and call which tools of this namespace, in which latency tiers and within which limits."""
+    """Rules of who may see and call which tools of this namespace, in which latency tiers and within which limits."""
 
     kind_name: ClassVar[str] = "ToolPolicy"
     plural: ClassVar[str] = "toolpolicies"

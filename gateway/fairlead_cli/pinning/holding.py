@@ -62,8 +62,7 @@ def location_of(state_dir: Path | None, kubeconfig: str, namespace: str | None, 
     if not folders and not _may_have_cluster(os.environ):
         raise Failure(
             "no `fairlead up` of this user is running, and no kubeconfig was found: give the gateway's --url, a "
-            "--state-dir, or "
-            "a --kubeconfig"
+            "--state-dir, or a --kubeconfig"
         )
     return Local(folders[0]) if folders else Cluster(kubeconfig, namespace)
 

@@ -24,9 +24,9 @@ HELP: Final = (
     "  q         quit",
     "",
     (
-        "Calls of all callers are counted, for servers and tools that policies show you; "
-        "rates are over the last minute. p50 and p95 are of the last 100 successful calls; "
-        "for a server, those of its slowest tool. - stands for an unknown value."
+        "Calls of all callers are counted, for servers and tools that policies show you; rates are over the last "
+        "minute. p50 and p95 are of the last 100 successful calls; for a server, those of its slowest tool. - stands "
+        "for an unknown value."
     ),
 )
 

@@ -138,7 +138,7 @@ class Board:
         """Number of older tier changes that are no longer stored."""
         return self._tier_changes[0].number if self._tier_changes else 0
 
-    def own(self, key: ServerKey, custom: LoadedTools) -> None:
+    def add_custom_tools(self, key: ServerKey, custom: LoadedTools) -> None:
         """Add the gateway's custom tools, which the operator does not report."""
         self._own_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
         if len(custom.tools):

@@ -174,7 +174,7 @@ async def _serve(
             default_tier=options.tier or "",
         ),
     )
-    board.own(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
+    board.add_custom_tools(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
     try:
         station.look()
         _check_tier(options.tier, station.tiers)

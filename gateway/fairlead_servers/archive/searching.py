@@ -106,8 +106,8 @@ def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
     with archive.connect() as connection:
         for row in matches(
             connection,
-            "SELECT id, snippet(sessions_index, -1, '', '', '…', 40) AS part FROM sessions_index "
-            "WHERE sessions_index MATCH ? ORDER BY rank LIMIT ?",
+            "SELECT id, snippet(sessions_index, -1, '', '', '…', 40) AS part FROM sessions_index WHERE sessions_index "
+            "MATCH ? ORDER BY rank LIMIT ?",
             query,
             limit,
         ):
@@ -136,8 +136,8 @@ def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFo
     with archive.connect() as connection:
         rows = matches(
             connection,
-            "SELECT turns.* FROM turns_index JOIN turns ON turns.id = turns_index.rowid "
-            "WHERE turns_index MATCH ? ORDER BY rank LIMIT ?",
+            "SELECT turns.* FROM turns_index JOIN turns ON turns.id = turns_index.rowid WHERE turns_index MATCH ? "
+            "ORDER BY rank LIMIT ?",
             query,
             limit,
         )
@@ -166,9 +166,9 @@ def find_entities(archive: Archive, query: str, kind: str, limit: int) -> Entiti
     with archive.connect() as connection:
         rows = matches(
             connection,
-            "SELECT entities.* FROM entities_index JOIN entities ON entities.row = entities_index.rowid "
-            "WHERE entities_index MATCH ? AND (? = '' OR entities.kind = ? COLLATE NOCASE) "
-            "ORDER BY bm25(entities_index, 10.0, 5.0, 1.0) LIMIT ?",
+            "SELECT entities.* FROM entities_index JOIN entities ON entities.row = entities_index.rowid WHERE "
+            "entities_index MATCH ? AND (? = '' OR entities.kind = ? COLLATE NOCASE) ORDER BY bm25(entities_index, "
+            "10.0, 5.0, 1.0) LIMIT ?",
             query,
             limit,
             kind,
@@ -192,8 +192,8 @@ def find_facts(archive: Archive, query: str, limit: int) -> FactsFound:
     with archive.connect() as connection:
         rows = matches(
             connection,
-            "SELECT facts.* FROM facts_index JOIN facts ON facts.row = facts_index.rowid "
-            "WHERE facts_index MATCH ? ORDER BY rank LIMIT ?",
+            "SELECT facts.* FROM facts_index JOIN facts ON facts.row = facts_index.rowid WHERE facts_index MATCH ? "
+            "ORDER BY rank LIMIT ?",
             query,
             limit,
         )

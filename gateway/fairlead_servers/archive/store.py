@@ -140,9 +140,9 @@ def _put(connection: sqlite3.Connection, record: AnyRecord) -> None:
         case EntityRecord():
             aliases = "\n".join(record.aliases)
             row = connection.execute(
-                "INSERT INTO entities (id, name, kind, aliases, description) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, "
-                "aliases = excluded.aliases, description = excluded.description RETURNING row",
+                "INSERT INTO entities (id, name, kind, aliases, description) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) "
+                "DO UPDATE SET name = excluded.name, kind = excluded.kind, aliases = excluded.aliases, description = "
+                "excluded.description RETURNING row",
                 (record.id, record.name, record.kind, aliases, record.description),
             ).fetchone()[0]
             _index(connection, "entities_index", row, name=record.name, aliases=aliases, description=record.description)

@@ -224,7 +224,7 @@ class _Parser:
         count: Node
         if self._take(r"\("):
             count = self._sum()
-            self._need(r"\)", "a closing bracket")
+            self._expect(r"\)", "a closing bracket")
         elif (digits := self._digits()) is not None:
             count = Number(digits)
         elif re.match(r"d\s*[\d%F(]", self._rest(), re.IGNORECASE):
@@ -243,7 +243,7 @@ class _Parser:
             return "F"
         if self._take(r"\("):
             sides = self._sum()
-            self._need(r"\)", "a closing bracket")
+            self._expect(r"\)", "a closing bracket")
             return sides
         return Number(self._number("how many sides the dice have: a number, % or F"))
 
@@ -251,7 +251,7 @@ class _Parser:
         of = [self._sum()]
         while self._take(","):
             of.append(self._sum())
-        self._need(closing, f"a comma or {sign}")
+        self._expect(closing, f"a comma or {sign}")
         return tuple(of)
 
     def _modifiers(self, *, of_dice: bool) -> tuple[Modifier, ...]:
@@ -310,7 +310,7 @@ class _Parser:
             raise BadExpression(f"{digits[:12]} is too large: numbers go up to {LARGEST:,}")
         return int(digits)
 
-    def _need(self, pattern: str, expected: str) -> None:
+    def _expect(self, pattern: str, expected: str) -> None:
         if self._take(pattern) is None:
             raise self._expectation(expected)
 

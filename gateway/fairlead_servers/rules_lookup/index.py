@@ -53,8 +53,8 @@ class RuleIndex:
         with self._lock:
             rows = matches(
                 self._connection,
-                "SELECT id FROM rules WHERE rules MATCH ? AND (? = '' OR system = ?) "
-                "ORDER BY bm25(rules, 0, 0, 5.0, 1.0) LIMIT ?",
+                "SELECT id FROM rules WHERE rules MATCH ? AND (? = '' OR system = ?) ORDER BY bm25(rules, 0, 0, 5.0, "
+                "1.0) LIMIT ?",
                 query,
                 limit,
                 system,

@@ -108,11 +108,13 @@ async def test_six_pages_that_take_long_hold_up_neither_a_search_nor_a_page_of_a
 
 async def test_a_page_that_is_compressed_or_no_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     async with evil_web() as web, served("web-search", "http", tmp_path, ALLOWED) as client:
-        assert "is compressed as 'gzip' although that was not asked for." in text_of(
+        assert "has the content encoding 'gzip', which was not requested." in text_of(
             await fetched(client, web, "/gzip")
         )
-        assert "is application/pdf, which has no text to read." in text_of(await fetched(client, web, "/pdf"))
-        assert "holds no text that could be read" in text_of(await fetched(client, web, "/deep"))
+        assert "has the type application/pdf, which has no readable text." in text_of(
+            await fetched(client, web, "/pdf")
+        )
+        assert "has no readable text" in text_of(await fetched(client, web, "/deep"))
 
 
 @pytest.mark.parametrize("path", ["/slow", "/punycode"])

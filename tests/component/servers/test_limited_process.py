@@ -48,7 +48,7 @@ async def test_limited_processes_run_three_at_once_and_a_call_that_waits_too_lon
 
     refused = [call for call in calls if call.done()]
     assert len(pids(tmp_path)) <= 3
-    assert {str(call.exception()) for call in refused} == {"no process was free for it within 1 s; try again later"}
+    assert {str(call.exception()) for call in refused} == {"no process became free within 1 s; try again later"}
     assert {type(call.exception()) for call in refused} == {SlotsTaken}
     for call in calls:
         call.cancel()
@@ -102,7 +102,7 @@ async def test_a_process_has_512_mib_and_little_more_processor_time_than_its_dea
     ("do", "why"),
     [
         ("spin", r"takes longer than 0\.5 s"),
-        ("fail", "ended its process with exit code 1"),
+        ("fail", "exited with code 1"),
         ("grow", "answers more than 32 MiB"),
     ],
 )

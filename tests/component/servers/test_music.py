@@ -90,7 +90,7 @@ async def test_a_client_of_an_earlier_version_subscribes_to_the_state(via: Via, 
         await client.call_tool("stop_music", {})
         assert await heard.next_uri() == STATE
         assert (await state(client))["playing"] is False, "nothing was said of what came between"
-        with pytest.raises(MCPError, match=r"music://other is not announced; these are: music://state"):
+        with pytest.raises(MCPError, match=r"music://other cannot be subscribed to, only music://state"):
             await client.subscribe_resource("music://other")
     heard.close()
 
@@ -136,7 +136,7 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
                 await anyio.sleep(0.01)
         assert (seen["playing"], seen["note"]) == (
             False,
-            "the player ended with exit code -9 while it played rain",
+            "the player exited with code -9 while playing rain",
         )
         await client.call_tool("play_track", {"mood": "storm"})
         await until_async("a third player", lambda: players(3))
@@ -151,5 +151,5 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
 
 def test_a_player_that_is_not_installed_is_named_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match="mpv is not installed here; install it, or set player to none"):
+    with pytest.raises(ValueError, match="mpv is not installed; install it, or set player to none"):
         SERVER.make(tmp_path, "music-ambiance", {}, {"player": "mpv"})

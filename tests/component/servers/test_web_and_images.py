@@ -83,7 +83,7 @@ async def test_an_engine_is_asked_and_its_results_are_bounded(tmp_path: Path) ->
         refused = await client.call_tool("search", {"query": "forbidden"})
         assert refused.is_error
         assert text_of(refused) == (
-            "the search engine answered with status 403; enable json in search.formats of its settings."
+            "the search engine returned status 403; enable json in search.formats of its settings."
         )
         inside = await client.call_tool("fetch_page", {"url": f"{url}/search?q=x"})
         assert inside.is_error
@@ -110,7 +110,7 @@ async def test_without_an_endpoint_a_picture_is_drawn_and_says_so(via: Via, tmp_
         result = await client.call_tool("generate_image", {"prompt": "a ship at night", "style": "night"})
         told = structured(result)
         assert told["source"] == "drawn"
-        assert "not by a model" in told["note"]
+        assert "without a model" in told["note"]
         assert image(result).size == (256, 100)
         again = await client.call_tool("generate_image", {"prompt": "a ship at night", "style": "night"})
         assert image(again).tobytes() == image(result).tobytes()
@@ -127,7 +127,7 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
             assert structured(result)["source"] == "endpoint"
             assert image(result).size == (64, 64)
             refused = await client.call_tool("generate_image", {"prompt": "forbidden"})
-            assert text_of(refused) == "the images endpoint answered 400: not that picture."
+            assert text_of(refused) == "the images endpoint returned status 400: not that picture."
             sound = await client.call_tool("generate_image", {"prompt": "sound"})
             assert text_of(sound) == "the images endpoint's picture is neither PNG, JPEG nor WebP."
     assert seen[0] == {

@@ -127,10 +127,10 @@ def test_a_tool_may_be_of_a_server_by_prefix_by_id_or_without_prefix(name: str, 
 
 def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several_are_counted() -> None:
     assert lines_about([READY, FAILED, STARTS]) == [
-        "still starting: default/slow; `fairlead servers` says more",
+        "still starting: default/slow; see `fairlead servers`",
         "not available: default/mail exited with code 1: no key [2J",
     ]
-    assert lines_about([FAILED, FAILED]) == ["not available: default/mail, default/mail; `fairlead servers` says more"]
+    assert lines_about([FAILED, FAILED]) == ["not available: default/mail, default/mail; see `fairlead servers`"]
     assert server_names([STARTS] * 7).endswith("and 2 more")
     stopped = {"server": "default/off", "state": "stopped", "message": "spec.replicas is 0"}
     assert lines_about([stopped]) == ["stopped: default/off: spec.replicas is 0"]

@@ -88,7 +88,7 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
     tools = CustomTools()
     tools.add(CustomTool(name="greet", handler=print, input_schema={}))
     shown = board()
-    shown.own(ServerKey("default", "local"), LoadedTools(tools, (LoadProblem("mine.py", "it is broken"),)))
+    shown.add_custom_tools(ServerKey("default", "local"), LoadedTools(tools, (LoadProblem("mine.py", "it is broken"),)))
     shown.on_status(server("local"), status("True", "Verified"))
     shown.on_status(server("local"), status("True", "Verified"))
     shown.on_removal(ServerKey("default", "local"))

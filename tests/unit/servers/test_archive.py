@@ -137,5 +137,5 @@ def test_an_archive_that_breaks_later_is_an_error_of_the_tool(archive: Archive) 
 def test_an_archive_of_a_newer_version_is_left_alone(archive: Archive) -> None:
     with archive.connect() as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(SettingError, match="newer Fairlead"):
+    with pytest.raises(SettingError, match="has the newer version"):
         Archive(archive.path.parent)

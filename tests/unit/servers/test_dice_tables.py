@@ -44,14 +44,14 @@ LAUGHS: Final = ["l0: &l0 [lol]", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 1
     ("file", "content", "why"),
     [
         ("a.txt", "", "at least 1 item"),
-        ("a.txt", "[[@a]]", "more than 4 other tables"),
+        ("a.txt", "[[@a]]", "more than 4 levels deep"),
         ("a.txt", "[[six]]", "not a dice expression"),
-        ("a.txt", "[[1]]" * 51, "more than 50 times"),
+        ("a.txt", "[[1]]" * 51, "more than 50 rolls"),
         ("a.yaml", "entries: [{text: x, heavy: 1}]", "heavy"),
         ("a.yaml", "entries: [", "cannot be read"),
         ("a.json", "[1, 2]", "valid dictionary"),
         ("a.yaml", "\n".join([*LAUGHS, "entries: [*l7]"]), "got [[[["),
-        ("b.txt", "there", "there is no table 'a'; there are: b"),
+        ("b.txt", "there", "table 'a' does not exist; tables: b"),
     ],
 )
 def test_a_bad_table_is_named(file: str, content: str, why: str, tmp_path: Path) -> None:
@@ -67,5 +67,5 @@ def test_a_table_of_too_many_bytes_and_one_outside_the_folder_are_refused(tmp_pa
     (tmp_path / "in").mkdir()
     with pytest.raises(BadTable, match="1,000,000 bytes"):
         TableFolder(tmp_path).read("big")
-    with pytest.raises(BadTable, match="there is no table"):
+    with pytest.raises(BadTable, match="does not exist"):
         TableFolder(tmp_path / "in").read("../big")

@@ -25,7 +25,7 @@ def test_rules_are_found_in_all_systems_or_in_one() -> None:
 
 @pytest.mark.parametrize(
     ("query", "system", "why"),
-    [("fall", "chess", "there are no rules of 'chess'; the systems are: lantern, saltwater"), ("...", "", "no words")],
+    [("fall", "chess", "there are no rules for 'chess'; systems: lantern, saltwater"), ("...", "", "no words")],
 )
 def test_a_query_without_searchable_words_is_named(query: str, system: str, why: str) -> None:
     with pytest.raises(ToolError, match=why):
@@ -33,11 +33,11 @@ def test_a_query_without_searchable_words_is_named(query: str, system: str, why:
 
 
 def test_an_unknown_rule_is_answered_with_those_that_come_near() -> None:
-    with pytest.raises(ToolError, match=r"there is no rule 'grappling'; perhaps lantern/grappling"):
+    with pytest.raises(ToolError, match=r"rule 'grappling' does not exist; did you mean lantern/grappling"):
         LOOKUP.get_rule("grappling")
-    with pytest.raises(ToolError, match=r"perhaps lantern/grappling\."):
+    with pytest.raises(ToolError, match=r"did you mean lantern/grappling\?"):
         LOOKUP.get_rule("lantern/grappl")
-    with pytest.raises(ToolError, match="search_rules finds ids"):
+    with pytest.raises(ToolError, match="search_rules returns ids"):
         LOOKUP.get_rule("???")
 
 
@@ -54,7 +54,7 @@ def test_ids_follow_from_titles_and_stay_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "why"),
-    [("a.json", b"[{}]", "title is missing"), ("a.json", b"{", "refused"), ("a.md", b"\xff", "cannot be read")],
+    [("a.json", b"[{}]", "title is missing"), ("a.json", b"{", "invalid"), ("a.md", b"\xff", "cannot be read")],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, why: str) -> None:
     (tmp_path / "game").mkdir()
@@ -69,7 +69,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_leaves_the_rules(tmp_path
     lookup = RulesLookup(RuleIndex(tmp_path, clock=clock))
     (tmp_path / "game" / "a.md").write_text("# Moons\nThere are two.\n")
     clock.now += CHECK_INTERVAL_S - 0.1
-    with pytest.raises(ToolError, match="the systems are: none"):
+    with pytest.raises(ToolError, match="systems: none"):
         lookup.search_rules("moon", "game")
     clock.now += 0.1
     assert lookup.search_rules("moon", "game").rules[0].id == "game/moons"

@@ -13,13 +13,13 @@ from fairlead_servers.table import SERVERS
 @pytest.mark.parametrize(
     ("server", "setting", "value", "why"),
     [
-        ("dice-roller", "tables", "/nowhere", "there is no folder /nowhere; `tables` names one"),
-        ("rules-lookup", "rules", "/nowhere", "there is no folder /nowhere; `rules` names one"),
-        ("web-search", "pages", "/nowhere", "there is no folder /nowhere; `pages` names one"),
-        ("web-search", "engine", "http://[bad", "engine is 'http://[bad', not the address of a SearXNG instance"),
-        ("web-search", "engine", "file:///x", "not the address of a SearXNG instance"),
-        ("image-gen", "endpoint", "http://[bad", "endpoint is 'http://[bad', not the address of an API"),
-        ("memory", "ingest", "/nowhere", "there is no file or folder /nowhere"),
+        ("dice-roller", "tables", "/nowhere", "tables is /nowhere, which is not a folder"),
+        ("rules-lookup", "rules", "/nowhere", "rules is /nowhere, which is not a folder"),
+        ("web-search", "pages", "/nowhere", "pages is /nowhere, which is not a folder"),
+        ("web-search", "engine", "http://[bad", "engine is 'http://[bad', which is not the URL of a SearXNG instance"),
+        ("web-search", "engine", "file:///x", "which is not the URL of a SearXNG instance"),
+        ("image-gen", "endpoint", "http://[bad", "endpoint is 'http://[bad', which is not the URL of an API"),
+        ("memory", "ingest", "/nowhere", "ingest is /nowhere, which does not exist"),
     ],
 )
 def test_a_setting_that_leads_nowhere_is_named(server: str, setting: str, value: str, why: str, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def test_a_subscription_ends_with_its_connection_and_makes_room_for_anothe
         async with Client(server, mode="legacy") as first:
             await first.subscribe_resource(STATE)
             await first.subscribe_resource(STATE)
-            with pytest.raises(MCPError, match="1 clients have subscribed already"):
+            with pytest.raises(MCPError, match="the limit of 1 subscribed clients is reached"):
                 await second.subscribe_resource(STATE)
         await until_async("the end of the first", none)
         await second.subscribe_resource(STATE)

@@ -32,8 +32,7 @@ ANNOTATIONS: Final = ValidationRule(
 
 NOT_ALLOWED: Final = (
     "this installation does not allow spec.unrestrictedPodTemplate: remove it, or have servers.podTemplates of the "
-    "chart "
-    "set to Any (FAIRLEAD_POD_TEMPLATES of the operator)"
+    "chart set to Any (FAIRLEAD_POD_TEMPLATES of the operator)"
 )
 """Message for an `unrestrictedPodTemplate` that is not allowed; the chart's admission policy has the same."""
 

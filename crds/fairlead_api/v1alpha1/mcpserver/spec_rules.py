@@ -209,8 +209,7 @@ SPEC: Final = (
     ),
     ValidationRule(
         cel="!(has(self.replicas) || has(self.resources) || has(self.podTemplate) || "
-        "has(self.unrestrictedPodTemplate)) || "
-        "has(self.image) || has(self.__package__)",
+        "has(self.unrestrictedPodTemplate)) || has(self.image) || has(self.__package__)",
         message="replicas, resources and pod templates describe pods: they need image or package",
         holds=lambda spec: not _pod_fields(spec) or spec.image is not None or spec.package is not None,
     ),
