@@ -1,4 +1,4 @@
-"""Signing in with an API key or another bearer token, and out again; `oidc_sign_in` is the way by a provider."""
+"""Routes for signing in with an API key or another bearer token, and for signing out."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from fairlead_console.oidc_sign_in import OidcSignIn
 
 _NAVIGATION: Final = "navigate"
-"""`Sec-Fetch-Mode` of a page that is opened, in contrast to one that a script fetches."""
+"""`Sec-Fetch-Mode` of a navigation, in contrast to a request by a script."""
 
 
 def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> APIRouter:
-    """The routes of signing in and out."""
+    """Make the routes."""
     routes = APIRouter()
 
     @routes.get(SIGN_IN)
@@ -40,7 +40,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
         if form.admits_anonymous and "anonymous" in fields:
             return redirect(location, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:
-            return await form.answer(request, "Paste the key as it was given to you.", 400, location)
+            return await form.answer(request, "Paste the key exactly as you got it.", 400, location)
         admitted = await form.admit(request, credential)
         if not isinstance(admitted, Identity):
             why, status = f"Not signed in: {admitted.document.detail}.", admitted.document.status

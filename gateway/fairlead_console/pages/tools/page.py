@@ -1,4 +1,4 @@
-"""The pages `/console/tools` and `/console/tools/{name}`, and the form there that calls a tool as the person."""
+"""The pages `/console/tools` and `/console/tools/{name}`, with a form that calls the tool as the visitor."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from fairlead_rest.resources.toolcalls import CallDocument, ToolCallsAnswer
 PATH: Final = "/console/tools"
 ENTRY: Final = NavigationEntry("Tools", PATH, 20)
 EACH: Final = 50
-"""Tools of one part of the list."""
+"""Tools per page of the list."""
 MAX_WORDS: Final = 200
-"""Characters of a search."""
+"""Limit for the search text, in characters."""
 _CALL: Final = "console"
 
 
 class TriedCall(msgspec.Struct, frozen=True):
-    """Outcome of the form."""
+    """Outcome of the call by the form."""
 
     outcome: CallDocument | None
-    """None where no call was made."""
+    """None if the tool was not called."""
     text: str
     """The result as JSON, or why there is none."""
 
 
 class FoundTools(msgspec.Struct, frozen=True):
-    """Answer to a search."""
+    """Tools that a search found."""
 
     index: ConsoleToolList
     tools: list[ConsoleTool]
@@ -50,7 +50,7 @@ class FoundTools(msgspec.Struct, frozen=True):
 
 
 def router(console: ConsoleContext) -> APIRouter:
-    """The routes of the page."""
+    """Make the routes of the pages."""
     routes = APIRouter()
     indexes = KeptByView(ConsoleToolList, MAX_KEPT)
     console.first_views.add(lambda seen: indexes.of(seen, None))
@@ -94,7 +94,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def _matching_tools(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
-    """Raises Problem for a tier that there is not."""
+    """Filter the tools that a principal sees. Raises Problem for an unknown tier."""
     index = indexes.of(seen, None)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None
     return FoundTools(index, matching(index, wishes, shown), seen.tiers)
@@ -139,7 +139,7 @@ def _marks(explained: Explanation) -> list[tuple[str, float | None]]:
 
 
 async def _try_call(visit: Visit, facts: ToolFacts, typed: Mapping[str, str]) -> TriedCall:
-    """Call the tool as the person, by the same route and rules as any client; the audit log has it."""
+    """Call the tool as the visitor, by the REST API, so that policies, limits and the audit log apply."""
     try:
         arguments = arguments_of(fields_of(facts.input_schema), typed)
     except UnreadableArgument as error:
