@@ -52,11 +52,7 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         servers = await visit.api.get("/v1/servers", ServerList)
         rows, total, tools = await visit.with_call_statistics(
-            lambda statistics: (
-                server_rows(servers.servers, statistics),
-                statistics.of_all(),
-                len(statistics.index.tools),
-            )
+            lambda calls: (server_rows(servers.servers, calls), calls.of_all(), len(calls.index.tools))
         )
         part = part_of(rows, request, EACH)
         return await visit.page(
